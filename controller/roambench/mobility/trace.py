@@ -1,0 +1,67 @@
+"""A mobility trace: who is where at each step, and where the access points stand. Columnar NumPy, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.errors import TraceError
+
+IntColumn = npt.NDArray[np.int32]
+FloatColumn = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Fixes of devices on a plane in metres (south-west corner at the origin), sorted by (step, device).
+
+    `step`, `device`, `x_m`, `y_m` have one entry per (step, device) at which it is present: shape (fixes,).
+    A device appears at most once per step. `ap_x_m`, `ap_y_m` have shape (aps,), `place_x_m`, `place_y_m`
+    the candidate places (may be empty).
+    """
+
+    steps: int
+    step_s: float
+    device_names: tuple[str, ...]
+    step: IntColumn
+    device: IntColumn
+    x_m: FloatColumn
+    y_m: FloatColumn
+    ap_names: tuple[str, ...]
+    ap_x_m: FloatColumn
+    ap_y_m: FloatColumn
+    start_utc_s: int = 0
+    place_x_m: FloatColumn = field(default_factory=lambda: np.empty(0))
+    place_y_m: FloatColumn = field(default_factory=lambda: np.empty(0))
+    provenance: Mapping[str, object] = field(default_factory=dict)  # source, seed, recipe, counts
+
+    def __post_init__(self) -> None:
+        fixes = len(self.step)
+        if not len(self.device) == len(self.x_m) == len(self.y_m) == fixes:
+            raise TraceError("trace columns differ in length")
+        if not len(self.ap_names) == len(self.ap_x_m) == len(self.ap_y_m):
+            raise TraceError("access point columns differ in length")
+        if fixes:
+            key = self.step.astype(np.int64) * max(1, len(self.device_names)) + self.device
+            if np.any(np.diff(key) <= 0):
+                raise TraceError("fixes must be sorted by (step, device), each pair once")
+            if self.step[0] < 0 or self.step[-1] >= self.steps:
+                raise TraceError(f"steps must lie in 0..{self.steps - 1}")
+            if self.device.min() < 0 or self.device.max() >= len(self.device_names):
+                raise TraceError(f"devices must lie in 0..{len(self.device_names) - 1}")
+
+    @cached_property
+    def _starts(self) -> npt.NDArray[np.int64]:
+        return np.searchsorted(self.step, np.arange(self.steps + 1)).astype(np.int64)
+
+    def rows(self, step: int) -> slice:
+        """The slice of the columns that holds `step`."""
+        return slice(int(self._starts[step]), int(self._starts[step + 1]))
+
+    def present(self, step: int) -> IntColumn:
+        """Indices of the devices present at `step`, ascending."""
+        return self.device[self.rows(step)]

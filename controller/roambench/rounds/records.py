@@ -1,0 +1,98 @@
+"""Everything the round loop writes down, one dataclass per kind of fact; the journal keeps them in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from roambench.contract.phases import Fate
+
+
+@dataclass(frozen=True, slots=True)
+class StepOpened:
+    """A time step begins: who is present and where (parallel tuples; `aps` and `distances_m` per device)."""
+
+    step: int
+    devices: tuple[int, ...]
+    aps: tuple[int, ...]
+    distances_m: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderGiven:
+    step: int
+    device: int
+    order_id: str
+    kind: Literal["train", "upload", "discard", "idle"]
+    ap: int  # -1 where an order names none
+    train_order_id: str = ""  # for upload and discard
+    start_digest: str = ""  # for train
+    distance_m: float = 0.0
+    link: str = ""  # "wifi" or "lte" by the placement's distance
+    throughput_mbit_s: float = 0.0  # Eq. 2 in the order's direction, 0 where it names no transfer
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAnswered:
+    step: int
+    device: int
+    order_id: str
+    status: str  # contract.orders.AnswerStatus
+    reason: str = ""
+    transferred_bytes: int = 0
+    transfer_s: float = 0.0
+    train_s: float = 0.0
+    samples: int = 0
+    mean_loss: float = 0.0
+    late_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeAggregated:
+    """An AP replaced its model by the weighted mean of `devices`' models (weights sum to 1)."""
+
+    step: int
+    ap: int
+    devices: tuple[int, ...]
+    train_order_ids: tuple[str, ...]
+    weights: tuple[float, ...]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloudAggregated:
+    """The cloud replaced the global model; `aps` empty: nothing had been aggregated, the model stays."""
+
+    step: int
+    aps: tuple[int, ...]
+    weights: tuple[float, ...]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class FateDecided:
+    """What became of a training; `step` is when it was decided."""
+
+    step: int
+    device: int
+    train_order_id: str
+    fate: Fate
+    reason: str = ""  # for wasted: "absent", "cloud aggregation", "retrained", "lost", "end of run", ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepClosed:
+    """A time step ended. `outstanding` is Tr and `participating_aps` is the set A, both after the step."""
+
+    step: int
+    aggregated: int
+    outstanding: tuple[int, ...]
+    participating_aps: tuple[int, ...]
+    accuracy: float | None  # of the global model; None until it is first scored
+    loss: float | None
+    wall_s: float = 0.0
+
+
+RoundRecord = (
+    StepOpened | OrderGiven | OrderAnswered | EdgeAggregated | CloudAggregated | FateDecided | StepClosed
+)

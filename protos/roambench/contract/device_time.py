@@ -1,0 +1,45 @@
+"""Device time: one monotonic clock per device, faster than the host's when a Pi is emulated.
+
+On a board `time_scale` is 1 and device time is CLOCK_MONOTONIC. On a laptop the emulated Pis, their meters
+and the controller of a local fleet share one epoch and one scale, so that a second of device time lasts
+1/time_scale seconds of the host; every stamp, phase and reading is in device time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClock:
+    """`epoch_ns` is the host's CLOCK_MONOTONIC at which device time equals host time."""
+
+    epoch_ns: int = 0
+    time_scale: float = 1.0
+
+    def now_ns(self) -> int:
+        return self.from_host_ns(time.monotonic_ns())
+
+    def from_host_ns(self, host_ns: int) -> int:
+        if self.time_scale == 1.0:
+            return host_ns
+        return self.epoch_ns + round((host_ns - self.epoch_ns) * self.time_scale)
+
+    def to_host_ns(self, device_ns: int) -> int:
+        if self.time_scale == 1.0:
+            return device_ns
+        return self.epoch_ns + round((device_ns - self.epoch_ns) / self.time_scale)
+
+    def host_seconds(self, device_s: float) -> float:
+        """How long `device_s` of device time last on the host."""
+        return device_s / self.time_scale
+
+    async def sleep(self, device_s: float) -> None:
+        await asyncio.sleep(max(0.0, self.host_seconds(device_s)))
+
+    async def sleep_until_ns(self, device_ns: int) -> None:
+        """Sleep until device time reaches `device_ns`; returns at once when it has passed."""
+        left_s = (self.to_host_ns(device_ns) - time.monotonic_ns()) * 1e-9
+        await asyncio.sleep(max(0.0, left_s))

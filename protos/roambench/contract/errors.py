@@ -1,0 +1,70 @@
+"""The error tree: every error a user can meet has one root, one sentence, and names its culprit.
+
+    RoambenchError
+    ├── ConfigError        what the user wrote is wrong (file, key, expected), maybe several at once
+    ├── TraceError         a mobility trace cannot be used (file, line)
+    ├── ModelError         model bytes are not what they claim to be (device, order)
+    ├── MeterError         a meter cannot be opened or has gone (port)
+    ├── SpoolError         the durable queue on disk cannot be used (path)
+    ├── IdentityError      certificates are missing, expired or not who they say
+    ├── LinkError          the other side cannot be reached or speaks another version
+    ├── FleetError         agents could not be started, or too few said hello
+    └── RunError           the run folder cannot be used (path)
+
+Leaves mix in the standard-library type a caller would expect, so `except ValueError` keeps working.
+The command line prints `str(error)` and exits with `error.exit_code`; no traceback is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class RoambenchError(Exception):
+    """Root of everything roambench raises on purpose."""
+
+    exit_code: int = 1
+
+
+class ConfigError(RoambenchError, ValueError):
+    """One or more mistakes in something the user wrote; `problems` holds one line each."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class TraceError(RoambenchError, ValueError):
+    """A mobility trace is malformed or does not fit the experiment."""
+
+    exit_code = 2
+
+
+class ModelError(RoambenchError, ValueError):
+    """Model bytes are truncated, oversize, of another layout, or do not match their digest."""
+
+
+class MeterError(RoambenchError, OSError):
+    """A power meter cannot be opened or has gone away."""
+
+
+class SpoolError(RoambenchError, OSError):
+    """The spool database cannot be opened or written."""
+
+
+class IdentityError(RoambenchError, ValueError):
+    """A certificate is missing, expired, revoked or carries another name."""
+
+
+class LinkError(RoambenchError, ConnectionError):
+    """The other side cannot be reached, or refuses the session."""
+
+
+class FleetError(RoambenchError, RuntimeError):
+    """The fleet cannot do what the run needs."""
+
+
+class RunError(RoambenchError, OSError):
+    """A run folder is missing, locked, or cannot be written."""

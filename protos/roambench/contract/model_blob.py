@@ -1,0 +1,77 @@
+"""A model as bytes: a checked header in front of a flat little-endian float32 vector. Never pickle.
+
+    magic   8 B  b"ROAMBLB1"
+    size    4 B  little-endian length of the JSON header (at most 4,096)
+    header       {"layout": hex, "count": int, "dtype": "float32"}; `layout` fingerprints names and shapes
+    data         count * 4 bytes
+
+The digest is BLAKE2b-256 over all of it, so a version of a model is named by its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from roambench.contract.errors import ModelError
+from roambench.contract.orders import Vector
+
+MAGIC: Final = b"ROAMBLB1"
+CHUNK_BYTES: Final = 256 * 1024
+#: Refuse anything larger than this before reading it (a ResNet-50 is 94 MB).
+MAX_BLOB_BYTES: Final = 512 * 1024 * 1024
+_MAX_HEADER_BYTES: Final = 4096
+
+
+def digest_of(blob: bytes) -> str:
+    """BLAKE2b-256 of the blob, as 64 hex digits."""
+    return hashlib.blake2b(blob, digest_size=32).hexdigest()
+
+
+def encode(vector: Vector, layout: str) -> bytes:
+    """The blob of a flat float32 `vector`, shape (parameters,); `layout` as `learning` computes it."""
+    if vector.dtype != np.float32 or vector.ndim != 1:
+        raise ModelError(f"a model is a flat float32 vector, got {vector.dtype} of shape {vector.shape}")
+    header = json.dumps(
+        {"layout": layout, "count": vector.size, "dtype": "float32"}, separators=(",", ":"), sort_keys=True
+    ).encode()
+    data = np.ascontiguousarray(vector, dtype="<f4")
+    return b"".join((MAGIC, struct.pack("<I", len(header)), header, data.tobytes()))
+
+
+def decode(blob: bytes, *, layout: str | None = None) -> Vector:
+    """The vector of a blob (read-only view of its bytes), shape (parameters,).
+
+    Raises ModelError for anything that `encode` did not make: wrong magic, header, length, layout, NaN.
+    """
+    if len(blob) < 12 or blob[:8] != MAGIC:
+        raise ModelError("not a model blob (wrong magic)")
+    (size,) = struct.unpack_from("<I", blob, 8)
+    if size > _MAX_HEADER_BYTES or len(blob) < 12 + size:
+        raise ModelError(f"model header of {size} bytes does not fit")
+    try:
+        header = json.loads(blob[12 : 12 + size])
+        found_layout, count, dtype = header["layout"], header["count"], header["dtype"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(f"model header is not readable: {error}") from None
+    if dtype != "float32" or type(count) is not int or count < 0 or not isinstance(found_layout, str):
+        raise ModelError("model header: expected float32, a count and a layout")
+    if layout is not None and found_layout != layout:
+        raise ModelError(f"model has layout {found_layout[:12]}, expected {layout[:12]}")
+    if len(blob) - 12 - size != 4 * count:
+        raise ModelError(f"model data has {len(blob) - 12 - size} bytes, its header says {4 * count}")
+    vector = np.frombuffer(blob, dtype="<f4", count=count, offset=12 + size)
+    if not np.isfinite(vector).all():
+        raise ModelError("model holds NaN or infinity")
+    return vector
+
+
+def chunks(blob: bytes, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The blob cut into pieces of `chunk_bytes` (the last may be shorter)."""
+    for start in range(0, len(blob), chunk_bytes):
+        yield blob[start : start + chunk_bytes]

@@ -1,0 +1,55 @@
+"""The phases that partition a device's time, and what became of a trained model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """What a device does at a moment. Phases partition its time: they add up to the run."""
+
+    IDLE = "idle"  # present, nothing ordered in this step
+    ABSENT = "absent"  # the trace says it is away (a bench board is still powered)
+    DOWNLOAD = "download"
+    TRAIN = "train"
+    UPLOAD = "upload"
+    EXCHANGE = "exchange"  # device-to-device
+    WAIT = "wait"  # present, order done, the step is not closed yet
+    LOST = "lost"  # the agent was down: time passes, nobody stamped it
+
+
+#: Phases in which a device works for the learning system; the others are background.
+ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
+
+
+class Fate(StrEnum):
+    """What became of a trained model (and so of the joules it cost)."""
+
+    PENDING = "pending"  # outstanding: not aggregated, not yet given up
+    AGGREGATED = "aggregated"  # an edge aggregation used it
+    WASTED = "wasted"  # no edge aggregation used it
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSpan:
+    """One uninterrupted phase of one device, [start_ns, end_ns) in its own device time.
+
+    `order_id` is the train or upload order served, empty for background phases. `train_order_id` names
+    the training whose fate decides whether the span's joules were wasted (an upload serves an earlier
+    training); empty for background phases.
+    """
+
+    device: str
+    boot_id: str
+    phase: Phase
+    step: int
+    start_ns: int
+    end_ns: int
+    order_id: str = ""
+    train_order_id: str = ""
+    transferred_bytes: int = 0
+
+    @property
+    def duration_s(self) -> float:
+        return (self.end_ns - self.start_ns) * 1e-9

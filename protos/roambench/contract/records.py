@@ -1,0 +1,128 @@
+"""What an agent spools and drains: meter readings and phase events, as small self-contained byte records.
+
+A record is (seq, kind, payload). `seq` is given by the spool and never reused; with the device's name and
+the spool's uuid it is the key that makes every delivery exactly-once.
+Payloads come over the network from untrusted machines: decoding raises `ValueError` only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+from roambench.contract.phases import Phase, PhaseSpan
+
+
+class RecordKind(IntEnum):
+    READING = 1
+    PHASE = 2  # a finished PhaseSpan
+    EVENT = 3  # anything else worth keeping: meter state, agent start, order progress
+
+
+class ReadingFlag(IntFlag):
+    """Doubts about one reading; it is stored all the same (raw samples are immutable)."""
+
+    NONE = 0
+    TORN = 1  # |V*I - W| > 0.02 W + 2 %: the three registers straddle an update, or a byte is wrong
+    UNDERVOLTAGE = 2  # V < 4.75 V at the meter
+    DEAD_BAND = 4  # W = 0 with V > 4: below the meter's smallest step
+    BURST = 8  # arrived in a catch-up burst: the arrival time is not the sample's time
+    OFF = 16  # the meter says that its output is off
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One line of a power meter, as read: raw values, raw arrival stamp.
+
+    `monotonic_ns` is the arrival of the line's end in device time; corrections (the averaging window that
+    ended up to 264 ms before) belong to the analysis, not here. `watt_hours` is the meter's own
+    counter, kept raw and never trusted. NaN means that the meter does not report the field.
+    """
+
+    monotonic_ns: int
+    volts: float
+    amps: float
+    watts: float
+    watt_hours: float = math.nan
+    flags: ReadingFlag = ReadingFlag.NONE
+
+    _PACK = struct.Struct("<qddddI")  # class attribute of a slotted dataclass: no annotation, no field
+
+    def to_bytes(self) -> bytes:
+        return self._PACK.pack(
+            self.monotonic_ns, self.volts, self.amps, self.watts, self.watt_hours, int(self.flags)
+        )
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Reading:
+        """Inverse of `to_bytes`; raises ValueError for any other length or unknown flag bits."""
+        if len(payload) != cls._PACK.size:
+            raise ValueError(f"a reading is {cls._PACK.size} bytes, got {len(payload)}")
+        ns, volts, amps, watts, watt_hours, flags = cls._PACK.unpack(payload)
+        if flags & ~0x1F:
+            raise ValueError(f"unknown reading flags 0x{flags:x}")
+        return cls(ns, volts, amps, watts, watt_hours, ReadingFlag(flags))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEvent:
+    """Something that happened on the device besides readings and phases.
+
+    Kinds in use: "agent started", "agent stopping", "meter ok", "meter stale", "meter lost",
+    "train started", "train finished", "order answered", "emulation late".
+    """
+
+    kind: str
+    monotonic_ns: int
+    detail: str = ""
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.kind, self.monotonic_ns, self.detail], separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> AgentEvent:
+        kind, ns, detail = _json_list(payload, (str, int, str))
+        return cls(kind, ns, detail)
+
+
+def phase_to_bytes(span: PhaseSpan) -> bytes:
+    """A finished span as a record payload (the device's name is the drain's, not the payload's)."""
+    return json.dumps(
+        [
+            span.boot_id,
+            span.phase.value,
+            span.step,
+            span.start_ns,
+            span.end_ns,
+            span.order_id,
+            span.train_order_id,
+            span.transferred_bytes,
+        ],
+        separators=(",", ":"),
+    ).encode()
+
+
+def phase_from_bytes(device: str, payload: bytes) -> PhaseSpan:
+    """Inverse of `phase_to_bytes`; raises ValueError for anything else."""
+    boot_id, phase, step, start, end, order_id, train_order_id, transferred = _json_list(
+        payload, (str, str, int, int, int, str, str, int)
+    )
+    if end < start:
+        raise ValueError("a phase ends before it starts")
+    return PhaseSpan(device, boot_id, Phase(phase), step, start, end, order_id, train_order_id, transferred)
+
+
+def _json_list(payload: bytes, types: tuple[type, ...]) -> list:  # type: ignore[type-arg]
+    try:
+        values = json.loads(payload)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"payload is not JSON: {error}") from None
+    if not isinstance(values, list) or len(values) != len(types):
+        raise ValueError(f"expected a list of {len(types)} values")
+    for value, expected in zip(values, types, strict=True):
+        if type(value) is not expected:
+            raise ValueError(f"expected {expected.__name__}, got {type(value).__name__}")
+    return values

@@ -1,0 +1,268 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class AgentFrame(_message.Message):
+    __slots__ = ("hello", "event", "answer", "clock_echo", "goodbye")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_ECHO_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    event: Event
+    answer: Answer
+    clock_echo: ClockEcho
+    goodbye: Goodbye
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., clock_echo: _Optional[_Union[ClockEcho, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("protocol_version", "device", "machine_id", "boot_id", "agent_version", "build", "capabilities", "spool_uuid", "trained_order_ids", "rss_bytes", "trainer_rss_bytes", "started_monotonic_ns")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    BUILD_FIELD_NUMBER: _ClassVar[int]
+    CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_UUID_FIELD_NUMBER: _ClassVar[int]
+    TRAINED_ORDER_IDS_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TRAINER_RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    device: str
+    machine_id: str
+    boot_id: str
+    agent_version: str
+    build: str
+    capabilities: _containers.RepeatedScalarFieldContainer[str]
+    spool_uuid: str
+    trained_order_ids: _containers.RepeatedScalarFieldContainer[str]
+    rss_bytes: int
+    trainer_rss_bytes: int
+    started_monotonic_ns: int
+    def __init__(self, protocol_version: _Optional[int] = ..., device: _Optional[str] = ..., machine_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., build: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., spool_uuid: _Optional[str] = ..., trained_order_ids: _Optional[_Iterable[str]] = ..., rss_bytes: _Optional[int] = ..., trainer_rss_bytes: _Optional[int] = ..., started_monotonic_ns: _Optional[int] = ...) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("order_id", "kind", "monotonic_ns", "detail")
+    ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    order_id: str
+    kind: str
+    monotonic_ns: int
+    detail: str
+    def __init__(self, order_id: _Optional[str] = ..., kind: _Optional[str] = ..., monotonic_ns: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("order_id", "status", "reason", "train", "upload")
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATUS_UNSPECIFIED: _ClassVar[Answer.Status]
+        DONE: _ClassVar[Answer.Status]
+        REFUSED: _ClassVar[Answer.Status]
+        FAILED: _ClassVar[Answer.Status]
+    STATUS_UNSPECIFIED: Answer.Status
+    DONE: Answer.Status
+    REFUSED: Answer.Status
+    FAILED: Answer.Status
+    ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_FIELD_NUMBER: _ClassVar[int]
+    order_id: str
+    status: Answer.Status
+    reason: str
+    train: TrainReport
+    upload: UploadReport
+    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReport, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ...) -> None: ...
+
+class TrainReport(_message.Message):
+    __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "cpu_s", "device_s", "late_s", "model_digest", "downloaded_bytes", "download_s")
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    SGD_STEPS_FIELD_NUMBER: _ClassVar[int]
+    MEAN_LOSS_FIELD_NUMBER: _ClassVar[int]
+    MEAN_SQUARED_LOSS_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_S_FIELD_NUMBER: _ClassVar[int]
+    LATE_S_FIELD_NUMBER: _ClassVar[int]
+    MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
+    samples: int
+    sgd_steps: int
+    mean_loss: float
+    mean_squared_loss: float
+    cpu_s: float
+    device_s: float
+    late_s: float
+    model_digest: bytes
+    downloaded_bytes: int
+    download_s: float
+    def __init__(self, samples: _Optional[int] = ..., sgd_steps: _Optional[int] = ..., mean_loss: _Optional[float] = ..., mean_squared_loss: _Optional[float] = ..., cpu_s: _Optional[float] = ..., device_s: _Optional[float] = ..., late_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ...) -> None: ...
+
+class UploadReport(_message.Message):
+    __slots__ = ("uploaded_bytes", "upload_s", "model_digest")
+    UPLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_S_FIELD_NUMBER: _ClassVar[int]
+    MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    uploaded_bytes: int
+    upload_s: float
+    model_digest: bytes
+    def __init__(self, uploaded_bytes: _Optional[int] = ..., upload_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ...) -> None: ...
+
+class ClockEcho(_message.Message):
+    __slots__ = ("probe", "received_monotonic_ns", "sent_monotonic_ns")
+    PROBE_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    SENT_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    probe: int
+    received_monotonic_ns: int
+    sent_monotonic_ns: int
+    def __init__(self, probe: _Optional[int] = ..., received_monotonic_ns: _Optional[int] = ..., sent_monotonic_ns: _Optional[int] = ...) -> None: ...
+
+class Goodbye(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class ControllerFrame(_message.Message):
+    __slots__ = ("welcome", "refusal", "order", "clock_probe", "stop")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_PROBE_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    refusal: Refusal
+    order: Order
+    clock_probe: ClockProbe
+    stop: Stop
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("run_id", "data_address", "experiment_json")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    EXPERIMENT_JSON_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    data_address: str
+    experiment_json: bytes
+    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., experiment_json: _Optional[bytes] = ...) -> None: ...
+
+class Refusal(_message.Message):
+    __slots__ = ("reason", "final")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    final: bool
+    def __init__(self, reason: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
+
+class Order(_message.Message):
+    __slots__ = ("order_id", "step", "deadline_s", "train", "upload", "discard", "idle")
+    ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_FIELD_NUMBER: _ClassVar[int]
+    DISCARD_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
+    order_id: str
+    step: int
+    deadline_s: float
+    train: TrainOrder
+    upload: UploadOrder
+    discard: DiscardOrder
+    idle: IdleOrder
+    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ...) -> None: ...
+
+class TrainOrder(_message.Message):
+    __slots__ = ("ap", "start_digest", "start_rule", "objective", "local_epochs", "seed", "download_mbit_s")
+    AP_FIELD_NUMBER: _ClassVar[int]
+    START_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    START_RULE_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    ap: int
+    start_digest: bytes
+    start_rule: str
+    objective: str
+    local_epochs: int
+    seed: int
+    download_mbit_s: float
+    def __init__(self, ap: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., start_rule: _Optional[str] = ..., objective: _Optional[str] = ..., local_epochs: _Optional[int] = ..., seed: _Optional[int] = ..., download_mbit_s: _Optional[float] = ...) -> None: ...
+
+class UploadOrder(_message.Message):
+    __slots__ = ("ap", "train_order_id", "upload_mbit_s")
+    AP_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    ap: int
+    train_order_id: str
+    upload_mbit_s: float
+    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ...) -> None: ...
+
+class DiscardOrder(_message.Message):
+    __slots__ = ("train_order_id", "reason")
+    TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    train_order_id: str
+    reason: str
+    def __init__(self, train_order_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class IdleOrder(_message.Message):
+    __slots__ = ("present",)
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    present: bool
+    def __init__(self, present: _Optional[bool] = ...) -> None: ...
+
+class ClockProbe(_message.Message):
+    __slots__ = ("probe",)
+    PROBE_FIELD_NUMBER: _ClassVar[int]
+    probe: int
+    def __init__(self, probe: _Optional[int] = ...) -> None: ...
+
+class Stop(_message.Message):
+    __slots__ = ("reason", "drain_s")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_S_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    drain_s: float
+    def __init__(self, reason: _Optional[str] = ..., drain_s: _Optional[float] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ("device", "spool_uuid", "records")
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_UUID_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    device: str
+    spool_uuid: str
+    records: _containers.RepeatedCompositeFieldContainer[Record]
+    def __init__(self, device: _Optional[str] = ..., spool_uuid: _Optional[str] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ...) -> None: ...
+
+class Record(_message.Message):
+    __slots__ = ("seq", "kind", "payload")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    kind: int
+    payload: bytes
+    def __init__(self, seq: _Optional[int] = ..., kind: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class DrainReply(_message.Message):
+    __slots__ = ("through_seq",)
+    THROUGH_SEQ_FIELD_NUMBER: _ClassVar[int]
+    through_seq: int
+    def __init__(self, through_seq: _Optional[int] = ...) -> None: ...
