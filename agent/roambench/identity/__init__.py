@@ -1,0 +1,1 @@
+"""Certificates: make, check, name, serial."""

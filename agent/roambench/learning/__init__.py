@@ -1,0 +1,1 @@
+"""Models, datasets, partitions and local training (torch lives here)."""

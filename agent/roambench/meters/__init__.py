@@ -1,0 +1,1 @@
+"""Power meters: frames (bytes to readings, pure), drivers, the emulator, the catalogue."""

@@ -1,0 +1,1 @@
+"""The durable local queue of readings and events, and its drains."""

@@ -1,0 +1,1 @@
+"""Flat models: weighted sums, dot products and cosines in fixed order (NumPy)."""

@@ -1,0 +1,1 @@
+"""Edge and cloud weights, and the weighted mean. Pure."""

@@ -1,0 +1,1 @@
+"""Configuration, composition and the command line."""

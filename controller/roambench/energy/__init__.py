@@ -1,0 +1,1 @@
+"""Joules from readings and phases, the ledger, the communication model. Pure."""

@@ -1,0 +1,1 @@
+"""Fleets: agents over gRPC, local agents."""

@@ -1,0 +1,1 @@
+"""Mobility traces, readers, generators, association. Pure, but for `files`."""

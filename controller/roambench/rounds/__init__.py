@@ -1,0 +1,1 @@
+"""The one round loop: ports, planning, settling."""

@@ -1,0 +1,1 @@
+"""The run folder: event log, readings, export."""

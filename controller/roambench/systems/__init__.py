@@ -1,0 +1,1 @@
+"""One file per learning system: ten choices composed; the catalogue. Pure."""
