@@ -93,6 +93,20 @@ class StepClosed:
     wall_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class FleetEvent:
+    """Something the fleet saw besides answers: hello, session lost, refused upload, clock offset.
+
+    `device` is -1 when the peer could not be matched to one; `name` is then what it claimed.
+    """
+
+    step: int  # the step in which it was seen; -1 before the first
+    device: int
+    name: str
+    kind: str
+    detail: str = ""
+
+
 RoundRecord = (
     StepOpened | OrderGiven | OrderAnswered | EdgeAggregated | CloudAggregated | FateDecided | StepClosed
 )
