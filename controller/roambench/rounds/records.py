@@ -108,5 +108,12 @@ class FleetEvent:
 
 
 RoundRecord = (
-    StepOpened | OrderGiven | OrderAnswered | EdgeAggregated | CloudAggregated | FateDecided | StepClosed
+    StepOpened
+    | OrderGiven
+    | OrderAnswered
+    | EdgeAggregated
+    | CloudAggregated
+    | FateDecided
+    | StepClosed
+    | FleetEvent
 )
