@@ -1,0 +1,33 @@
+"""How much each model counts in an aggregation: by data size, or all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from roambench.vectors import Weights
+
+
+def data_size_weights(samples: Sequence[int]) -> Weights:
+    """n_m / (n_1 + n_2 + ...), HierFAVG's weights; float64 of shape (models,).
+
+    Raises ValueError if there is no model, a count is negative, or nobody has a sample.
+    """
+    counts = np.asarray(samples, dtype=np.float64)
+    if counts.ndim != 1 or counts.size == 0:
+        raise ValueError("data-size weights need at least one model's sample count")
+    if (counts < 0).any():
+        raise ValueError(f"sample counts cannot be negative: {list(samples)}")
+    total = float(np.sum(counts))
+    if total == 0.0:
+        raise ValueError("data-size weights need at least one sample")
+    weights: Weights = counts / total
+    return weights
+
+
+def equal_weights(models: int) -> Weights:
+    """1 / models for each: the plain mean; float64 of shape (models,). ValueError if there is no model."""
+    if models < 1:
+        raise ValueError("a plain mean needs at least one model")
+    return np.full(models, 1.0 / models, dtype=np.float64)
