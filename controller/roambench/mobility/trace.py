@@ -15,7 +15,7 @@ IntColumn = npt.NDArray[np.int32]
 FloatColumn = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared and hashed by identity; `files.content_hash` compares content
 class Trace:
     """Fixes of devices on a plane in metres (south-west corner at the origin), sorted by (step, device).
 
@@ -40,11 +40,20 @@ class Trace:
     provenance: Mapping[str, object] = field(default_factory=dict)  # source, seed, recipe, counts
 
     def __post_init__(self) -> None:
+        if self.steps < 1 or not self.step_s > 0:
+            raise TraceError(
+                f"a trace needs at least one step of positive length, got {self.steps} x {self.step_s} s"
+            )
         fixes = len(self.step)
         if not len(self.device) == len(self.x_m) == len(self.y_m) == fixes:
             raise TraceError("trace columns differ in length")
         if not len(self.ap_names) == len(self.ap_x_m) == len(self.ap_y_m):
             raise TraceError("access point columns differ in length")
+        if len(self.place_x_m) != len(self.place_y_m):
+            raise TraceError("place columns differ in length")
+        for name in ("x_m", "y_m", "ap_x_m", "ap_y_m", "place_x_m", "place_y_m"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise TraceError(f"{name} holds NaN or infinity")
         if fixes:
             key = self.step.astype(np.int64) * max(1, len(self.device_names)) + self.device
             if np.any(np.diff(key) <= 0):

@@ -1,0 +1,199 @@
+"""Association: which access point every present device talks to, for every system's own rule.
+
+Each rule is a frozen object over one trace. It works out its two columns once, for all fixes, when they are
+first asked for; a placement is then a slice. Measured on 2 cores: `benchmarks/placements.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import cKDTree
+
+from roambench.contract.draws import generator
+from roambench.contract.errors import TraceError
+from roambench.mobility.placement import Placement
+from roambench.mobility.trace import FloatColumn, IntColumn, Trace
+
+#: Distances this close, relatively, are a tie: far above float64 rounding (1e-16), far below a millimetre.
+_TIE: Final = 1e-12
+_CHUNK: Final = 1 << 20  # fixes per tree query: bounds the temporary arrays to ~32 MB
+
+
+class Association(Protocol):
+    """A rule applied to a trace. `aps` and `distances_m` are parallel to the trace's fixes: shape (fixes,)."""
+
+    @property
+    def trace(self) -> Trace: ...
+    @property
+    def aps(self) -> IntColumn: ...
+    @property
+    def distances_m(self) -> FloatColumn: ...
+    def placement(self, step: int) -> Placement:
+        """Where every device present at `step` stands, its AP and the distance to it in metres."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NearestAp:
+    """MOHAWK's dynamic community selection (Eq. 4): the nearest AP, Euclidean in metres.
+
+    Ties go to the lowest AP index (the authors' simulator draws among them). Two APs of the same place are
+    a tie, so the second of them never serves anyone.
+    """
+
+    trace: Trace
+
+    @cached_property
+    def _columns(self) -> tuple[IntColumn, FloatColumn]:
+        trace = self.trace
+        _require_aps(trace)
+        aps = np.empty(len(trace.step), np.int32)
+        distances = np.empty(len(trace.step), np.float64)
+        # APs at one place can never be told apart by distance: keep the lowest index of each place.
+        places, first = np.unique(np.column_stack((trace.ap_x_m, trace.ap_y_m)), axis=0, return_index=True)
+        first, places = np.sort(first), places[np.argsort(first)]
+        tree = cKDTree(places)
+        for start in range(0, len(aps), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            points = np.column_stack((trace.x_m[rows], trace.y_m[rows]))
+            aps[rows] = first[_nearest(tree, places, points)]
+        for start in range(0, len(aps), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            distances[rows] = _distances_m(trace, rows, aps[rows])
+        return aps, distances
+
+    @property
+    def aps(self) -> IntColumn:
+        return self._columns[0]
+
+    @property
+    def distances_m(self) -> FloatColumn:
+        return self._columns[1]
+
+    def placement(self, step: int) -> Placement:
+        return _placement(self, step)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedAp:
+    """HierFAVG's static map: device of rank r belongs to AP floor(r * M / N), wherever it is."""
+
+    trace: Trace
+
+    @cached_property
+    def assigned(self) -> IntColumn:
+        """The AP of every device, present or not, shape (devices,)."""
+        _require_aps(self.trace)
+        return fixed_assignment(len(self.trace.device_names), len(self.trace.ap_names))
+
+    @cached_property
+    def aps(self) -> IntColumn:
+        return self.assigned[self.trace.device]
+
+    @cached_property
+    def distances_m(self) -> FloatColumn:
+        return _distances_m(self.trace, slice(None), self.aps)
+
+    def placement(self, step: int) -> Placement:
+        return _placement(self, step)
+
+
+@dataclass(frozen=True, eq=False)
+class RingWalkAp:
+    """MACFL's pseudo-mobility: APs form a ring by index, distances play no part in the choice.
+
+    Step 0 is `FixedAp`; before every later step each device, present or not, moves with probability 0.5,
+    to AP-1 or AP+1 with equal chance. Draws are keyed by (seed, step); device d takes the d-th of them.
+    """
+
+    trace: Trace
+    seed: int
+
+    @cached_property
+    def aps(self) -> IntColumn:
+        trace = self.trace
+        _require_aps(trace)
+        ring = len(trace.ap_names)
+        at = fixed_assignment(len(trace.device_names), ring)
+        aps = np.empty(len(trace.step), np.int32)
+        for step in range(trace.steps):
+            if step:
+                at = (at + _ring_moves(self.seed, step, len(at))) % ring
+            rows = trace.rows(step)
+            aps[rows] = at[trace.device[rows]]
+        return aps
+
+    @cached_property
+    def distances_m(self) -> FloatColumn:
+        return _distances_m(self.trace, slice(None), self.aps)
+
+    def placement(self, step: int) -> Placement:
+        return _placement(self, step)
+
+
+#: The rules by name; the seed only matters to rules that draw.
+ASSOCIATIONS: Final[Mapping[str, Callable[[Trace, int], Association]]] = {
+    "nearest": lambda trace, seed: NearestAp(trace),
+    "fixed": lambda trace, seed: FixedAp(trace),
+    "ring_walk": RingWalkAp,
+}
+
+
+def fixed_assignment(devices: int, aps: int) -> IntColumn:
+    """AP of every device rank: floor(r * aps / devices), shape (devices,)."""
+    return (np.arange(devices, dtype=np.int64) * aps // max(1, devices)).astype(np.int32)
+
+
+def distance_statistics(association: Association) -> tuple[float, float]:
+    """(mean, standard deviation) of the distance to the AP over (present device, step) pairs, in metres.
+
+    The delta_mean and delta_std of MOHAWK's Eq. 2 (population standard deviation). Raises TraceError for a
+    trace in which nobody is ever present.
+    """
+    distances = association.distances_m
+    if not len(distances):
+        raise TraceError("nobody is ever present in this trace: there are no distances to average")
+    return float(distances.mean()), float(distances.std())
+
+
+def _placement(association: Association, step: int) -> Placement:
+    trace = association.trace
+    if not 0 <= step < trace.steps:
+        raise TraceError(f"step {step} lies outside the trace's 0..{trace.steps - 1}")
+    rows = trace.rows(step)
+    return Placement(step, trace.device[rows], association.aps[rows], association.distances_m[rows])
+
+
+def _nearest(tree: cKDTree, places: FloatColumn, points: FloatColumn) -> npt.NDArray[np.intp]:
+    if len(places) == 1:
+        return np.zeros(len(points), np.intp)
+    # The tree visits its leaves in its own order, so which of two equals it names is luck: ask for two,
+    # and compare with all places where they tie.
+    distances, found = tree.query(points, k=2, workers=-1)
+    nearest: npt.NDArray[np.intp] = found[:, 0]
+    tied = np.flatnonzero(distances[:, 1] <= distances[:, 0] * (1 + _TIE))
+    for start in range(0, len(tied), 4096):
+        rows = tied[start : start + 4096]
+        squared = ((points[rows, None, :] - places[None, :, :]) ** 2).sum(axis=2)
+        nearest[rows] = np.argmax(squared <= squared.min(axis=1, keepdims=True) * (1 + 2 * _TIE), axis=1)
+    return nearest
+
+
+def _distances_m(trace: Trace, rows: slice, aps: IntColumn) -> FloatColumn:
+    return np.hypot(trace.x_m[rows] - trace.ap_x_m[aps], trace.y_m[rows] - trace.ap_y_m[aps])
+
+
+def _ring_moves(seed: int, step: int, devices: int) -> IntColumn:
+    draws = generator(seed, "ring walk", step=step).random(devices)
+    return np.where(draws < 0.25, -1, np.where(draws < 0.5, 1, 0)).astype(np.int32)
+
+
+def _require_aps(trace: Trace) -> None:
+    if not trace.ap_names:
+        raise TraceError("the trace has no access points: draw some from its places (selection.with_aps)")

@@ -1,0 +1,123 @@
+"""Parts of a trace: a window of steps, the busiest devices, another draw of access points. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.errors import TraceError
+from roambench.mobility.trace import Trace
+
+
+def window(trace: Trace, first: int, steps: int) -> Trace:
+    """Steps `first` .. `first + steps - 1` of the trace, renumbered from 0. All devices are kept."""
+    if not (first >= 0 and steps >= 1 and first + steps <= trace.steps):
+        raise TraceError(f"steps {first}..{first + steps - 1} lie outside the trace's 0..{trace.steps - 1}")
+    rows = slice(*np.searchsorted(trace.step, (first, first + steps)).tolist())
+    return replace(
+        trace,
+        steps=steps,
+        step=trace.step[rows] - np.int32(first),
+        device=trace.device[rows],
+        x_m=trace.x_m[rows],
+        y_m=trace.y_m[rows],
+        start_utc_s=trace.start_utc_s + round(first * trace.step_s),
+        provenance=_derived(trace, {"window": {"first": first, "steps": steps}}),
+    )
+
+
+def busiest_devices(trace: Trace, devices: int) -> Trace:
+    """The trace of its `devices` busiest devices; a device's index is its rank, its name is kept.
+
+    Rank: steps present, descending; ties by first step present, then by index (MOHAWK §4.1 takes the top
+    1,000 of 12,866). Raises TraceError when the trace has fewer devices.
+    """
+    total = len(trace.device_names)
+    if not 1 <= devices <= total:
+        raise TraceError(f"cannot choose the {devices} busiest of {total} devices")
+    kept = _ranking(trace)[:devices]
+    rank = np.full(total, -1, np.int32)
+    rank[kept] = np.arange(devices, dtype=np.int32)
+    rows = np.flatnonzero(rank[trace.device] >= 0)
+    rows = rows[np.lexsort((rank[trace.device[rows]], trace.step[rows]))]
+    return replace(
+        trace,
+        device_names=tuple(trace.device_names[index] for index in kept),
+        step=trace.step[rows],
+        device=rank[trace.device[rows]],
+        x_m=trace.x_m[rows],
+        y_m=trace.y_m[rows],
+        provenance=_derived(trace, {"busiest_devices": {"kept": devices, "of": total}}),
+    )
+
+
+def busiest_window_start(trace: Trace, steps: int, devices: int) -> int:
+    """The first step of the window of `steps` steps whose `devices` busiest devices are present most.
+
+    Counts (device, step) pairs of the window's own busiest devices; ties go to the earliest window.
+    """
+    if not 1 <= steps <= trace.steps:
+        raise TraceError(f"a window of {steps} steps does not fit a trace of {trace.steps}")
+    total = len(trace.device_names)
+    if not 1 <= devices <= total:
+        raise TraceError(f"cannot choose the {devices} busiest of {total} devices")
+    counts = np.bincount(trace.device[trace.step < steps], minlength=total)
+    best, best_first = -1, 0
+    for first in range(trace.steps - steps + 1):
+        if first:  # a device is in a step at most once, so fancy-index arithmetic counts right
+            counts[trace.present(first - 1)] -= 1
+            counts[trace.present(first + steps - 1)] += 1
+        pairs = int(np.partition(counts, total - devices)[total - devices :].sum())
+        if pairs > best:
+            best, best_first = pairs, first
+    return best_first
+
+
+def busiest_window(trace: Trace, steps: int, devices: int) -> Trace:
+    """The busiest window of `steps` steps and in it the `devices` busiest devices: what a demo replays."""
+    first = busiest_window_start(trace, steps, devices)
+    return busiest_devices(window(trace, first, steps), devices)
+
+
+def with_aps(trace: Trace, aps: int, seed: int) -> Trace:
+    """The same movement with `aps` access points drawn anew from the trace's places."""
+    chosen = draw_places(len(trace.place_x_m), aps, seed)
+    return replace(
+        trace,
+        ap_names=ap_names(aps),
+        ap_x_m=trace.place_x_m[chosen],
+        ap_y_m=trace.place_y_m[chosen],
+        provenance=_derived(trace, {"with_aps": {"aps": aps, "seed": seed}}),
+    )
+
+
+def draw_places(places: int, aps: int, seed: int) -> npt.NDArray[np.int64]:
+    """Indices of `aps` of `places` places, ascending: Generator(PCG64(seed)).choice without replacement.
+
+    MOHAWK's own draw (numpy.random.seed and pandas.sample) gives other APs for the same seed.
+    """
+    if not 1 <= aps <= places:
+        raise TraceError(f"cannot draw {aps} access points from {places} places")
+    chosen = np.random.Generator(np.random.PCG64(seed)).choice(places, aps, replace=False)
+    return np.sort(chosen).astype(np.int64)
+
+
+def ap_names(aps: int) -> tuple[str, ...]:
+    return tuple(f"AP{index}" for index in range(aps))
+
+
+def _ranking(trace: Trace) -> npt.NDArray[np.int64]:
+    total = len(trace.device_names)
+    hours = np.bincount(trace.device, minlength=total)
+    first = np.full(total, trace.steps, np.int64)
+    np.minimum.at(first, trace.device, trace.step)
+    return np.lexsort((np.arange(total), first, -hours)).astype(np.int64)
+
+
+def _derived(trace: Trace, made: Mapping[str, object]) -> Mapping[str, object]:
+    """The provenance of `trace` with one more entry in the list of what was made of it."""
+    before = trace.provenance.get("derived", [])
+    return {**trace.provenance, "derived": [*(before if isinstance(before, list) else []), made]}
