@@ -3,6 +3,7 @@
     RoambenchError
     ├── ConfigError        what the user wrote is wrong (file, key, expected), maybe several at once
     ├── TraceError         a mobility trace cannot be used (file, line)
+    ├── DataError          a data set or a device's shard cannot be used (file)
     ├── ModelError         model bytes are not what they claim to be (device, order)
     ├── MeterError         a meter cannot be opened or has gone (port)
     ├── SpoolError         the durable queue on disk cannot be used (path)
@@ -38,6 +39,12 @@ class ConfigError(RoambenchError, ValueError):
 
 class TraceError(RoambenchError, ValueError):
     """A mobility trace is malformed or does not fit the experiment."""
+
+    exit_code = 2
+
+
+class DataError(RoambenchError, ValueError):
+    """A data set or a device's shard is missing, truncated or not what it should be."""
 
     exit_code = 2
 

@@ -1,0 +1,75 @@
+"""How a module's state lies in a flat float32 vector: names and shapes in order, and their fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from roambench.contract.errors import ModelError
+from roambench.contract.orders import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The entries of a flat model: parameters first, then floating-point buffers, each in row-major order."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    @property
+    def size(self) -> int:
+        """Length of the flat vector."""
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    @property
+    def fingerprint(self) -> str:
+        """BLAKE2b-128 over names and shapes, 32 hex digits: what a model blob's header carries."""
+        text = json.dumps([self.names, self.shapes], separators=(",", ":")).encode()
+        return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def layout_of(module: nn.Module) -> Layout:
+    """The layout of `module`; integer buffers (step counters) are not part of a model."""
+    entries = list(_entries(module))
+    return Layout(tuple(name for name, _ in entries), tuple(tuple(entry.shape) for _, entry in entries))
+
+
+def flatten(module: nn.Module) -> Vector:
+    """A copy of the module's state, shape (layout.size,), whatever its memory format."""
+    entries = [entry for _, entry in _entries(module)]
+    vector = np.empty(sum(entry.numel() for entry in entries), dtype=np.float32)
+    start = 0
+    for entry in entries:
+        piece = torch.from_numpy(vector[start : start + entry.numel()])
+        piece.view(entry.shape).copy_(entry)
+        start += entry.numel()
+    return vector
+
+
+def load(module: nn.Module, vector: Vector) -> None:
+    """Copy `vector` into the module in place. ModelError if its length is not the module's."""
+    entries = [entry for _, entry in _entries(module)]
+    size = sum(entry.numel() for entry in entries)
+    if vector.shape != (size,):
+        raise ModelError(f"the model has {size} parameters, the vector shape {vector.shape}")
+    # A decoded blob is a read-only view, which torch will not wrap.
+    source = torch.from_numpy(np.require(vector, dtype=np.float32, requirements=("C", "W", "ALIGNED")))
+    start = 0
+    for entry in entries:
+        entry.copy_(source[start : start + entry.numel()].view(entry.shape))
+        start += entry.numel()
+
+
+def _entries(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, parameter in module.named_parameters():
+        yield name, parameter.detach()
+    for name, buffer in module.named_buffers():
+        if buffer.is_floating_point():
+            yield name, buffer.detach()

@@ -1,0 +1,60 @@
+"""What carries a train order out: one model as a workplace, set up from the learning settings of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.orders import Vector
+from roambench.learning.layout import Layout, layout_of
+from roambench.learning.models import IMAGE_SIDE, build
+from roambench.learning.shards import Shard
+from roambench.learning.start_models import start_model
+from roambench.learning.training import TrainingResult, train
+
+
+class Learner:
+    """Trains for any number of devices, one after the other; agents and simulated fleets both use it.
+
+    ConfigError if the settings name an unknown model.
+    """
+
+    def __init__(self, spec: LearningSpec) -> None:
+        self._spec = spec
+        self._module = build(spec.model, spec.in_channels, spec.classes)
+        self.layout: Layout = layout_of(self._module)
+
+    def train(
+        self,
+        shard: Shard,
+        ap_model: Vector,
+        own_model: Vector | None = None,
+        *,
+        local_epochs: int,
+        seed: int,
+        start_rule: str = "ap",
+        objective: str = "ce",
+    ) -> TrainingResult:
+        """Build the start model, run `local_epochs` of the objective on `shard`. Errors as `train` raises."""
+        return train(
+            self._module,
+            shard.images,
+            shard.labels,
+            start=start_model(start_rule, ap_model, own_model),
+            epochs=local_epochs,
+            batch_size=self._spec.batch_size,
+            learning_rate=self._spec.learning_rate,
+            momentum=self._spec.momentum,
+            weight_decay=self._spec.weight_decay,
+            seed=seed,
+            objective=objective,
+            augmentation=self._spec.augmentation,
+            channels_last=self._spec.channels_last,
+        )
+
+    def warm_up(self) -> None:
+        """One throw-away step on one batch of zeros, so that the first order finds everything loaded."""
+        batch = self._spec.batch_size
+        images = np.zeros((batch, self._spec.in_channels, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
+        blank = Shard(images, np.zeros(batch, dtype=np.int64))
+        self.train(blank, np.zeros(self.layout.size, dtype=np.float32), local_epochs=1, seed=0)

@@ -1,0 +1,95 @@
+"""The model catalogue: name -> builder. A builder makes a module with unset weights; `build` draws them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import torch
+from torch import nn
+
+from roambench.contract.draws import generator
+from roambench.learning import catalogue
+
+GROUP: Final = "roambench.models"
+IMAGE_SIDE: Final = 32  # pixels; every data set is brought to this size
+
+Builder = Callable[[int, int], nn.Module]  # (input channels, classes) -> module on the meta device
+
+
+def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
+    """The model `name` for (n, in_channels, 32, 32) images, with Kaiming-normal weights drawn from `seed`.
+
+    Weights are N(0, 2/fan_in), biases 0 (ours), norms 1. Every entry is drawn by its own key, so torch's
+    global generator is neither read nor moved. Raises ConfigError for an unknown name.
+    """
+    module = catalogue.find(MODELS, name, what="model", group=GROUP)(in_channels, classes)
+    module.to_empty(device="cpu")
+    with torch.no_grad():
+        for index, (entry, tensor) in enumerate([*module.named_parameters(), *module.named_buffers()]):
+            tensor.copy_(torch.from_numpy(_initial(entry, tuple(tensor.shape), seed, index)))
+    return module
+
+
+def model_names() -> list[str]:
+    """The names `build` knows, entry points included."""
+    return catalogue.names(MODELS, GROUP)
+
+
+def mohawk_cnn(in_channels: int, classes: int) -> nn.Module:
+    """MOHAWK's CNN (its section 4.1 and its authors' code): 659,242 parameters for 1 channel and 10 classes.
+
+    3x3 convolutions with padding 1 and no bias: C -> 32 | 32 -> 64 -> 64 | 64 -> 64 -> 64, each group ended
+    by a 2x2 max-pool; then 1024 -> 512 -> classes. Pooling before the ReLU is the same function, because
+    max(relu(x)) = relu(max(x)), on a quarter of the pixels.
+    """
+    return nn.Sequential(
+        _conv(in_channels, 32),
+        nn.MaxPool2d(2),
+        nn.ReLU(inplace=True),
+        *_double_block(32, 64),
+        *_double_block(64, 64),
+        nn.Flatten(),
+        nn.Linear(64 * 4 * 4, 512, device="meta"),
+        nn.ReLU(inplace=True),
+        nn.Linear(512, classes, device="meta"),
+    )
+
+
+def mlp(in_channels: int, classes: int) -> nn.Module:
+    """A small perceptron on 8x8 averages, 32 hidden units: for tests and quick trials, from no paper."""
+    return nn.Sequential(
+        nn.AvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(in_channels * 64, 32, device="meta"),
+        nn.ReLU(inplace=True),
+        nn.Linear(32, classes, device="meta"),
+    )
+
+
+MODELS: Final[dict[str, Builder]] = {"mohawk_cnn": mohawk_cnn, "mlp": mlp}
+
+
+def _conv(inputs: int, outputs: int) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, kernel_size=3, padding=1, bias=False, device="meta")
+
+
+def _double_block(inputs: int, outputs: int) -> list[nn.Module]:
+    return [
+        _conv(inputs, outputs),
+        nn.ReLU(inplace=True),
+        _conv(outputs, outputs),
+        nn.MaxPool2d(2),
+        nn.ReLU(inplace=True),
+    ]
+
+
+def _initial(entry: str, shape: tuple[int, ...], seed: int, index: int) -> np.ndarray:
+    if len(shape) >= 2:
+        fan_in = math.prod(shape[1:])
+        draws = generator(seed, "model", step=index).standard_normal(shape)
+        return (draws * math.sqrt(2.0 / fan_in)).astype(np.float32)
+    ones = entry.endswith(("weight", "running_var"))
+    return np.full(shape, 1.0 if ones else 0.0, dtype=np.float32)
