@@ -1,0 +1,124 @@
+"""Modelled communication energy: throughput from distance (MOHAWK Eq. 2) and joules from it (Eq. 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.link_power import LTE, WIFI, LinkPower
+
+Direction = Literal["up", "down"]
+Numbers = npt.NDArray[np.float64]
+
+#: MOHAWK Table 2: slowest and fastest LTE throughput in Mbit/s.
+LTE_RANGE_MBIT_S: Final[dict[Direction, tuple[float, float]]] = {"up": (7.0, 17.0), "down": (12.0, 36.0)}
+WIFI_RADIUS_M: Final = 100.0
+WIFI_MBIT_S: Final = 1000.0
+LINKS: Final[dict[str, LinkPower]] = {LTE.name: LTE, WIFI.name: WIFI}
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceStatistics:
+    """Mean and standard deviation of the device-AP distances of one system and seed."""
+
+    mean_m: float
+    sd_m: float
+
+    @classmethod
+    def of(cls, distances_m: npt.ArrayLike) -> DistanceStatistics:
+        """Population statistics of all (present device, step) pairs, any shape."""
+        distances = np.asarray(distances_m, dtype=np.float64).ravel()
+        if not distances.size or not np.isfinite(distances).all():
+            raise ConfigError(["distance statistics: expected at least one distance, all finite"])
+        return cls(float(distances.mean()), float(distances.std()))
+
+
+def megabits(transferred_bytes: npt.ArrayLike) -> Numbers:
+    """Bytes as Mbit (10^6 bit)."""
+    return np.asarray(transferred_bytes, dtype=np.float64) * 8e-6
+
+
+def lte_throughput_mbit_s(
+    distance_m: npt.ArrayLike, statistics: DistanceStatistics, direction: Direction
+) -> Numbers:
+    """Eq. 2 beyond Wi-Fi: [mean - sd, mean + sd] maps linearly to [t_max, t_min], clipped outside.
+
+    Same shape as `distance_m`. When all distances are equal (sd 0) that distance gets the middle.
+    """
+    slow, fast = LTE_RANGE_MBIT_S[direction]
+    distance = np.asarray(distance_m, dtype=np.float64)
+    if statistics.sd_m > 0.0:
+        far = (distance - (statistics.mean_m - statistics.sd_m)) / (2.0 * statistics.sd_m)
+    else:
+        far = 0.5 + 0.5 * np.sign(distance - statistics.mean_m)
+    return np.asarray(fast - np.clip(far, 0.0, 1.0) * (fast - slow), dtype=np.float64)
+
+
+def is_wifi(distance_m: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Whether the link is Wi-Fi (not further than 100 m), same shape."""
+    return np.asarray(np.asarray(distance_m, dtype=np.float64) <= WIFI_RADIUS_M)
+
+
+def link_name(distance_m: float) -> Literal["wifi", "lte"]:
+    return "wifi" if distance_m <= WIFI_RADIUS_M else "lte"
+
+
+def throughput_mbit_s(
+    distance_m: npt.ArrayLike, statistics: DistanceStatistics, direction: Direction
+) -> Numbers:
+    """Eq. 2 with its Wi-Fi branch: 1000 Mbit/s both ways within 100 m. Same shape as `distance_m`."""
+    lte = lte_throughput_mbit_s(distance_m, statistics, direction)
+    return np.where(is_wifi(distance_m), WIFI_MBIT_S, lte)
+
+
+def radio_power_w(link: LinkPower, throughput: npt.ArrayLike, direction: Direction) -> Numbers:
+    """P = alpha t + beta, in watts."""
+    alpha = link.alpha_up_mw_per_mbit_s if direction == "up" else link.alpha_down_mw_per_mbit_s
+    return np.asarray((alpha * np.asarray(throughput, dtype=np.float64) + link.beta_mw) * 1e-3)
+
+
+def transfer_energy_j(
+    size_mbit: npt.ArrayLike, link: LinkPower, throughput: npt.ArrayLike, direction: Direction
+) -> Numbers:
+    """One half of Eq. 1: E = P(t) * (mu + delta) / t for `size_mbit` = mu + delta Mbit at t Mbit/s.
+
+    Arrays broadcast. A throughput that is not positive has no meaning here and raises ConfigError.
+    """
+    rate = np.asarray(throughput, dtype=np.float64)
+    if not (rate > 0.0).all():
+        raise ConfigError([f"link model: throughput must be positive, got {rate.min()} Mbit/s"])
+    size = np.asarray(size_mbit, dtype=np.float64)
+    return np.asarray(radio_power_w(link, rate, direction) * size / rate)
+
+
+def modelled_energy_j(
+    size_mbit: npt.ArrayLike,
+    distance_m: npt.ArrayLike,
+    statistics: DistanceStatistics,
+    direction: Direction,
+) -> Numbers:
+    """Eq. 1 and 2 together for many transfers: the link and its throughput follow from the distance."""
+    distance = np.asarray(distance_m, dtype=np.float64)
+    rate = throughput_mbit_s(distance, statistics, direction)
+    return np.where(
+        is_wifi(distance),
+        transfer_energy_j(size_mbit, WIFI, rate, direction),
+        transfer_energy_j(size_mbit, LTE, rate, direction),
+    )
+
+
+def round_energy_j(
+    download_mbit: npt.ArrayLike,
+    upload_mbit: npt.ArrayLike,
+    link: LinkPower,
+    down_mbit_s: npt.ArrayLike,
+    up_mbit_s: npt.ArrayLike,
+) -> Numbers:
+    """All of Eq. 1: one download and one upload; a half that did not happen has size 0."""
+    return transfer_energy_j(download_mbit, link, down_mbit_s, "down") + transfer_energy_j(
+        upload_mbit, link, up_mbit_s, "up"
+    )

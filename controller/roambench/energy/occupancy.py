@@ -1,0 +1,64 @@
+"""Which phase each reading looked at: a meter's averaging window, blurred by its unknown age, over spans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MeterWindow:
+    """A value printed at t is the mean over [t - age - window_s, t - age], age uniform in [0, latch_s].
+
+    The expected weight of the past is then two boxcars convolved: a trapezoid (a triangle when they are
+    equal) that ends at t and is `support_s` long.
+    """
+
+    window_s: float
+    latch_s: float
+
+    @property
+    def support_s(self) -> float:
+        return self.window_s + self.latch_s
+
+    def weight_within(self, delay_s: Floats) -> Floats:
+        """Share of the weight on the last `delay_s` seconds before the reading, 0..1, same shape."""
+        w, a = self.window_s, self.latch_s
+        if a == 0.0:
+            return np.clip(delay_s / w, 0.0, 1.0)
+        if w == 0.0:
+            return np.clip(delay_s / a, 0.0, 1.0)
+        u = np.clip(delay_s, 0.0, self.support_s)
+        area = (
+            u * u
+            - np.square(np.maximum(u - w, 0.0))
+            - np.square(np.maximum(u - a, 0.0))
+            + np.square(np.maximum(u - w - a, 0.0))
+        )
+        return np.asarray(area / (2.0 * w * a))
+
+
+#: INA231, 16 averages of 2 x 8.244 ms; the firmware never checks whether the register is new.
+SP2_WINDOW: Final = MeterWindow(0.2638, 0.2638)
+
+
+def occupancy(at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindow) -> Any:
+    """Share of each reading's window spent in each span: sparse CSR, shape (readings, spans).
+
+    Spans are sorted and do not overlap. A row sums to 1 where the spans cover the whole window.
+    """
+    low = np.searchsorted(ends_s, at_s - window.support_s, "right")
+    high = np.searchsorted(starts_s, at_s, "left")
+    counts = np.maximum(high - low, 0)
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    rows = np.repeat(np.arange(len(at_s)), counts)
+    columns = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts) + np.repeat(low, counts)
+    t = at_s[rows]
+    share = window.weight_within(t - starts_s[columns]) - window.weight_within(t - ends_s[columns])
+    return sparse.csr_array((share, columns, offsets), shape=(len(at_s), len(starts_s)))
