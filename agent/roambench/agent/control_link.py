@@ -1,0 +1,143 @@
+"""The control plane as an agent uses it: one session, redialled for ever, and the drain of records."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import grpc
+import grpc.aio
+
+from roambench.contract.draws import generator
+from roambench.contract.errors import LinkError
+from roambench.contract.records import RecordKind
+from roambench.identity.authority import CONTROLLER_NAME, Credential
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
+
+_FIRST_REDIAL_S = 0.2
+_LONGEST_REDIAL_S = 10.0
+
+
+def secure_channel(address: str, credential: Credential, max_message_bytes: int) -> grpc.aio.Channel:
+    """A mutual-TLS channel to the controller: it must prove CONTROLLER_NAME, whatever address was dialled."""
+    return grpc.aio.secure_channel(
+        address,
+        grpc.ssl_channel_credentials(
+            credential.authority_pem, credential.key_pem, credential.certificate_pem
+        ),
+        options=[
+            *channel_options(max_message_bytes),
+            ("grpc.ssl_target_name_override", CONTROLLER_NAME),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", int(_LONGEST_REDIAL_S * 1000)),
+        ],
+    )
+
+
+class ControlLink:
+    """Holds a session with the controller for as long as the agent lives."""
+
+    def __init__(
+        self,
+        address: str,
+        credential: Credential,
+        device: str,
+        hello: Callable[[], wire.Hello],
+        on_frame: Callable[[wire.ControllerFrame], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self._address = address
+        self._credential = credential
+        self._device = device
+        self._hello = hello
+        self._on_frame = on_frame
+        self._log = log
+        self._outgoing: asyncio.Queue[wire.AgentFrame | None] | None = None
+        self._channel: grpc.aio.Channel | None = None
+        self._ended = asyncio.Event()
+
+    def send(self, frame: wire.AgentFrame) -> None:
+        """Queue a frame for the open session; without one it is dropped (answers and records are on disk)."""
+        if self._outgoing is not None:
+            self._outgoing.put_nowait(frame)
+
+    def hang_up(self, reason: str) -> None:
+        """Say Goodbye and end the session; `run` returns."""
+        self._ended.set()
+        if self._outgoing is not None:
+            self._outgoing.put_nowait(wire.AgentFrame(goodbye=wire.Goodbye(reason=reason)))
+            self._outgoing.put_nowait(None)
+
+    async def run(self) -> None:
+        """Dial, hold, redial with backoff. Raises LinkError when the controller says that it is final."""
+        failures = 0
+        while not self._ended.is_set():
+            welcomed, problem = await self._hold_one_session()
+            if self._ended.is_set():
+                return
+            failures = 0 if welcomed else failures + 1
+            wait_s = min(_LONGEST_REDIAL_S, _FIRST_REDIAL_S * 2.0 ** min(failures, 8))
+            key = zlib.crc32(self._device.encode())
+            wait_s *= 0.5 + 0.5 * float(generator(key, "redial", 0, failures).random())
+            self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
+            await asyncio.sleep(wait_s)
+
+    async def _hold_one_session(self) -> tuple[bool, str]:
+        outgoing: asyncio.Queue[wire.AgentFrame | None] = asyncio.Queue()
+        outgoing.put_nowait(wire.AgentFrame(hello=self._hello()))
+
+        async def frames() -> AsyncIterator[wire.AgentFrame]:
+            while (frame := await outgoing.get()) is not None:
+                yield frame
+
+        welcomed = False
+        channel = secure_channel(self._address, self._credential, MAX_CONTROL_MESSAGE_BYTES)
+        self._channel = channel
+        session = channel.stream_stream(
+            SESSION,
+            request_serializer=wire.AgentFrame.SerializeToString,
+            response_deserializer=wire.ControllerFrame.FromString,
+        )
+        try:
+            async for frame in session(frames()):
+                if frame.HasField("refusal"):
+                    if frame.refusal.final:
+                        raise LinkError(f"the controller refuses this agent: {frame.refusal.reason}")
+                    return welcomed, f"refused: {frame.refusal.reason}"
+                if frame.HasField("welcome"):
+                    welcomed = True
+                    self._outgoing = outgoing
+                self._on_frame(frame)
+            return welcomed, "closed by the controller"
+        except grpc.aio.AioRpcError as error:
+            return welcomed, error.details() or str(error.code())
+        finally:
+            self._outgoing = None
+            outgoing.put_nowait(None)
+            await channel.close()
+            self._channel = None
+
+    async def drain(
+        self, spool_uuid: str, records: Sequence[tuple[int, RecordKind, bytes]], timeout_s: float = 20.0
+    ) -> int:
+        """Send records; returns the highest seq that is durable at the controller. Raises LinkError."""
+        if self._channel is None or self._outgoing is None:
+            raise LinkError("no session")
+        request = wire.DrainRequest(
+            device=self._device,
+            spool_uuid=spool_uuid,
+            records=[wire.Record(seq=seq, kind=int(kind), payload=payload) for seq, kind, payload in records],
+        )
+        call = self._channel.unary_unary(
+            DRAIN,
+            request_serializer=wire.DrainRequest.SerializeToString,
+            response_deserializer=wire.DrainReply.FromString,
+        )
+        try:
+            reply = await call(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise LinkError(f"drain failed: {error.details()}") from None
+        return int(reply.through_seq)

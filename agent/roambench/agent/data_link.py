@@ -1,0 +1,101 @@
+"""The data plane as an agent uses it: download a model version from an AP, upload a trained model to one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
+from roambench.contract.pacing import paced
+from roambench.wire.v1 import data_pb2 as wire
+from roambench.wire.v1.methods import DOWNLOAD, UPLOAD
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What one transfer moved (model bytes) and how long it lasted in device time."""
+
+    transferred_bytes: int
+    duration_s: float
+
+
+class DataLink:
+    """Downloads and uploads over one channel. No serialiser touches the model's bytes."""
+
+    def __init__(self, channel: grpc.aio.Channel, device: str, clock: DeviceClock) -> None:
+        self._device = device
+        self._clock = clock
+        self._download: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(DOWNLOAD)
+        self._upload: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(UPLOAD)
+
+    async def download(self, order_id: str, ap: int, digest: str) -> tuple[bytes, Transfer]:
+        """The blob of version `digest` of AP `ap`.
+
+        Raises ModelError when it is oversize, truncated or not what its digest says, LinkError when the
+        transfer breaks off.
+        """
+        request = wire.DownloadRequest(
+            device=self._device, order_id=order_id, ap=ap, digest=bytes.fromhex(digest)
+        )
+        started_ns = self._clock.now_ns()
+        received = bytearray()
+        total: int | None = None
+        try:
+            async for message in self._download(request.SerializeToString()):
+                if total is None:
+                    total = _announced_bytes(message)
+                    continue
+                received += message
+                if len(received) > total:
+                    raise ModelError(f"download of {order_id}: more bytes than the {total} announced")
+        except grpc.aio.AioRpcError as error:
+            raise LinkError(f"download of {order_id} broke off: {error.details()}") from None
+        if total is None or len(received) != total:
+            raise ModelError(f"download of {order_id}: got {len(received)} of {total} bytes")
+        blob = bytes(received)
+        if digest_of(blob) != digest:
+            raise ModelError(f"download of {order_id}: the digest does not match")
+        return blob, Transfer(len(blob), (self._clock.now_ns() - started_ns) * 1e-9)
+
+    async def upload(
+        self, order_id: str, train_order_id: str, ap: int, blob: bytes, mbit_s: float
+    ) -> Transfer:
+        """Send `blob` of `train_order_id` to AP `ap`.
+
+        Raises ModelError when the AP refuses it, LinkError when the transfer breaks off.
+        """
+        header = wire.UploadHeader(
+            device=self._device,
+            order_id=order_id,
+            train_order_id=train_order_id,
+            ap=ap,
+            total_bytes=len(blob),
+            digest=bytes.fromhex(digest_of(blob)),
+        )
+
+        async def messages() -> AsyncIterator[bytes]:
+            yield header.SerializeToString()
+            async for chunk in paced(chunks(blob), mbit_s, self._clock):
+                yield chunk
+
+        started_ns = self._clock.now_ns()
+        try:
+            answer = await self._upload(messages())
+        except grpc.aio.AioRpcError as error:
+            raise LinkError(f"upload of {order_id} broke off: {error.details()}") from None
+        receipt = wire.UploadReceipt.FromString(answer)
+        if not receipt.accepted:
+            raise ModelError(f"upload of {order_id} refused: {receipt.reason}")
+        return Transfer(len(blob), (self._clock.now_ns() - started_ns) * 1e-9)
+
+
+def _announced_bytes(message: bytes) -> int:
+    header = wire.DownloadHeader.FromString(message)
+    if header.total_bytes > MAX_BLOB_BYTES:
+        raise ModelError(f"a model of {header.total_bytes} bytes is announced, the limit is {MAX_BLOB_BYTES}")
+    return int(header.total_bytes)

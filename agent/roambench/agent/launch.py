@@ -1,0 +1,39 @@
+"""From settings to a living agent: first the trainer's nursery is forked, only then is grpc imported."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from roambench.agent.settings import AgentSettings
+from roambench.agent.worker import fork_nursery
+from roambench.contract.errors import RoambenchError
+
+# Forked children of a process that holds grpc hang; grpc's fork support would only hide that.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+def load_trainer() -> Callable[[socket.socket], None]:
+    """Import the learning stack (seconds on a Pi) and return what a trainer process runs."""
+    from roambench.agent.trainer import serve
+
+    return serve
+
+
+def run_agent(settings: AgentSettings) -> int:
+    """Live as the agent `settings` describe until told to stop; returns the exit status."""
+    if "grpc" in sys.modules:
+        raise RuntimeError("grpc is already imported: the trainer could not be forked safely")
+    Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
+    link, _ = fork_nursery(settings.trainer_nice, load_trainer)
+    from roambench.agent.process import live
+
+    try:
+        return live(settings, link)
+    except RoambenchError as error:
+        print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
+        return error.exit_code

@@ -1,0 +1,205 @@
+"""Carries out orders, one after the other: download, train, keep, upload; every order is answered once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from roambench.agent.data_link import DataLink, Transfer
+from roambench.agent.settings import ChaosSettings
+from roambench.agent.shelf import Shelf
+from roambench.agent.timeline import PhaseTimeline
+from roambench.agent.worker import TrainerDied, TrainerRefused, TrainJob, TrainOutcome, Worker
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.draws import generator
+from roambench.contract.errors import RoambenchError
+from roambench.contract.orders import TrainReply
+from roambench.contract.phases import Phase
+from roambench.contract.records import AgentEvent, RecordKind
+from roambench.wire.v1 import control_pb2 as wire
+
+Emit = Callable[[wire.AgentFrame], None]
+
+
+@dataclass(slots=True)
+class OrdersDesk:
+    """The agent's order queue. `data` is set by the link once the controller has named its data plane.
+
+    `cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown.
+    """
+
+    timeline: PhaseTimeline
+    shelf: Shelf
+    worker: Worker
+    clock: DeviceClock
+    folder: Path
+    emit: Emit
+    record: Callable[[RecordKind, bytes], object]
+    cpu_slowdown: float | None
+    chaos: ChaosSettings
+    data: DataLink | None = None
+    _queue: asyncio.Queue[wire.Order] = field(default_factory=asyncio.Queue)
+    _known: set[str] = field(default_factory=set)
+
+    def submit(self, order: wire.Order) -> None:
+        """Queue an order; a repeat is answered from disk, or ignored while it is still being carried out."""
+        remembered = self.shelf.answer(order.order_id)
+        if remembered is not None:
+            self.emit(wire.AgentFrame(answer=wire.Answer.FromString(remembered)))
+        elif order.order_id not in self._known:
+            self._known.add(order.order_id)
+            self._queue.put_nowait(order)
+
+    async def run(self) -> None:
+        while True:
+            order = await self._queue.get()
+            await self._carry_out(order)
+            self._known.discard(order.order_id)
+
+    async def _carry_out(self, order: wire.Order) -> None:
+        match order.WhichOneof("kind"):
+            case "idle":
+                self.timeline.enter(Phase.IDLE if order.idle.present else Phase.ABSENT, order.step)
+            case "discard":
+                self.shelf.clear(order.discard.train_order_id)
+            case "train":
+                await self._answer(order, await self._attempt(self._train, order))
+            case "upload":
+                await self._answer(order, await self._attempt(self._upload, order))
+            case kind:
+                await self._answer(
+                    order,
+                    wire.Answer(status=wire.Answer.REFUSED, reason=f"order of unknown kind {kind!r}"),
+                )
+
+    async def _attempt(
+        self, action: Callable[[wire.Order], Awaitable[wire.Answer]], order: wire.Order
+    ) -> wire.Answer:
+        try:
+            return await action(order)
+        except TrainerRefused as error:
+            return wire.Answer(status=wire.Answer.REFUSED, reason=str(error))
+        except (RoambenchError, TrainerDied, OSError) as error:
+            return wire.Answer(status=wire.Answer.FAILED, reason=str(error))
+        finally:
+            current = self.timeline.current
+            if current is None or current.phase is not Phase.WAIT:
+                self.timeline.enter(Phase.WAIT, order.step)
+
+    async def _train(self, order: wire.Order) -> wire.Answer:
+        spec, order_id = order.train, order.order_id
+        self._event("download started", order_id)
+        self.timeline.enter(
+            Phase.DOWNLOAD,
+            order.step,
+            order_id=order_id,
+            train_order_id=order_id,
+            mbit_s=spec.download_mbit_s,
+        )
+        blob, download = await self._link().download(order_id, spec.ap, spec.start_digest.hex())
+        start_path = self.folder / "start.blob"
+        start_path.write_bytes(blob)
+
+        started_ns = self.timeline.enter(
+            Phase.TRAIN,
+            order.step,
+            order_id=order_id,
+            train_order_id=order_id,
+            transferred_bytes=download.transferred_bytes,
+        )
+        self._event("train started", order_id)
+        own = self.shelf.trained()
+        draft = self.shelf.draft(order_id)
+        outcome = await self.worker.train(
+            TrainJob(
+                start_path=str(start_path),
+                out_path=str(draft),
+                own_path=str(own.path) if own is not None else "",
+                start_rule=spec.start_rule,
+                objective=spec.objective,
+                local_epochs=spec.local_epochs,
+                seed=spec.seed,
+            )
+        )
+        late_s = await self._stretch(started_ns, outcome.cpu_s)
+        device_s = (self.timeline.enter(Phase.WAIT, order.step) - started_ns) * 1e-9
+        reply = _train_reply(outcome, download, device_s, late_s)
+        self.shelf.keep(order_id, reply, draft)
+        self._event("train finished", order_id)
+        report = wire.TrainReport(**{**asdict(reply), "model_digest": bytes.fromhex(reply.model_digest)})
+        return wire.Answer(status=wire.Answer.DONE, train=report)
+
+    async def _upload(self, order: wire.Order) -> wire.Answer:
+        spec, order_id = order.upload, order.order_id
+        model = self.shelf.trained()
+        if model is None or model.order_id != spec.train_order_id:
+            return wire.Answer(
+                status=wire.Answer.REFUSED, reason=f"no trained model of {spec.train_order_id} on disk"
+            )
+        self._event("upload started", order_id)
+        self.timeline.enter(
+            Phase.UPLOAD,
+            order.step,
+            order_id=order_id,
+            train_order_id=spec.train_order_id,
+            mbit_s=spec.upload_mbit_s,
+        )
+        blob = model.path.read_bytes()
+        sent = await self._link().upload(order_id, spec.train_order_id, spec.ap, blob, spec.upload_mbit_s)
+        self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=sent.transferred_bytes)
+        # Only now: the controller has it, digest checked.
+        self.shelf.clear(spec.train_order_id)
+        report = wire.UploadReport(
+            uploaded_bytes=sent.transferred_bytes,
+            upload_s=sent.duration_s,
+            model_digest=bytes.fromhex(model.reply.model_digest),
+        )
+        return wire.Answer(status=wire.Answer.DONE, upload=report)
+
+    async def _stretch(self, started_ns: int, cpu_s: float) -> float:
+        """On a laptop: wait until the emulated Pi would be done. Returns by how much the host came late."""
+        if self.cpu_slowdown is None:
+            return 0.0
+        due_ns = started_ns + round(cpu_s * self.cpu_slowdown * 1e9)
+        late_s = max(0.0, (self.clock.now_ns() - due_ns) * 1e-9)
+        await self.clock.sleep_until_ns(due_ns)
+        return late_s
+
+    async def _answer(self, order: wire.Order, answer: wire.Answer) -> None:
+        answer.order_id = order.order_id
+        self.shelf.remember(order.order_id, answer.SerializeToString())
+        delay_s = self.chaos.fixed_delay_s
+        if self.chaos.random_delay_s > 0:
+            draw = generator(self.chaos.seed, f"reply delay {order.order_id}").random()
+            delay_s += self.chaos.random_delay_s * float(draw)
+        if delay_s > 0:
+            await asyncio.sleep(delay_s)
+        self.emit(wire.AgentFrame(answer=answer))
+
+    def _event(self, kind: str, order_id: str) -> None:
+        """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""
+        ns = self.clock.now_ns()
+        self.record(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
+        self.emit(wire.AgentFrame(event=wire.Event(order_id=order_id, kind=kind, monotonic_ns=ns)))
+
+    def _link(self) -> DataLink:
+        if self.data is None:
+            raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
+        return self.data
+
+
+def _train_reply(outcome: TrainOutcome, download: Transfer, device_s: float, late_s: float) -> TrainReply:
+    return TrainReply(
+        samples=outcome.samples,
+        sgd_steps=outcome.sgd_steps,
+        mean_loss=outcome.mean_loss,
+        mean_squared_loss=outcome.mean_squared_loss,
+        model_digest=outcome.model_digest,
+        cpu_s=outcome.cpu_s,
+        device_s=device_s,
+        late_s=late_s,
+        downloaded_bytes=download.transferred_bytes,
+        download_s=download.duration_s,
+    )

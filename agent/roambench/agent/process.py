@@ -1,0 +1,238 @@
+"""The living agent: one event loop that reads the meter, spools, drains, and carries out orders."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import grpc.aio
+
+from roambench.agent.control_link import ControlLink, secure_channel
+from roambench.agent.data_link import DataLink
+from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.settings import AgentSettings
+from roambench.agent.shelf import Shelf
+from roambench.agent.timeline import PhaseTimeline
+from roambench.agent.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import IdentityError
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.phases import Phase
+from roambench.contract.records import AgentEvent, Reading, RecordKind
+from roambench.identity.authority import Credential, name_of
+from roambench.meters.catalogue import open_meter
+from roambench.meters.emulator.feed import WorkFeed
+from roambench.meters.emulator.power import Activity
+from roambench.spool.drain import Drain
+from roambench.spool.spool import Spool
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
+
+_CAPABILITIES = ("train", "upload", "meter")
+_SYNC_PERIOD_S = 1.0  # host seconds between WAL syncs: what a power cut may cost
+
+
+def live(settings: AgentSettings, trainer: socket.socket) -> int:
+    """Run the agent until it is told to stop; returns the exit status."""
+    return asyncio.run(Agent(settings, trainer).run())
+
+
+class Agent:
+    """Wires the parts together; each part is testable alone."""
+
+    def __init__(self, settings: AgentSettings, trainer: socket.socket) -> None:
+        self._settings = settings
+        self._started_ns = time.monotonic_ns()
+        self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._machine_id = settings.machine_id or Path("/etc/machine-id").read_text().strip()
+        self._clock = DeviceClock(settings.epoch_ns, settings.time_scale)
+        self._credential = Credential.load(Path(settings.identity_dir))
+        named = name_of(self._credential.certificate_pem)
+        if named != settings.device:
+            raise IdentityError(
+                f"{settings.identity_dir}: the certificate is {named!r}'s, this agent is {settings.device!r}"
+            )
+        folder = Path(settings.state_dir)
+        self._spool = Spool(folder / "spool.sqlite")
+        self._shelf = Shelf(folder / "shelf")
+        self._worker = Worker(trainer)
+        emulation = settings.emulation
+        self._feed = WorkFeed(Path(emulation.work_feed), settings.device) if emulation is not None else None
+        self._timeline = PhaseTimeline(
+            settings.device, self._boot_id, self._clock, folder, self._spool.append, self._power_follows
+        )
+        self._link = ControlLink(
+            settings.controller,
+            self._credential,
+            settings.device,
+            self._hello,
+            self._take_frame,
+            self._log,
+        )
+        self._desk = OrdersDesk(
+            timeline=self._timeline,
+            shelf=self._shelf,
+            worker=self._worker,
+            clock=self._clock,
+            folder=folder,
+            emit=self._link.send,
+            record=self._spool.append,
+            cpu_slowdown=emulation.cpu_slowdown if emulation is not None else None,
+            chaos=settings.chaos,
+        )
+        self._stop_reason = ""
+        self._drain_s = 5.0
+        self._stopping = asyncio.Event()
+        self._data_channel: grpc.aio.Channel | None = None
+        self._spec: LearningSpec | None = None
+        self._chores: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop, "SIGTERM", 5.0)
+        self._event("agent started", f"pid {os.getpid()}, version {version('roambench')}")
+        self._timeline.resume()
+        await self._worker.open()
+        drain = Drain(self._spool, lambda records: self._link.drain(self._spool.uuid, records))
+        tasks = [
+            asyncio.create_task(self._desk.run(), name="orders"),
+            asyncio.create_task(self._link.run(), name="session"),
+            asyncio.create_task(drain.run(), name="drain"),
+            asyncio.create_task(self._keep_spool_synced(), name="spool sync"),
+        ]
+        if self._settings.meter.port:
+            tasks.append(asyncio.create_task(self._read_meter(), name="meter"))
+        stopping = asyncio.create_task(self._stopping.wait(), name="stop")
+        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        failed = [task for task in done if task is not stopping and task.exception() is not None]
+        for task in tasks:
+            if task.get_name() != "session":
+                task.cancel()
+        await asyncio.gather(*(t for t in tasks if t.get_name() != "session"), return_exceptions=True)
+        self._timeline.close()
+        self._event("agent stopping", self._stop_reason)
+        await drain.flush(self._drain_s)
+        self._link.hang_up(self._stop_reason or "agent failed")
+        session = next(task for task in tasks if task.get_name() == "session")
+        await asyncio.wait({session}, timeout=2.0)
+        session.cancel()
+        await asyncio.gather(session, return_exceptions=True)
+        await self._close()
+        if failed:
+            error = failed[0].exception()
+            assert error is not None
+            raise error
+        return 0
+
+    def _hello(self) -> wire.Hello:
+        shelved = self._shelf.trained()
+        return wire.Hello(
+            protocol_version=PROTOCOL_VERSION,
+            device=self._settings.device,
+            machine_id=self._machine_id,
+            boot_id=self._boot_id,
+            agent_version=version("roambench"),
+            capabilities=_CAPABILITIES,
+            spool_uuid=self._spool.uuid,
+            trained_order_ids=[shelved.order_id] if shelved is not None else [],
+            rss_bytes=rss_bytes(),
+            trainer_rss_bytes=self._worker.rss_bytes,
+            started_monotonic_ns=self._started_ns,
+        )
+
+    def _take_frame(self, frame: wire.ControllerFrame) -> None:
+        match frame.WhichOneof("frame"):
+            case "welcome":
+                self._take_welcome(frame.welcome)
+            case "order":
+                self._desk.submit(frame.order)
+            case "clock_probe":
+                received_ns = self._clock.now_ns()
+                echo = wire.ClockEcho(
+                    probe=frame.clock_probe.probe,
+                    received_monotonic_ns=received_ns,
+                    sent_monotonic_ns=self._clock.now_ns(),
+                )
+                self._link.send(wire.AgentFrame(clock_echo=echo))
+            case "stop":
+                self._stop(frame.stop.reason, frame.stop.drain_s)
+            case kind:
+                self._log(f"frame of unknown kind {kind!r} ignored")
+
+    def _take_welcome(self, welcome: wire.Welcome) -> None:
+        if self._data_channel is None:
+            self._data_channel = secure_channel(
+                welcome.data_address, self._credential, MAX_DATA_MESSAGE_BYTES
+            )
+            self._desk.data = DataLink(self._data_channel, self._settings.device, self._clock)
+        spec = LearningSpec.from_json(welcome.experiment_json)
+        if spec != self._spec:
+            self._spec = spec
+            chore = asyncio.create_task(self._prepare(spec))
+            self._chores.add(chore)
+            chore.add_done_callback(self._chores.discard)
+
+    async def _prepare(self, spec: LearningSpec) -> None:
+        """Warm the trainer; a failure here comes back with the first train order, which tries again."""
+        try:
+            await self._worker.prepare(spec)
+            self._event("trainer ready", f"rss {self._worker.rss_bytes} bytes")
+        except (TrainerDied, TrainerRefused) as error:
+            self._event("trainer not ready", str(error))
+
+    async def _read_meter(self) -> None:
+        settings = self._settings.meter
+        meter = open_meter(
+            settings.driver, settings.port, self._clock, reopen_allowed=settings.reopen_allowed
+        )
+        async with contextlib.aclosing(meter):
+            async for item in meter:
+                if isinstance(item, Reading):
+                    self._spool.append(RecordKind.READING, item.to_bytes())
+                    self._timeline.alive(item.monotonic_ns)
+
+    def _power_follows(self, phase: Phase, ns: int, mbit_s: float) -> None:
+        """What the emulated board draws from now on."""
+        if self._feed is None:
+            return
+        self._feed.send(
+            Activity(
+                busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
+                tx_mbit_s=mbit_s if phase is Phase.UPLOAD else 0.0,
+                rx_mbit_s=mbit_s if phase is Phase.DOWNLOAD else 0.0,
+            ),
+            ns,
+        )
+
+    async def _keep_spool_synced(self) -> None:
+        while True:
+            await asyncio.sleep(_SYNC_PERIOD_S)
+            await asyncio.to_thread(self._spool.sync)
+
+    def _stop(self, reason: str, drain_s: float) -> None:
+        self._stop_reason, self._drain_s = reason, drain_s
+        self._stopping.set()
+
+    def _event(self, kind: str, detail: str) -> None:
+        self._spool.append(RecordKind.EVENT, AgentEvent(kind, self._clock.now_ns(), detail).to_bytes())
+
+    def _log(self, text: str) -> None:
+        print(f"{time.strftime('%F %T')} {self._settings.device}: {text}", file=sys.stderr, flush=True)
+
+    async def _close(self) -> None:
+        for chore in list(self._chores):
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        if self._data_channel is not None:
+            await self._data_channel.close()
+        self._worker.close()
+        if self._feed is not None:
+            self._feed.close()
+        self._spool.close()

@@ -1,0 +1,99 @@
+"""What must survive the agent's death: the trained model until it is uploaded, and the last answers given."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from roambench.contract.model_blob import digest_of
+from roambench.contract.orders import TrainReply
+
+_KEPT_ANSWERS = 16  # more than a controller can have outstanding with one device
+
+
+@dataclass(frozen=True, slots=True)
+class ShelvedModel:
+    """A finished training: its order, its reply, and where its blob lies."""
+
+    order_id: str
+    reply: TrainReply
+    path: Path
+
+
+class Shelf:
+    """One trained model at most, and the answers to the newest orders, in `folder`.
+
+    The model's blob is synced before its description is renamed into place: a description never points to
+    half a model, whatever dies when.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._description = folder / "trained.json"
+        self._answers_file = folder / "answers.json"
+        self._answers: dict[str, str] = self._read_answers()
+
+    def draft(self, order_id: str) -> Path:
+        """Where the trainer writes the blob of `order_id` before it is kept."""
+        return self._folder / f"draft-{digest_of(order_id.encode())[:16]}.blob"
+
+    def keep(self, order_id: str, reply: TrainReply, draft: Path) -> ShelvedModel:
+        """Put the blob at `draft` on the shelf; it replaces any model that was there."""
+        path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.replace(path)
+        _write_synced(self._description, json.dumps({"order_id": order_id, "reply": asdict(reply)}))
+        for other in self._folder.glob("trained-*.blob"):
+            if other != path:
+                other.unlink()
+        return ShelvedModel(order_id, reply, path)
+
+    def trained(self) -> ShelvedModel | None:
+        """The model on the shelf, or None; a damaged one counts as none."""
+        try:
+            values = json.loads(self._description.read_text())
+            reply = TrainReply(**values["reply"])
+            path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
+            return ShelvedModel(values["order_id"], reply, path) if path.exists() else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def clear(self, order_id: str) -> None:
+        """Take the model of `order_id` off the shelf (uploaded or discarded)."""
+        model = self.trained()
+        if model is not None and model.order_id == order_id:
+            self._description.unlink(missing_ok=True)
+            model.path.unlink(missing_ok=True)
+
+    def remember(self, order_id: str, answer: bytes) -> None:
+        """Keep the serialised answer of an order, so that a repeat is answered and not carried out twice."""
+        self._answers[order_id] = answer.hex()
+        while len(self._answers) > _KEPT_ANSWERS:
+            del self._answers[next(iter(self._answers))]
+        fresh = self._answers_file.with_suffix(".new")
+        fresh.write_text(json.dumps(self._answers))
+        fresh.replace(self._answers_file)
+
+    def answer(self, order_id: str) -> bytes | None:
+        text = self._answers.get(order_id)
+        return None if text is None else bytes.fromhex(text)
+
+    def _read_answers(self) -> dict[str, str]:
+        try:
+            values = json.loads(self._answers_file.read_text())
+            return {str(key): bytes.fromhex(value).hex() for key, value in values.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+
+def _write_synced(path: Path, text: str) -> None:
+    fresh = path.with_suffix(".new")
+    with fresh.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

@@ -1,0 +1,151 @@
+"""The phases of one device as its agent lives them: no hole between them, not even after a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.records import AgentEvent, RecordKind, phase_to_bytes
+
+Record = Callable[[RecordKind, bytes], object]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPhase:
+    """A phase that has begun and not ended."""
+
+    boot_id: str
+    phase: Phase
+    step: int
+    start_ns: int
+    order_id: str = ""
+    train_order_id: str = ""
+
+
+class PhaseTimeline:
+    """Stamps phase borders and hands every finished span to the spool.
+
+    The open phase is kept in a small file and the last sign of life in another, so that an agent that was
+    killed can, on its next start, close the interrupted span where it was last alive and call the hole LOST.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        boot_id: str,
+        clock: DeviceClock,
+        folder: Path,
+        record: Record,
+        changed: Callable[[Phase, int, float], None] = lambda phase, ns, mbit_s: None,
+    ) -> None:
+        """`changed(phase, ns, mbit_s)` hears of every border (the emulated meter's power follows it)."""
+        self._device = device
+        self._boot_id = boot_id
+        self._clock = clock
+        self._record = record
+        self._changed = changed
+        self._phase_file = folder / "phase.json"
+        self._alive_file = os.open(folder / "alive_ns", os.O_RDWR | os.O_CREAT, 0o600)
+        self._open: OpenPhase | None = None
+
+    @property
+    def current(self) -> OpenPhase | None:
+        return self._open
+
+    def resume(self) -> None:
+        """Begin: idle on a first start; after a crash close what was interrupted and name the hole."""
+        now_ns = self._clock.now_ns()
+        interrupted = self._read_phase_file()
+        if interrupted is not None:
+            last_ns = max(interrupted.start_ns, self._read_alive())
+            if interrupted.boot_id == self._boot_id and last_ns <= now_ns:
+                self._finish(interrupted, last_ns, 0)
+                self._finish(OpenPhase(self._boot_id, Phase.LOST, interrupted.step, last_ns), now_ns, 0)
+            else:  # another boot: its clock says nothing about ours
+                self._finish(interrupted, last_ns, 0)
+        self._begin(OpenPhase(self._boot_id, Phase.IDLE, -1, now_ns), 0.0)
+
+    def enter(
+        self,
+        phase: Phase,
+        step: int,
+        *,
+        order_id: str = "",
+        train_order_id: str = "",
+        mbit_s: float = 0.0,
+        transferred_bytes: int = 0,
+    ) -> int:
+        """End the open phase now, begin `phase`; returns the border's stamp.
+
+        `transferred_bytes` is what the ENDING phase moved; `mbit_s` is the rate of the beginning one.
+        """
+        now_ns = self._clock.now_ns()
+        if self._open is not None:
+            self._finish(self._open, now_ns, transferred_bytes)
+        self._begin(OpenPhase(self._boot_id, phase, step, now_ns, order_id, train_order_id), mbit_s)
+        return now_ns
+
+    def alive(self, ns: int) -> None:
+        """Note a sign of life; survives SIGKILL, costs one pwrite."""
+        os.pwrite(self._alive_file, struct.pack("<q", ns), 0)
+
+    def close(self) -> None:
+        """End the open phase for good (an orderly stop leaves no hole)."""
+        if self._open is not None:
+            self._finish(self._open, self._clock.now_ns(), 0)
+            self._open = None
+            self._phase_file.unlink(missing_ok=True)
+
+    def _begin(self, phase: OpenPhase, mbit_s: float) -> None:
+        self._open = phase
+        self.alive(phase.start_ns)
+        values = [
+            phase.boot_id,
+            phase.phase.value,
+            phase.step,
+            phase.start_ns,
+            phase.order_id,
+            phase.train_order_id,
+        ]
+        fresh = self._phase_file.with_suffix(".new")
+        fresh.write_text(json.dumps(values))
+        fresh.replace(self._phase_file)
+        self._changed(phase.phase, phase.start_ns, mbit_s)
+
+    def _finish(self, phase: OpenPhase, end_ns: int, transferred_bytes: int) -> None:
+        span = PhaseSpan(
+            self._device,
+            phase.boot_id,
+            phase.phase,
+            phase.step,
+            phase.start_ns,
+            end_ns,
+            phase.order_id,
+            phase.train_order_id,
+            transferred_bytes,
+        )
+        self._record(RecordKind.PHASE, phase_to_bytes(span))
+
+    def _read_phase_file(self) -> OpenPhase | None:
+        try:
+            boot_id, phase, step, start_ns, order_id, train_order_id = json.loads(
+                self._phase_file.read_bytes()
+            )
+            return OpenPhase(boot_id, Phase(phase), int(step), int(start_ns), order_id, train_order_id)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, OSError) as error:
+            detail = f"phase file unreadable, its span is a hole: {error}"
+            event = AgentEvent("agent state damaged", self._clock.now_ns(), detail)
+            self._record(RecordKind.EVENT, event.to_bytes())
+            return None
+
+    def _read_alive(self) -> int:
+        stamp = os.pread(self._alive_file, 8, 0)
+        return int(struct.unpack("<q", stamp)[0]) if len(stamp) == 8 else 0

@@ -1,0 +1,85 @@
+"""The trainer process: answers JSON lines, trains one order at a time, touches nothing but its files.
+
+This module imports torch; only the nursery and its trainers (or a zygote) load it.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from roambench.agent.worker import rss_bytes
+from roambench.contract.errors import RoambenchError
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.model_blob import decode, digest_of, encode
+from roambench.learning.learner import Learner
+from roambench.learning.malloc import keep_freed_memory
+from roambench.learning.shards import Shard, read_shard
+from roambench.learning.training import single_threaded
+
+single_threaded()
+
+
+def serve(link: socket.socket) -> None:
+    """Answer requests until the agent closes the link."""
+    single_threaded()
+    keep_freed_memory()
+    trainer = Trainer()
+    with link.makefile("rwb") as lines:
+        for line in lines:
+            lines.write(json.dumps(trainer.answer(json.loads(line))).encode() + b"\n")
+            lines.flush()
+
+
+class Trainer:
+    """Holds the warm model and the device's shard between orders."""
+
+    def __init__(self) -> None:
+        self._learner: Learner | None = None
+        self._shard: Shard | None = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to one request; what cannot be done is {"refused": reason}, never an exception."""
+        try:
+            match request.get("op"):
+                case "prepare":
+                    return self._prepare(LearningSpec.from_json(request["spec"].encode()))
+                case "train":
+                    return self._train(request)
+                case operation:
+                    return {"refused": f"unknown operation {operation!r}"}
+        except (RoambenchError, OSError, ValueError, KeyError, RuntimeError) as error:
+            return {"refused": str(error)[:500] or type(error).__name__}
+
+    def _prepare(self, spec: LearningSpec) -> dict[str, Any]:
+        self._shard = read_shard(Path(spec.shard), in_channels=spec.in_channels, classes=spec.classes)
+        self._learner = Learner(spec)
+        self._learner.warm_up()
+        return {"layout": self._learner.layout.fingerprint, "rss_bytes": rss_bytes()}
+
+    def _train(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._learner is None or self._shard is None:
+            return {"refused": "not prepared"}
+        layout = self._learner.layout.fingerprint
+        own_path = request["own_path"]
+        result = self._learner.train(
+            self._shard,
+            decode(Path(request["start_path"]).read_bytes(), layout=layout),
+            decode(Path(own_path).read_bytes(), layout=layout) if own_path else None,
+            local_epochs=request["local_epochs"],
+            seed=request["seed"],
+            start_rule=request["start_rule"],
+            objective=request["objective"],
+        )
+        blob = encode(result.vector, layout)
+        Path(request["out_path"]).write_bytes(blob)
+        return {
+            "samples": result.samples,
+            "sgd_steps": result.sgd_steps,
+            "mean_loss": result.mean_loss,
+            "mean_squared_loss": result.mean_squared_loss,
+            "cpu_s": result.cpu_s,
+            "model_digest": digest_of(blob),
+        }

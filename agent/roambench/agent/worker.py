@@ -1,0 +1,177 @@
+"""The trainer as seen by the agent: a niced process of its own, forked before grpc exists in this one.
+
+Three processes stand in a row: the agent (reader, spool, gRPC), a nursery that only waits, and the trainer.
+The nursery is there because an agent that has imported grpc can no longer fork safely: when the trainer dies
+(out of memory, SIGILL on some boards) the nursery forks the next one, and no reading is lost meanwhile.
+They talk JSON lines over a socket pair; models pass through files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from roambench.contract.learning_spec import LearningSpec
+
+_PR_SET_PDEATHSIG = 1
+
+
+class TrainerDied(Exception):
+    """The trainer process ended before it answered."""
+
+
+class TrainerRefused(Exception):
+    """The trainer answered that it cannot do this."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """One local training: start blob in, trained blob out."""
+
+    start_path: str
+    out_path: str
+    own_path: str  # the device's own previous model, empty if none
+    start_rule: str
+    objective: str
+    local_epochs: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOutcome:
+    samples: int
+    sgd_steps: int
+    mean_loss: float
+    mean_squared_loss: float
+    cpu_s: float
+    model_digest: str
+
+
+def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
+    """Ask Linux to signal this process when its parent dies: no orphan trains on after a kill -9."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
+
+
+def fork_nursery(nice: int, load: Callable[[], Callable[[socket.socket], None]]) -> tuple[socket.socket, int]:
+    """Fork the nursery; returns the agent's end of the socket and the nursery's pid.
+
+    `load` runs once in the nursery (it imports torch there, unless a zygote had it already) and returns the
+    serve function that every trainer runs. Must be called before grpc is imported.
+    """
+    ours, theirs = socket.socketpair()
+    agent_pid = os.getpid()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return ours, pid
+    ours.close()
+    code = 1
+    try:
+        die_with_parent()
+        if os.getppid() == agent_pid:
+            os.nice(nice)
+            _raise_trainers(theirs, load())
+            code = 0
+    finally:
+        os._exit(code)
+
+
+def _raise_trainers(link: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    """Fork a trainer, wait for its end, tell the agent, fork the next. Ends when the agent is gone."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
+    nursery_pid = os.getpid()
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                die_with_parent()
+                if os.getppid() == nursery_pid:
+                    serve(link)
+                    code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        if os.waitstatus_to_exitcode(status) == 0:  # the agent closed the link
+            return
+        ended = os.waitstatus_to_exitcode(status)
+        reason = f"signal {signal.Signals(-ended).name}" if ended < 0 else f"exit status {ended}"
+        try:
+            link.sendall(json.dumps({"died": reason, "pid": pid}).encode() + b"\n")
+        except OSError:
+            return
+
+
+class Worker:
+    """The agent's end: asks the trainer, one job at a time."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._socket = link
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._turn = asyncio.Lock()
+        self._spec: LearningSpec | None = None
+        self._prepared = False
+        self.rss_bytes = 0
+
+    async def open(self) -> None:
+        self._reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
+
+    async def prepare(self, spec: LearningSpec) -> None:
+        """Load model and data and take one throw-away step, so that the first order finds a warm trainer."""
+        async with self._turn:
+            self._spec, self._prepared = spec, False
+            await self._prepare()
+
+    async def train(self, job: TrainJob) -> TrainOutcome:
+        """Run one job. Raises TrainerDied (the nursery has forked a new trainer) or TrainerRefused."""
+        async with self._turn:
+            if self._spec is None:
+                raise TrainerRefused("no learning settings received yet")
+            if not self._prepared:
+                await self._prepare()
+            reply = await self._ask({"op": "train", **asdict(job)})
+        return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    async def _prepare(self) -> None:
+        assert self._spec is not None
+        reply = await self._ask({"op": "prepare", "spec": self._spec.to_json().decode()})
+        self.rss_bytes = int(reply["rss_bytes"])
+        self._prepared = True
+
+    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._reader is None or self._writer is None:
+            raise TrainerDied("the trainer was never started")
+        self._writer.write(json.dumps(request).encode() + b"\n")
+        await self._writer.drain()
+        line = await self._reader.readline()
+        if not line:
+            raise TrainerDied("the trainer's nursery ended")
+        reply: dict[str, Any] = json.loads(line)
+        if "died" in reply:
+            self._prepared = False
+            raise TrainerDied(f"the trainer died ({reply['died']})")
+        if "refused" in reply:
+            raise TrainerRefused(str(reply["refused"]))
+        return reply
+
+
+def rss_bytes() -> int:
+    """Resident memory of this process, from /proc (no psutil needed before it is imported)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE")

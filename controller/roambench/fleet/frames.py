@@ -1,0 +1,109 @@
+"""The wire stops here: orders become frames, answers become dataclasses, one function each way."""
+
+from __future__ import annotations
+
+import math
+
+from roambench.contract.orders import (
+    Answer,
+    AnswerStatus,
+    DiscardOrder,
+    IdleOrder,
+    Order,
+    TrainOrder,
+    TrainReply,
+    UploadOrder,
+    UploadReply,
+    Vector,
+)
+from roambench.wire.v1 import control_pb2 as wire
+
+_STATUS = {
+    wire.Answer.DONE: AnswerStatus.DONE,
+    wire.Answer.REFUSED: AnswerStatus.REFUSED,
+    wire.Answer.FAILED: AnswerStatus.FAILED,
+}
+
+
+def order_frame(order: Order, deadline_s: float) -> wire.ControllerFrame:
+    """The frame that gives `order` to an agent."""
+    message = wire.Order(order_id=order.order_id, step=order.step, deadline_s=deadline_s)
+    match order:
+        case TrainOrder():
+            message.train.CopyFrom(
+                wire.TrainOrder(
+                    ap=order.ap,
+                    start_digest=bytes.fromhex(order.start_digest),
+                    start_rule=order.start_rule,
+                    objective=order.objective,
+                    local_epochs=order.local_epochs,
+                    seed=order.seed,
+                    download_mbit_s=order.download_mbit_s,
+                )
+            )
+        case UploadOrder():
+            message.upload.CopyFrom(
+                wire.UploadOrder(
+                    ap=order.ap, train_order_id=order.train_order_id, upload_mbit_s=order.upload_mbit_s
+                )
+            )
+        case DiscardOrder():
+            message.discard.CopyFrom(
+                wire.DiscardOrder(train_order_id=order.train_order_id, reason=order.reason)
+            )
+        case IdleOrder():
+            message.idle.CopyFrom(wire.IdleOrder(present=order.present))
+    return wire.ControllerFrame(order=message)
+
+
+def answer_from(message: wire.Answer, order: TrainOrder | UploadOrder, model: Vector | None) -> Answer:
+    """The answer to `order`. `model` is what arrived on the data plane for it, digest checked.
+
+    A DONE that cannot be true (no losses, no model, numbers that are none) becomes GARBAGE with its reason.
+    """
+    status = _STATUS.get(message.status)
+    if status is None:
+        return _garbage(order, f"answer with unknown status {message.status}")
+    if status is not AnswerStatus.DONE:
+        return Answer(order.order_id, order.device, order.step, status, message.reason[:500])
+    if isinstance(order, TrainOrder):
+        return _train_answer(message, order)
+    if not message.HasField("upload") or model is None:
+        return _garbage(order, "says done, but no model arrived on the data plane")
+    reply = UploadReply(
+        model, message.upload.model_digest.hex(), message.upload.uploaded_bytes, message.upload.upload_s
+    )
+    return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
+
+
+def _train_answer(message: wire.Answer, order: TrainOrder) -> Answer:
+    report = message.train
+    numbers = (
+        report.mean_loss,
+        report.mean_squared_loss,
+        report.cpu_s,
+        report.device_s,
+        report.late_s,
+        report.download_s,
+    )
+    if not message.HasField("train") or report.samples < 1 or len(report.model_digest) != 32:
+        return _garbage(order, "says done, but its training report is empty")
+    if not all(math.isfinite(number) for number in numbers):
+        return _garbage(order, "training report holds NaN or infinity")
+    reply = TrainReply(
+        samples=report.samples,
+        sgd_steps=report.sgd_steps,
+        mean_loss=report.mean_loss,
+        mean_squared_loss=report.mean_squared_loss,
+        model_digest=report.model_digest.hex(),
+        cpu_s=report.cpu_s,
+        device_s=report.device_s,
+        late_s=report.late_s,
+        downloaded_bytes=report.downloaded_bytes,
+        download_s=report.download_s,
+    )
+    return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
+
+
+def _garbage(order: TrainOrder | UploadOrder, reason: str) -> Answer:
+    return Answer(order.order_id, order.device, order.step, AnswerStatus.GARBAGE, reason)

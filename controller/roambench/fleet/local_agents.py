@@ -1,0 +1,186 @@
+"""A fleet on one laptop: certificates for the run, one meter emulator, one zygote that forks the agents."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from roambench.agent.settings import AgentSettings, ChaosSettings, EmulationSettings, MeterSettings
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import FleetError
+from roambench.identity.authority import Authority
+from roambench.meters.emulator.spec import EmulatorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """How a laptop stands in for a bench."""
+
+    cpu_slowdown: float
+    restart_delay_s: float = 1.0  # host seconds until a dead agent is started again
+    chaos_random_delay_s: float = 0.0
+    chaos_reversed_delay_s: float = 0.0  # the first device answers last: fixed delays in reversed order
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of one agent, all its processes: largest RSS of a process, sum of PSS, bytes."""
+
+    device: str
+    reader_rss_bytes: int
+    trainer_rss_bytes: int
+    pss_bytes: int
+
+
+class LocalAgents:
+    """Starts and stops the processes; the agents then dial the controller like any others."""
+
+    def __init__(
+        self,
+        folder: Path,
+        names: tuple[str, ...],
+        controller: str,
+        authority: Authority,
+        clock: DeviceClock,
+        settings: LocalSettings,
+        emulator: EmulatorSpec,
+        log: Callable[[str], None],
+    ) -> None:
+        self._folder = folder
+        self._names = names
+        self._controller = controller
+        self._authority = authority
+        self._clock = clock
+        self._settings = settings
+        self._emulator = emulator
+        self._log = log
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._news_task: asyncio.Task[None] | None = None
+        self.pids: dict[str, int] = {}
+
+    async def start(self) -> None:
+        """Start emulator and zygote; agents say hello when they are ready."""
+        spec_path = self._folder / "emulator.json"
+        spec_path.write_text(self._emulator.to_json())
+        emulator = await self._spawn("roambench.meters.emulator", spec_path)
+        self._processes["meter emulator"] = emulator
+        await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
+        agents = [self._agent(index, name) for index, name in enumerate(self._names)]
+        zygote_path = self._folder / "zygote.json"
+        zygote_path.write_text(
+            json.dumps(
+                {
+                    "agents": [asdict(agent) for agent in agents],
+                    "restart_delay_s": self._settings.restart_delay_s,
+                }
+            )
+        )
+        zygote = await self._spawn("roambench.agent.zygote", zygote_path, news=True)
+        self._processes["zygote"] = zygote
+        self._news_task = asyncio.create_task(self._follow(zygote))
+
+    async def stop(self) -> None:
+        """Stop zygote (and with it every agent still there), then the emulator."""
+        zygote = self._processes.pop("zygote", None)
+        if zygote is not None:
+            assert zygote.stdin is not None
+            zygote.stdin.close()
+            await _end(zygote, patience_s=25.0)
+        if self._news_task is not None:
+            await self._news_task
+        emulator = self._processes.pop("meter emulator", None)
+        if emulator is not None:
+            with contextlib.suppress(ProcessLookupError):
+                emulator.terminate()
+            await _end(emulator, patience_s=10.0)
+
+    def memory(self) -> list[Memory]:
+        """Memory of every living agent (all its processes), read from /proc."""
+        return [_memory(name, pid) for name, pid in sorted(self.pids.items()) if psutil.pid_exists(pid)]
+
+    def _agent(self, index: int, name: str) -> AgentSettings:
+        identity = self._folder / "identity" / name
+        self._authority.issue(name).save(identity)
+        state = self._folder / "agents" / name
+        state.mkdir(parents=True, exist_ok=True)
+        reversed_delay_s = self._settings.chaos_reversed_delay_s * (len(self._names) - index)
+        return AgentSettings(
+            device=name,
+            controller=self._controller,
+            identity_dir=str(identity),
+            state_dir=str(state),
+            machine_id=uuid.uuid4().hex,
+            epoch_ns=self._clock.epoch_ns,
+            time_scale=self._clock.time_scale,
+            meter=MeterSettings(
+                "smartpower2", str(self._emulator.devices[index].link_path), reopen_allowed=True
+            ),
+            emulation=EmulationSettings(self._settings.cpu_slowdown, str(self._emulator.socket_path)),
+            chaos=ChaosSettings(self._settings.chaos_random_delay_s, reversed_delay_s, self._settings.seed),
+        )
+
+    async def _spawn(self, module: str, spec: Path, *, news: bool = False) -> asyncio.subprocess.Process:
+        log_path = self._folder / f"{module.rsplit('.', 1)[-1]}.log"
+        with log_path.open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                module,
+                str(spec),
+                stdin=asyncio.subprocess.PIPE if news else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE if news else log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C reaches the controller alone; it ends the others in order
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )
+
+    async def _wait_for_socket(self, path: Path, process: asyncio.subprocess.Process) -> None:
+        for _ in range(600):
+            if path.exists():
+                return
+            if process.returncode is not None:
+                break
+            await asyncio.sleep(0.05)
+        raise FleetError(f"the meter emulator did not start: see {self._folder / 'emulator.log'}")
+
+    async def _follow(self, zygote: asyncio.subprocess.Process) -> None:
+        assert zygote.stdout is not None
+        async for line in zygote.stdout:
+            news = json.loads(line)
+            if "started" in news:
+                self.pids[news["started"]] = news["pid"]
+            else:
+                self.pids.pop(news["exited"], None)
+                if news["status"] != 0:
+                    self._log(
+                        f"{news['exited']}: agent ended with status {news['status']}, starting it again"
+                    )
+
+
+async def _end(process: asyncio.subprocess.Process, patience_s: float) -> None:
+    try:
+        async with asyncio.timeout(patience_s):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _memory(device: str, pid: int) -> Memory:
+    """The reader is the agent's own process; its trainer is the nursery's child."""
+    reader = psutil.Process(pid)
+    family = [reader, *reader.children(recursive=True)]
+    maps = [process.memory_full_info() for process in family]
+    trainers = [entry.rss for process, entry in zip(family, maps, strict=True) if process.pid != pid]
+    return Memory(device, maps[0].rss, max(trainers, default=0), sum(entry.pss for entry in maps))

@@ -1,0 +1,53 @@
+"""Orders that have been given and not answered yet."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from roambench.contract.orders import Answer, AnswerStatus, TrainOrder, UploadOrder, Vector
+from roambench.wire.v1 import control_pb2 as wire
+
+
+@dataclass(slots=True, eq=False)
+class OutstandingOrder:
+    """One order on its way. `started_by` is the agent process that said "train started"."""
+
+    order: TrainOrder | UploadOrder
+    frame: wire.ControllerFrame
+    answered: asyncio.Future[Answer] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    started_by: int | None = None
+    model: Vector | None = None  # arrived for an upload order, digest and layout checked
+    refusal: str = ""  # why the data plane refused what arrived for it
+
+    def settle(self, answer: Answer) -> None:
+        """Settle once; a second answer to the same order changes nothing."""
+        if not self.answered.done():
+            self.answered.set_result(answer)
+
+    def fail(self, status: AnswerStatus, reason: str) -> None:
+        order = self.order
+        self.settle(Answer(order.order_id, order.device, order.step, status, reason))
+
+
+class OutstandingOrders:
+    """By order id; at most a handful per device."""
+
+    def __init__(self) -> None:
+        self._orders: dict[str, OutstandingOrder] = {}
+
+    def add(self, entry: OutstandingOrder) -> None:
+        self._orders[entry.order.order_id] = entry
+
+    def remove(self, order_id: str) -> None:
+        self._orders.pop(order_id, None)
+
+    def get(self, order_id: str, device: int) -> OutstandingOrder | None:
+        """The order if it is outstanding AND was given to `device`: nobody answers for another."""
+        entry = self._orders.get(order_id)
+        return entry if entry is not None and entry.order.device == device else None
+
+    def of_device(self, device: int) -> list[OutstandingOrder]:
+        return [entry for entry in self._orders.values() if entry.order.device == device]

@@ -1,0 +1,97 @@
+"""Who is connected: one session per device, and the rule by which a new one replaces the old."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from roambench.fleet.clock_probes import ClockProbes
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import PROTOCOL_VERSION
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """An open session: frames put into `outgoing` are sent in order; None ends it."""
+
+    device: int
+    name: str
+    hello: wire.Hello
+    outgoing: asyncio.Queue[wire.ControllerFrame | None] = field(default_factory=asyncio.Queue)
+    said_goodbye: bool = False
+    probes: ClockProbes | None = None
+
+    def send(self, frame: wire.ControllerFrame) -> None:
+        self.outgoing.put_nowait(frame)
+
+
+class Sessions:
+    """Open sessions by device index; `names` are the devices this run knows."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._device_of = {name: index for index, name in enumerate(names)}
+        self._open: dict[int, Session] = {}
+        self._machines: dict[int, str] = {}
+        self._disputed: dict[int, str] = {}
+        self._changed = asyncio.Condition()
+
+    def refusal(self, identity: str, hello: wire.Hello) -> wire.Refusal | None:
+        """Why this hello is not accepted, or None. `identity` is the certificate's name."""
+        if hello.protocol_version != PROTOCOL_VERSION:
+            reason = (
+                f"agent speaks protocol version {hello.protocol_version}, "
+                f"this controller {PROTOCOL_VERSION}: install the same roambench on both"
+            )
+            return wire.Refusal(reason=reason, final=True)
+        if hello.device != identity:
+            reason = f"agent says it is {hello.device!r}, its certificate says {identity!r}"
+            return wire.Refusal(reason=reason, final=True)
+        device = self._device_of.get(identity)
+        if device is None:
+            return wire.Refusal(reason=f"device {identity!r} is not part of this run", final=True)
+        machine = self._machines.get(device)
+        if machine is not None and machine != hello.machine_id:
+            # Two machines with one identity: neither can be believed, so neither takes part.
+            self._disputed[device] = (
+                f"device {identity!r} dialled from machine {machine[:12]} and from "
+                f"{hello.machine_id[:12]}: a cloned SD card? Give each board its own name"
+            )
+            if (old := self._open.get(device)) is not None:
+                old.send(
+                    wire.ControllerFrame(refusal=wire.Refusal(reason=self._disputed[device], final=True))
+                )
+                old.outgoing.put_nowait(None)
+        if device in self._disputed:
+            return wire.Refusal(reason=self._disputed[device], final=True)
+        return None
+
+    async def open(self, hello: wire.Hello) -> Session:
+        """Register the session of an accepted hello; the device's old one, if any, is ended."""
+        device = self._device_of[hello.device]
+        old = self._open.get(device)
+        if old is not None:
+            old.outgoing.put_nowait(None)
+        session = Session(device, hello.device, hello)
+        async with self._changed:
+            self._open[device] = session
+            self._machines[device] = hello.machine_id
+            self._changed.notify_all()
+        return session
+
+    async def close(self, session: Session) -> None:
+        async with self._changed:
+            if self._open.get(session.device) is session:
+                del self._open[session.device]
+            self._changed.notify_all()
+
+    def of(self, device: int) -> Session | None:
+        return self._open.get(device)
+
+    def all(self) -> list[Session]:
+        return [self._open[device] for device in sorted(self._open)]
+
+    async def wait_for_count(self, count: int) -> None:
+        """Return as soon as exactly `count` devices are connected."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._open) == count)

@@ -1,0 +1,39 @@
+"""Names and limits of the wire's methods: both ends build their gRPC handlers from these."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Raised by one whenever an old agent could misunderstand a new controller, or the other way round.
+PROTOCOL_VERSION: Final = 1
+
+CONTROL_SERVICE: Final = "roambench.wire.v1.Control"
+SESSION: Final = f"/{CONTROL_SERVICE}/Session"
+DRAIN: Final = f"/{CONTROL_SERVICE}/Drain"
+
+DATA_SERVICE: Final = "roambench.wire.v1.Data"
+DOWNLOAD: Final = f"/{DATA_SERVICE}/Download"
+UPLOAD: Final = f"/{DATA_SERVICE}/Upload"
+
+#: gRPC's own 4 MB default is replaced on purpose: control frames are small, models are chunked.
+MAX_CONTROL_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+MAX_DATA_MESSAGE_BYTES: Final = 512 * 1024
+
+#: A dead peer is noticed within about 20 s outside measured phases; gRPC's default hides it for a minute.
+KEEPALIVE_OPTIONS: Final = (
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+)
+
+
+def channel_options(max_message_bytes: int) -> list[tuple[str, int]]:
+    """Options of a channel or server that carries messages of at most `max_message_bytes`."""
+    return [
+        ("grpc.max_receive_message_length", max_message_bytes),
+        ("grpc.max_send_message_length", max_message_bytes),
+        *KEEPALIVE_OPTIONS,
+    ]
