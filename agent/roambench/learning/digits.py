@@ -1,0 +1,54 @@
+"""The embedded data set: 1,797 real handwritten digits of 8x8 pixels (UCI, as scikit-learn ships them)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from roambench.contract.draws import generator
+from roambench.contract.errors import ConfigError
+from roambench.learning.datasets import Dataset
+from roambench.learning.models import IMAGE_SIDE
+from roambench.learning.shards import Images
+
+TEST_SAMPLES: Final = 360
+_SPLIT_SEED: Final = 1797  # the split is part of the data set: it does not follow an experiment's seed
+_DARKEST: Final = 16.0
+
+
+def load_digits() -> Dataset:
+    """1,437 training and 360 test digits, enlarged to 1x32x32, mean 0 and deviation 1 over the training part.
+
+    ConfigError if scikit-learn is not installed (it belongs to the controller, not to a board).
+    """
+    try:
+        from sklearn import datasets
+    except ImportError:
+        raise ConfigError(
+            ["data set 'digits' needs scikit-learn: install the extra roambench[controller]"]
+        ) from None
+    raw = datasets.load_digits()
+    order = generator(_SPLIT_SEED, "digits").permutation(len(raw.target))
+    images = _enlarge(raw.images[order].astype(np.float32) / _DARKEST)
+    labels = raw.target[order].astype(np.int64)
+    train = images[TEST_SAMPLES:]
+    mean = np.mean(train, dtype=np.float64)
+    deviation = np.std(train, dtype=np.float64)
+    images = ((images - mean) / deviation).astype(np.float32)
+    return Dataset(
+        train_images=images[TEST_SAMPLES:],
+        train_labels=labels[TEST_SAMPLES:],
+        test_images=images[:TEST_SAMPLES],
+        test_labels=labels[:TEST_SAMPLES],
+        classes=10,
+    )
+
+
+def _enlarge(images: Images) -> Images:
+    """(n, 8, 8) to (n, 1, 32, 32), bilinear between pixel centres."""
+    small = torch.from_numpy(images)[:, None]
+    large = functional.interpolate(small, size=(IMAGE_SIDE, IMAGE_SIDE), mode="bilinear", align_corners=False)
+    return large.numpy()

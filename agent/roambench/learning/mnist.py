@@ -1,0 +1,122 @@
+"""MNIST from its four idx files, as they lie in a folder or as they are downloaded once into a cache."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import urllib.error
+import urllib.request
+import zlib
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.errors import ConfigError, DataError
+from roambench.learning.datasets import Dataset
+from roambench.learning.idx import parse_idx, read_idx
+from roambench.learning.models import IMAGE_SIDE
+from roambench.learning.shards import Images, Labels
+
+#: File -> SHA-256 of its content before compression (gzip files differ by how they were packed).
+FILES: Final = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+MIRROR: Final = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+
+_MEAN: Final = 0.1307
+_DEVIATION: Final = 0.3081
+_SIDE: Final = 28
+_CLASSES: Final = 10
+_TIMEOUT_S: Final = 30.0
+_MAX_DOWNLOAD_BYTES: Final = 64 << 20
+
+
+def default_folder() -> Path:
+    """Where downloads are kept: $ROAMBENCH_DATA/mnist, else the user's cache folder."""
+    chosen = os.environ.get("ROAMBENCH_DATA")
+    if chosen:
+        return Path(chosen) / "mnist"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "roambench" / "mnist"
+
+
+def load_mnist(folder: Path | None = None, *, download: bool = False) -> Dataset:
+    """The standard 60,000 training and 10,000 test images, padded to 1x32x32, mean .1307, deviation .3081.
+
+    The files may be gzipped (`.gz`) or not. ConfigError lists the ones that are missing and where they were
+    looked for; DataError names one that is truncated or not what it should be.
+    """
+    place = default_folder() if folder is None else folder
+    missing = [name for name in FILES if _find(place, name) is None]
+    if missing and download:
+        for name in missing:
+            _download(name, place, MIRROR)
+    elif missing:
+        raise ConfigError([f"{place / name}[.gz]: missing MNIST file" for name in missing])
+    train_images, train_labels = _half(place, "train")
+    test_images, test_labels = _half(place, "t10k")
+    return Dataset(train_images, train_labels, test_images, test_labels, classes=_CLASSES)
+
+
+def _half(place: Path, part: str) -> tuple[Images, Labels]:
+    images_path = _found(place, f"{part}-images-idx3-ubyte")
+    labels_path = _found(place, f"{part}-labels-idx1-ubyte")
+    pixels = read_idx(images_path, 3)
+    labels = read_idx(labels_path, 1)
+    if pixels.shape[1:] != (_SIDE, _SIDE):
+        raise DataError(f"{images_path}: images of {pixels.shape[1]}x{pixels.shape[2]}, expected 28x28")
+    if len(pixels) != len(labels) or len(labels) == 0:
+        raise DataError(f"{labels_path}: {len(labels)} labels for {len(pixels)} images")
+    if int(labels.max()) >= _CLASSES:
+        raise DataError(f"{labels_path}: label {int(labels.max())}, expected 0 to {_CLASSES - 1}")
+    return normalise(pixels), labels.astype(np.int64)
+
+
+def normalise(pixels: npt.NDArray[np.uint8]) -> Images:
+    """Bytes (n, 28, 28) to float32 (n, 1, 32, 32): a black border of 2 pixels, then (x/255 - mean)/sd."""
+    border = (IMAGE_SIDE - _SIDE) // 2
+    images = np.full((len(pixels), 1, IMAGE_SIDE, IMAGE_SIDE), -_MEAN / _DEVIATION, dtype=np.float32)
+    # One table of 256 values: 60,000 images take no float64 copy.
+    values = ((np.arange(256) / 255.0 - _MEAN) / _DEVIATION).astype(np.float32)
+    images[:, 0, border:-border, border:-border] = values[pixels]
+    return images
+
+
+def _find(place: Path, name: str) -> Path | None:
+    candidates = (place / name, place / f"{name}.gz")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _found(place: Path, name: str) -> Path:
+    path = _find(place, name)
+    if path is None:
+        raise DataError(f"{place / name}: disappeared while it was to be read")
+    return path
+
+
+def _download(name: str, place: Path, mirror: str) -> None:
+    """Fetch one file into `place`, checked before it gets its name."""
+    url = f"{mirror}{name}.gz"
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+            packed: bytes = answer.read(_MAX_DOWNLOAD_BYTES + 1)
+        content = gzip.decompress(packed[:_MAX_DOWNLOAD_BYTES])
+    except (urllib.error.URLError, OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{url}: cannot be downloaded ({error})") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != FILES[name]:
+        raise DataError(f"{url}: SHA-256 {found[:12]}, expected {FILES[name][:12]}; not kept")
+    parse_idx(content, 3 if "images" in name else 1, url)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        unfinished = place / f"{name}.gz.part"
+        unfinished.write_bytes(packed)
+        unfinished.replace(place / f"{name}.gz")
+    except OSError as error:
+        raise DataError(f"{place / name}.gz: cannot be written ({error})") from None
