@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -85,11 +85,13 @@ def _build(kind: type, values: object, source: str, prefix: str, problems: list[
     arguments: dict[str, Any] = {}
     for name in sorted(values.keys() & known):
         arguments[name] = _value(hints[name], values[name], source, f"{prefix}{name}", problems)
-    try:
-        built: object = kind(**arguments)
-    except TypeError as error:
-        problems.append(f"{source}: {prefix or 'settings'}: {str(error).split(': ')[-1]}")
-        return None
+    missing = [
+        entry.name
+        for entry in fields(kind)
+        if entry.name not in values and entry.default is MISSING and entry.default_factory is MISSING
+    ]
+    problems += [f"{source}: {prefix}{name}: is missing" for name in missing]
+    built: object = None if missing else kind(**arguments)
     return built
 
 

@@ -1,0 +1,56 @@
+"""The trained model and the last answers survive the agent."""
+
+from pathlib import Path
+
+from roambench.agent.shelf import Shelf
+from roambench.contract.orders import TrainReply
+
+
+def _reply(digest: str = "ab" * 32) -> TrainReply:
+    return TrainReply(samples=10, sgd_steps=2, mean_loss=0.5, mean_squared_loss=0.3, model_digest=digest)
+
+
+def _keep(shelf: Shelf, order_id: str, digest: str, content: bytes) -> None:
+    draft = shelf.draft(order_id)
+    draft.write_bytes(content)
+    shelf.keep(order_id, _reply(digest), draft)
+
+
+def test_a_kept_model_is_there_after_a_restart(tmp_path: Path) -> None:
+    _keep(Shelf(tmp_path), "run/1", "ab" * 32, b"model")
+    found = Shelf(tmp_path).trained()
+    assert found is not None
+    assert (found.order_id, found.reply, found.path.read_bytes()) == ("run/1", _reply(), b"model")
+
+
+def test_a_new_model_replaces_the_old_one_on_disk(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    _keep(shelf, "run/1", "ab" * 32, b"old")
+    _keep(shelf, "run/2", "cd" * 32, b"new")
+    assert [path.read_bytes() for path in tmp_path.glob("*.blob")] == [b"new"]
+
+
+def test_clearing_another_order_leaves_the_model(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    _keep(shelf, "run/1", "ab" * 32, b"model")
+    shelf.clear("run/0")
+    assert shelf.trained() is not None
+    shelf.clear("run/1")
+    assert shelf.trained() is None
+    assert list(tmp_path.glob("*.blob")) == []
+
+
+def test_a_damaged_description_counts_as_no_model(tmp_path: Path) -> None:
+    _keep(Shelf(tmp_path), "run/1", "ab" * 32, b"model")
+    (tmp_path / "trained.json").write_text('{"order_id": 3')
+    assert Shelf(tmp_path).trained() is None
+
+
+def test_answers_survive_and_only_the_newest_are_kept(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    for number in range(20):
+        shelf.remember(f"run/{number}", bytes([number]))
+    again = Shelf(tmp_path)
+    assert again.answer("run/19") == bytes([19])
+    assert again.answer("run/3") is None
+    assert again.answer("run/4") == bytes([4])
