@@ -26,7 +26,7 @@ _CHUNK: Final = 1 << 20  # fixes per tree query: bounds the temporary arrays to 
 
 
 class Association(Protocol):
-    """A rule applied to a trace. `aps` and `distances_m` are parallel to the trace's fixes: shape (fixes,)."""
+    """A rule applied to a trace. `aps` and `distances_m` run parallel to its fixes: shape (fixes,)."""
 
     @property
     def trace(self) -> Trace: ...

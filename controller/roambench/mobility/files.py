@@ -1,0 +1,195 @@
+"""Trace files: one Parquet file holds the fixes, the access points, the places and where it all came from.
+
+Rows are of four kinds, in this order: `device` (name), `ap` (name, x_m, y_m), `place` (x_m, y_m) and `fix`
+(step, device, x_m, y_m); the other columns of a row are null, so that any Parquet tool can read the file.
+The schema's metadata hold steps, clock, provenance and the content hash. Equal traces give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from roambench.contract.errors import TraceError
+from roambench.mobility.trace import Trace
+
+FORMAT: Final = 1
+_KEY: Final = b"roambench.trace"
+_SCHEMA: Final = pa.schema(
+    [
+        ("kind", pa.dictionary(pa.int8(), pa.string())),
+        ("name", pa.string()),
+        ("step", pa.int32()),
+        ("device", pa.int32()),
+        ("x_m", pa.float64()),
+        ("y_m", pa.float64()),
+    ]
+)
+_KINDS: Final = ("device", "ap", "place", "fix")
+
+
+def content_hash(trace: Trace) -> str:
+    """BLAKE2b-256 over the trace's columns in canonical little-endian form, as 64 hex digits.
+
+    It names the movement, whatever file it is kept in: provenance is not part of it.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    head = [trace.steps, float(trace.step_s), trace.start_utc_s, trace.device_names, trace.ap_names]
+    _feed(digest, json.dumps(head, ensure_ascii=True, separators=(",", ":")).encode())
+    for column in (trace.step, trace.device):
+        _feed(digest, np.ascontiguousarray(column, "<i4").tobytes())
+    for points in (trace.x_m, trace.y_m, trace.ap_x_m, trace.ap_y_m, trace.place_x_m, trace.place_y_m):
+        _feed(digest, (np.ascontiguousarray(points, "<f8") + 0.0).tobytes())  # + 0.0: -0.0 equals 0.0
+    return digest.hexdigest()
+
+
+def write_trace(trace: Trace, path: Path) -> str:
+    """Write `trace` to `path` (replaced as a whole, never half-written); returns its content hash."""
+    found = content_hash(trace)
+    header = {
+        "format": FORMAT,
+        "steps": trace.steps,
+        "step_s": float(trace.step_s),
+        "start_utc_s": trace.start_utc_s,
+        "content_hash": found,
+        "provenance": dict(trace.provenance),
+    }
+    try:
+        text = json.dumps(header, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"{path}: the trace's provenance cannot be written as JSON: {error}") from None
+    table = _table(trace).replace_schema_metadata({_KEY: text.encode()})
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                pq.write_table(table, file, compression="zstd")
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise TraceError(f"{path}: cannot write the trace: {error.strerror or error}") from None
+    return found
+
+
+def read_trace(path: Path) -> Trace:
+    """Read what `write_trace` wrote. Raises TraceError, naming the file, for anything else."""
+    try:
+        table = pq.read_table(pa.BufferReader(path.read_bytes()))
+    except (OSError, pa.ArrowException, ValueError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise TraceError(f"{path}: no such trace file") from None
+        raise TraceError(f"{path}: not a readable Parquet file: {_first_line(error)}") from None
+    header = _header(path, table.schema.metadata or {})
+    try:
+        trace = _trace(table, header)
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from None
+    except (pa.ArrowException, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise TraceError(f"{path}: not a trace: {_first_line(error)}") from None
+    found = content_hash(trace)
+    if found != header["content_hash"]:
+        raise TraceError(f"{path}: content hash is {found[:12]}, the file says {header['content_hash'][:12]}")
+    return trace
+
+
+def _table(trace: Trace) -> pa.Table:
+    counts = (len(trace.device_names), len(trace.ap_names), len(trace.place_x_m), len(trace.step))
+    devices, aps, places, fixes = counts
+    kind = pa.DictionaryArray.from_arrays(
+        pa.array(np.repeat(np.arange(4, dtype=np.int8), counts)), pa.array(_KINDS)
+    )
+    names = pa.concat_arrays(
+        [pa.array([*trace.device_names, *trace.ap_names], pa.string()), pa.nulls(places + fixes, pa.string())]
+    )
+    none = pa.nulls(devices + aps + places, pa.int32())
+    nowhere = pa.nulls(devices, pa.float64())
+    columns = [
+        kind,
+        names,
+        pa.concat_arrays([none, pa.array(trace.step, pa.int32())]),
+        pa.concat_arrays([none, pa.array(trace.device, pa.int32())]),
+        pa.concat_arrays([nowhere, pa.array(np.concatenate((trace.ap_x_m, trace.place_x_m, trace.x_m)))]),
+        pa.concat_arrays([nowhere, pa.array(np.concatenate((trace.ap_y_m, trace.place_y_m, trace.y_m)))]),
+    ]
+    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+
+
+def _header(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+    text = metadata.get(_KEY)
+    if text is None:
+        raise TraceError(f"{path}: a Parquet file, but not a roambench trace (make one: roambench trace)")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{path}: trace header is not JSON: {error}") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        version = header.get("format") if isinstance(header, dict) else header
+        raise TraceError(f"{path}: trace format {version!r}, this version reads {FORMAT}")
+    expected = {"steps": int, "step_s": float, "start_utc_s": int, "content_hash": str, "provenance": dict}
+    for key, kind in expected.items():
+        if type(header.get(key)) is not kind:
+            raise TraceError(f"{path}: trace header: {key} must be {kind.__name__}")
+    return header
+
+
+def _trace(table: pa.Table, header: Mapping[str, Any]) -> Trace:
+    missing = [name for name in _SCHEMA.names if name not in table.column_names]
+    if missing:
+        raise TraceError(f"column {missing[0]} is missing")
+    kinds = table["kind"].cast(pa.string()).to_numpy()
+    unknown = set(np.unique(kinds.astype(str))) - set(_KINDS)
+    if unknown:
+        raise TraceError(f"rows of unknown kind {sorted(unknown)[0]!r}")
+    part = {kind: table.filter(pa.array(kinds == kind)) for kind in _KINDS}
+    return Trace(
+        steps=header["steps"],
+        step_s=header["step_s"],
+        start_utc_s=header["start_utc_s"],
+        device_names=_names(part["device"]),
+        ap_names=_names(part["ap"]),
+        step=_column(part["fix"], "step", pa.int32()),
+        device=_column(part["fix"], "device", pa.int32()),
+        x_m=_column(part["fix"], "x_m", pa.float64()),
+        y_m=_column(part["fix"], "y_m", pa.float64()),
+        ap_x_m=_column(part["ap"], "x_m", pa.float64()),
+        ap_y_m=_column(part["ap"], "y_m", pa.float64()),
+        place_x_m=_column(part["place"], "x_m", pa.float64()),
+        place_y_m=_column(part["place"], "y_m", pa.float64()),
+        provenance=header["provenance"],
+    )
+
+
+def _column(table: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[Any]:
+    column = table[name]
+    if column.null_count:
+        raise TraceError(f"column {name} has empty cells where it needs values")
+    values: npt.NDArray[Any] = column.cast(kind).combine_chunks().to_numpy(zero_copy_only=False)
+    return values
+
+
+def _names(table: pa.Table) -> tuple[str, ...]:
+    if table["name"].null_count:
+        raise TraceError("a device or access point has no name")
+    return tuple(table["name"].cast(pa.string()).to_pylist())
+
+
+def _feed(digest: hashlib.blake2b, data: bytes) -> None:
+    digest.update(len(data).to_bytes(8, "little"))
+    digest.update(data)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
