@@ -183,9 +183,9 @@ class Agent:
         """Warm the trainer; a failure here comes back with the first train order, which tries again."""
         try:
             await self._worker.prepare(spec)
-            self._event("trainer ready", f"rss {self._worker.rss_bytes} bytes")
+            self._tell("trainer ready", f"{self._worker.rss_bytes} bytes resident")
         except (TrainerDied, TrainerRefused) as error:
-            self._event("trainer not ready", str(error))
+            self._tell("trainer not ready", str(error))
 
     async def _read_meter(self) -> None:
         settings = self._settings.meter
@@ -222,6 +222,12 @@ class Agent:
 
     def _event(self, kind: str, detail: str) -> None:
         self._spool.append(RecordKind.EVENT, AgentEvent(kind, self._clock.now_ns(), detail).to_bytes())
+
+    def _tell(self, kind: str, detail: str) -> None:
+        """An event that the controller should hear of now, too."""
+        self._event(kind, detail)
+        event = wire.Event(kind=kind, monotonic_ns=self._clock.now_ns(), detail=detail)
+        self._link.send(wire.AgentFrame(event=event))
 
     def _log(self, text: str) -> None:
         print(f"{time.strftime('%F %T')} {self._settings.device}: {text}", file=sys.stderr, flush=True)

@@ -275,7 +275,8 @@ class GrpcFleet:
         entry = self._outstanding.get(event.order_id, session.device)
         if entry is not None and event.kind == "train started":
             entry.started_by = session.hello.started_monotonic_ns
-        self._observe(session.device, session.name, event.kind[:60], event.order_id[:120])
+        detail = event.order_id or event.detail
+        self._observe(session.device, session.name, event.kind[:60], detail[:200])
 
     def _take_echo(self, echo: wire.ClockEcho, session: Session) -> None:
         if session.probes is not None and (offset := session.probes.take(echo)) is not None:

@@ -1,0 +1,62 @@
+# Two commands matter: `make demo` and `make test`. Both begin with `make setup`.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+WIRE   := protos/roambench/wire/v1
+
+.PHONY: help setup demo test test-all check protos check-protos bench clean
+
+help:
+	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
+	@echo "make test      linters, types, architecture, tests (< 12 minutes on 2 cores)"
+	@echo "make test-all  the slow tests too"
+	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
+	@echo "make protos    regenerate the wire messages"
+
+setup: $(VENV)/.ready
+
+# torch first and pinned: a plain `pip install torch` may pull gigabytes of CUDA.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; assert sys.version_info[:2] == (3, 11)' || \
+		{ echo "roambench needs Python 3.11: set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+		if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq python3.11-venv; \
+		else echo "python3.11-venv is missing: sudo apt-get install python3.11-venv"; exit 1; fi
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[controller,test]'
+	@touch $@
+
+demo: setup
+	$(BIN)/roambench run experiments/demo.toml --fleet local --html runs/demo.html
+
+check: setup check-protos
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check
+	$(BIN)/pytest -m "not slow and not hardware"
+
+test-all: check
+	$(BIN)/pytest -m "not hardware"
+
+protos: setup
+	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos --pyi_out=protos \
+		roambench/wire/v1/control.proto roambench/wire/v1/data.proto
+
+# The committed stubs are what the .proto files say: regenerate beside and compare.
+check-protos: setup
+	@rm -rf build/protos && mkdir -p build/protos
+	@$(BIN)/python -m grpc_tools.protoc -I protos --python_out=build/protos --pyi_out=build/protos \
+		roambench/wire/v1/control.proto roambench/wire/v1/data.proto
+	@for file in build/protos/roambench/wire/v1/*; do \
+		diff -q $$file $(WIRE)/$$(basename $$file) >/dev/null || \
+		{ echo "$(WIRE)/$$(basename $$file) is stale: make protos"; exit 1; }; done
+
+bench: setup
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,127 @@
+"""The world an experiment runs in, the same for every fleet: the replayed trace, the data, the first model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roambench.contract.draws import draw_key
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.orders import Vector
+from roambench.controller.config.sections import Experiment, TraceSection
+from roambench.learning.datasets import Dataset, load_dataset
+from roambench.learning.layout import Layout, flatten, layout_of
+from roambench.learning.models import build
+from roambench.learning.partition import Indices, partition
+from roambench.learning.shards import Shard, write_shard
+from roambench.mobility.files import content_hash, read_trace
+from roambench.mobility.selection import busiest_devices, busiest_window, window, with_aps
+from roambench.mobility.trace import Trace
+from roambench.mobility.walks import GENERATORS
+from roambench.systems.catalogue import make_system
+from roambench.systems.options import SystemOptions
+from roambench.systems.system import System
+
+
+@dataclass(frozen=True)
+class Movement:
+    """The part of a trace that an experiment replays, on as many devices as it has agents."""
+
+    trace: Trace
+    content_hash: str
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What is learned: data, who holds which part of it, and the model everybody starts from."""
+
+    dataset: Dataset
+    parts: tuple[Indices, ...]  # per device: indices into the training set
+    layout: Layout
+    initial_model: Vector  # shape (parameters,)
+
+    def shard(self, device: int) -> Shard:
+        indices = self.parts[device]
+        return Shard(self.dataset.train_images[indices], self.dataset.train_labels[indices])
+
+
+def movement_of(experiment: Experiment) -> Movement:
+    """Read or generate the trace, cut its window, take its busiest devices, draw its APs."""
+    section, fleet = experiment.trace, experiment.fleet
+    trace = read_trace(Path(section.file)) if section.file else generated(section, experiment.seed)
+    steps = min(section.steps, trace.steps)
+    agents = min(fleet.agents, len(trace.device_names))
+    if section.window == "busiest":
+        trace = busiest_window(trace, steps, agents)
+    else:
+        trace = busiest_devices(window(trace, 0, steps), agents)
+    if fleet.aps:
+        trace = with_aps(trace, fleet.aps, experiment.seed)
+    return Movement(trace, content_hash(trace))
+
+
+def generated(section: TraceSection, seed: int) -> Trace:
+    return GENERATORS.load(section.generator).generate(seed, section.parameters)
+
+
+def lesson_of(experiment: Experiment, devices: int) -> Lesson:
+    """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
+    section = experiment.learning
+    folder = Path(section.data_path) if section.data_path else None
+    dataset = load_dataset(section.dataset, folder)
+    parts = partition(
+        dataset.train_labels, devices, section.images_per_device, section.alpha, experiment.seed
+    )
+    channels = dataset.train_images.shape[1]
+    module = build(section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model"))
+    return Lesson(dataset, tuple(parts), layout_of(module), flatten(module))
+
+
+def learning_spec(experiment: Experiment, lesson: Lesson, shard: Path) -> LearningSpec:
+    section = experiment.learning
+    return LearningSpec(
+        model=section.model,
+        in_channels=lesson.dataset.train_images.shape[1],
+        classes=lesson.dataset.classes,
+        learning_rate=section.learning_rate,
+        momentum=section.momentum,
+        weight_decay=section.weight_decay,
+        batch_size=section.batch_size,
+        shard=str(shard),
+        augmentation=section.augmentation,
+        channels_last=section.channels_last,
+    )
+
+
+def save_shards(lesson: Lesson, folders: Mapping[int, Path]) -> dict[int, Path]:
+    """Write every device's data into its own folder; returns the files."""
+    files = {device: folder / "shard.safetensors" for device, folder in folders.items()}
+    for device, path in files.items():
+        write_shard(path, lesson.shard(device))
+    return files
+
+
+def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], ...] = ()) -> System:
+    rounds = experiment.rounds
+    return make_system(
+        name,
+        SystemOptions(
+            k1=experiment.learning.local_epochs,
+            k2=rounds.cloud_every_steps,
+            sigma=rounds.sigma,
+            cosine=rounds.cosine,
+            lookahead=rounds.lookahead,
+            shapes=shapes,
+        ),
+    )
+
+
+def versions() -> dict[str, Any]:
+    """What a run was made with, for its folder."""
+    import platform
+    from importlib.metadata import version
+
+    packages = ("roambench", "torch", "numpy", "grpcio", "protobuf")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

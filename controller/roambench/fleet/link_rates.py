@@ -1,0 +1,43 @@
+"""Puts the emulated link's rates into orders, so that rounds need not know how fast a link is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from roambench.contract.orders import Answer, Order, TrainOrder, UploadOrder, Vector
+from roambench.rounds.ports import Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRates:
+    """Mbit/s in each direction; 0: native speed, no pacing."""
+
+    download_mbit_s: float
+    upload_mbit_s: float
+
+
+class RatedFleet:
+    """A fleet whose transfers run at fixed rates."""
+
+    def __init__(self, fleet: Fleet, rates: LinkRates) -> None:
+        self._fleet = fleet
+        self._rates = rates
+
+    async def perform(self, orders: Sequence[Order]) -> list[Answer]:
+        return await self._fleet.perform([self._rated(order) for order in orders])
+
+    def publish(self, model: Vector) -> str:
+        return self._fleet.publish(model)
+
+    def retain(self, digests: Collection[str]) -> None:
+        self._fleet.retain(digests)
+
+    def _rated(self, order: Order) -> Order:
+        match order:
+            case TrainOrder():
+                return replace(order, download_mbit_s=self._rates.download_mbit_s)
+            case UploadOrder():
+                return replace(order, upload_mbit_s=self._rates.upload_mbit_s)
+            case _:
+                return order
