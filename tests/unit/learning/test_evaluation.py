@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from roambench.learning.evaluation import evaluate
+from roambench.learning.layout import flatten
+from roambench.learning.models import build
+
+#: One pixel in, two classes out: logits are (w0 x, w1 x).
+TINY = nn.Sequential(nn.Flatten(), nn.Linear(1, 2, bias=False))
+IMAGES = np.array([1, -1, 2, 0], dtype=np.float32).reshape(4, 1, 1, 1)
+
+
+def test_accuracy_and_loss_by_hand():
+    # Logits (x, 0): classes 0, 1, 0 and a tie that goes to class 0.
+    score = evaluate(TINY, np.array([1, 0], dtype=np.float32), IMAGES, np.array([0, 1, 1, 0]))
+    assert score.accuracy == 0.75
+    softplus = [math.log1p(math.exp(value)) for value in (-1, -1, 2, 0)]
+    assert score.loss == pytest.approx(sum(softplus) / 4, rel=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 100])
+def test_the_batch_size_does_not_change_the_score(batch_size: int):
+    score = evaluate(
+        TINY, np.array([1, 0], dtype=np.float32), IMAGES, np.array([0, 1, 1, 0]), batch_size=batch_size
+    )
+    assert score.accuracy == 0.75
+    assert score.loss == pytest.approx(0.8618, abs=1e-3)
+
+
+def test_a_score_is_the_same_every_time_and_the_model_is_not_changed():
+    module = build("mohawk_cnn", 1, 10, seed=1)
+    vector = flatten(module)
+    draws = np.random.default_rng(0)
+    images = draws.standard_normal((20, 1, 32, 32)).astype(np.float32)
+    labels = draws.integers(0, 10, 20)
+    assert evaluate(module, vector, images, labels) == evaluate(module, vector, images, labels)
+    assert flatten(module).tobytes() == vector.tobytes()
+    assert module.training
+
+
+def test_dropout_is_off_while_scoring():
+    module = nn.Sequential(nn.Flatten(), nn.Dropout(0.9), nn.Linear(1, 2, bias=False))
+    state = torch.get_rng_state()
+    score = evaluate(module, np.array([1, 0], dtype=np.float32), IMAGES, np.array([0, 1, 1, 0]))
+    assert score.accuracy == 0.75
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_empty_test_set_is_refused():
+    with pytest.raises(ValueError, match="cannot score on 0 images"):
+        evaluate(TINY, np.zeros(2, dtype=np.float32), IMAGES[:0], np.zeros(0, dtype=np.int64))
