@@ -1,0 +1,201 @@
+"""The one async loop of every hierarchical system: it performs what `plan` orders and `settle` concludes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.orders import Answer, AnswerStatus, Order, TrainOrder, UploadOrder, Vector
+from roambench.contract.phases import Fate
+from roambench.mobility.association import Association
+from roambench.rounds import plan, settle, transitions
+from roambench.rounds.lookahead import returning
+from roambench.rounds.ports import Evaluator, Fleet, Journal
+from roambench.rounds.presence import Presence
+from roambench.rounds.records import CloudAggregated, EdgeAggregated, FateDecided, StepClosed
+from roambench.rounds.run import OnStep, RunResult, RunSettings, StepSummary, Throughput
+from roambench.rounds.settle import Aggregate, GivenUp, Uploads
+from roambench.rounds.state import RunState, initial_state
+from roambench.systems.system import SyncRule, System, UploadRule
+
+
+async def run_rounds(
+    settings: RunSettings,
+    system: System,
+    association: Association,
+    fleet: Fleet,
+    journal: Journal,
+    initial_model: Vector,
+    *,
+    throughput: Throughput,
+    evaluator: Evaluator | None = None,
+    on_step: OnStep | None = None,
+    state: RunState | None = None,
+    stopwatch: Callable[[], float] = time.perf_counter,
+) -> RunResult:
+    """Run steps 0..settings.steps-1, or from `state.next_step` on when a state is given.
+
+    `initial_model`: float32 of shape (parameters,); not used when continuing. A device that fails is a
+    record with a reason; only errors of the fleet, journal or evaluator themselves end the run.
+    Cancelling leaves the journal complete up to that moment; outstanding trainings stay pending.
+    """
+    if system.sync is not SyncRule.APS:
+        raise ConfigError(
+            [f"system {system.name!r}: sync {system.sync.value!r} is not supported by this version"]
+        )
+    run = _Run(settings, system, association, fleet, journal, throughput)
+    if state is None:
+        state = initial_state(initial_model, fleet.publish(initial_model), settings.aps)
+    else:
+        for model in state.models.values():
+            fleet.publish(model)
+    if evaluator is not None and state.score is None:
+        state = replace(state, score=await evaluator.score(state.global_model))
+    for step in range(state.next_step, settings.steps):
+        started_s, before = stopwatch(), state.global_digest
+        state, here = await run.step(state, step)
+        if evaluator is not None and state.global_digest != before:
+            state = replace(state, score=await evaluator.score(state.global_model))
+        summary = run.close(state, here, stopwatch() - started_s)
+        if on_step is not None:
+            on_step(summary, state)
+    return RunResult(state.global_model, state.global_digest, settings.steps, state)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The driver: the only place of this package that talks to the fleet and the journal."""
+
+    settings: RunSettings
+    system: System
+    association: Association
+    fleet: Fleet
+    journal: Journal
+    throughput: Throughput
+    orders: int = 0
+    done: int = 0
+    aggregated: int = 0
+
+    async def step(self, state: RunState, step: int) -> tuple[RunState, Presence]:
+        here = Presence.of(self.association.placement(step))
+        self.orders = self.done = self.aggregated = 0
+        self.journal.append(here.record())
+        if self.system.upload is UploadRule.SAME_STEP:
+            state = await self._train(state, here, opening=True)
+            state = await self._collect(state, here, opening=False)
+        else:
+            state = await self._collect(state, here, opening=True)
+            if self.system.trains_at(step, self.settings.steps):
+                state = await self._train(state, here, opening=False)
+        state = transitions.after_step(state, here)
+        self.fleet.retain(state.models.keys())
+        return state, here
+
+    def close(self, state: RunState, here: Presence, wall_s: float) -> StepSummary:
+        score = state.score
+        self.journal.append(
+            StepClosed(
+                here.step,
+                self.aggregated,
+                tuple(sorted(state.outstanding)),
+                tuple(sorted(state.participating)),
+                None if score is None else score.accuracy,
+                None if score is None else score.loss,
+                wall_s,
+            )
+        )
+        return StepSummary(
+            here.step,
+            len(here.aps),
+            self.orders,
+            self.done,
+            self.aggregated,
+            len(state.outstanding),
+            score,
+            wall_s,
+        )
+
+    async def _collect(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
+        """Uploads, edge aggregation, cloud aggregation when due, and what is wasted by now (parts 2-4)."""
+        uploads = plan.plan_uploads(self.settings, self.system, state, here, self.throughput)
+        state, answers = await self._perform(state, here, uploads, opening)
+        settled = settle.settle_uploads(uploads, answers, state.outstanding, state.global_model)
+        state = self._give_up(state, here.step, settled.given_up)
+        state = self._aggregate_edges(state, here.step, settled)
+        sync_before = state.last_sync_step
+        if self.system.cloud_due(here.step):
+            state = self._aggregate_cloud(state, here.step)
+        lost = settle.hopeless(
+            self.system, state.outstanding.values(), here.step, here.aps, settled.failed, sync_before,
+            state.last_sync_step,
+        )  # fmt: skip
+        state = self._give_up(state, here.step, lost)
+        if here.step == self.settings.steps - 1:
+            left = sorted(state.outstanding.values(), key=lambda training: training.device)
+            state = self._give_up(state, here.step, [(training, "end of run") for training in left])
+        return state
+
+    async def _train(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
+        """Selection and local training (part 5)."""
+        chosen = plan.select(self.system, plan.candidates(self.settings, state, here))
+        if self.system.lookahead:
+            chosen = returning(
+                self.system, self.association, here.step, self.settings.steps, state.last_sync_step, chosen
+            )
+        orders = plan.plan_trainings(self.settings, self.system, state, here, chosen, self.throughput)
+        state, answers = await self._perform(state, here, orders, opening)
+        settled = settle.settle_trainings(orders, answers)
+        for training in settled.finished:
+            if (old := state.outstanding.get(training.device)) is not None:
+                self._decide(here.step, old.device, old.order_id, Fate.WASTED, "retrained")
+        for fate in settled.failed:
+            self.journal.append(fate)
+        return transitions.after_trainings(state, settled)
+
+    async def _perform(
+        self, state: RunState, here: Presence, orders: Sequence[TrainOrder | UploadOrder], opening: bool
+    ) -> tuple[RunState, Mapping[str, Answer]]:
+        """Give orders (at a step's opening also discards and background phases) and await every answer."""
+        discards = plan.plan_discards(self.settings, state, here) if opening else []
+        busy = {order.device for order in orders}
+        background = plan.plan_background(self.settings, here, busy) if opening else []
+        given: list[Order] = [*discards, *background, *orders]
+        for order in given:
+            self.journal.append(plan.order_record(order, here, self.throughput))
+        answers = settle.answers_by_order(given, await self.fleet.perform(given) if given else [])
+        for answer in answers.values():
+            self.journal.append(settle.answer_record(answer))
+        self.orders += len(orders)
+        self.done += sum(answers[order.order_id].status is AnswerStatus.DONE for order in orders)
+        return transitions.after_discards(state, discards, answers), answers
+
+    def _aggregate_edges(self, state: RunState, step: int, uploads: Uploads) -> RunState:
+        edges: dict[int, Aggregate] = {}
+        digests: dict[int, str] = {}
+        for ap, arrivals in uploads.arrived.items():
+            edge = settle.aggregate_edge(self.system, state.models[state.ap_digests[ap]], arrivals)
+            edges[ap], digests[ap] = edge, self.fleet.publish(edge.model)
+            trainings = tuple(arrival.training.order_id for arrival in arrivals)
+            weights = tuple(edge.weights.tolist())
+            self.journal.append(EdgeAggregated(step, ap, edge.members, trainings, weights, digests[ap]))
+            for device, training in zip(edge.members, trainings, strict=True):
+                self._decide(step, device, training, Fate.AGGREGATED)
+            self.aggregated += len(arrivals)
+        return transitions.after_edges(state, self.system, uploads, edges, digests)
+
+    def _aggregate_cloud(self, state: RunState, step: int) -> RunState:
+        cloud = settle.aggregate_cloud(self.system, state, self.settings.samples)
+        digest = state.global_digest if cloud is None else self.fleet.publish(cloud.model)
+        aps, weights = ((), ()) if cloud is None else (cloud.members, tuple(cloud.weights.tolist()))
+        self.journal.append(CloudAggregated(step, aps, weights, digest))
+        return transitions.after_cloud(state, self.system, step, cloud, digest)
+
+    def _give_up(self, state: RunState, step: int, lost: Sequence[GivenUp]) -> RunState:
+        for training, reason in lost:
+            self._decide(step, training.device, training.order_id, Fate.WASTED, reason)
+        return transitions.after_giving_up(state, lost) if lost else state
+
+    def _decide(self, step: int, device: int, train_order_id: str, fate: Fate, reason: str = "") -> None:
+        self.journal.append(FateDecided(step, device, train_order_id, fate, reason))

@@ -1,0 +1,31 @@
+"""A placement as the round loop reads it: where each present device is, by device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roambench.mobility.placement import Placement
+from roambench.rounds.records import StepOpened
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Devices present at `step`, ascending, with their AP and the distance to it."""
+
+    step: int
+    aps: dict[int, int]
+    distances_m: dict[int, float]
+
+    @classmethod
+    def of(cls, placement: Placement) -> Presence:
+        devices = placement.devices.tolist()
+        return cls(
+            placement.step,
+            dict(zip(devices, placement.aps.tolist(), strict=True)),
+            dict(zip(devices, placement.distances_m.tolist(), strict=True)),
+        )
+
+    def record(self) -> StepOpened:
+        return StepOpened(
+            self.step, tuple(self.aps), tuple(self.aps.values()), tuple(self.distances_m.values())
+        )

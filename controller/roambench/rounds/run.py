@@ -1,0 +1,65 @@
+"""What the round loop is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.orders import Vector
+from roambench.energy.link_model import Direction
+from roambench.rounds.ports import Score
+from roambench.rounds.state import RunState
+
+#: Modelled throughput in Mbit/s (Eq. 2) of a link of this length in metres.
+Throughput = Callable[[float, Direction], float]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """The numbers of one run. Devices are 0..len(samples)-1, as in the trace; APs 0..aps-1."""
+
+    run_id: str
+    seed: int
+    steps: int
+    aps: int
+    samples: tuple[int, ...]  # training samples of every device
+    pace_links: bool = False  # orders carry Eq. 2's throughput; False: links run at their own speed
+    tell_absent: bool = True  # False: absent devices get no IdleOrder (rehearsals)
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} = {value}: expected at least 1"
+            for name, value in (("steps", self.steps), ("aps", self.aps), ("devices", len(self.samples)))
+            if value < 1
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class StepSummary:
+    """Live progress: told after every step. Orders count uploads and trainings, not background phases."""
+
+    step: int
+    present: int
+    orders: int
+    done: int  # of these, answered DONE
+    aggregated: int
+    outstanding: int
+    score: Score | None  # of the global model
+    wall_s: float
+
+
+#: Called when a step is closed, with the state from which the run could be continued.
+OnStep = Callable[[StepSummary, RunState], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """`model` is the final global model, float32 of shape (parameters,), `digest` its name."""
+
+    model: Vector
+    digest: str
+    steps: int
+    state: RunState

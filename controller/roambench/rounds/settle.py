@@ -1,0 +1,234 @@
+"""From the answers of a step to aggregations and fates; pure. Everything is sorted before it is summed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roambench.contract.orders import (
+    Answer,
+    AnswerStatus,
+    Order,
+    TrainOrder,
+    TrainReply,
+    UploadOrder,
+    UploadReply,
+    Vector,
+)
+from roambench.contract.phases import Fate
+from roambench.rounds.records import FateDecided, OrderAnswered
+from roambench.rounds.state import RunState
+from roambench.systems.system import CloudInput, EdgeInput, Participants, System, Training
+from roambench.vectors import Weights
+
+#: A training that is wasted, and why.
+GivenUp = tuple[Training, str]
+
+#: After these the device may still hold the model, or still be working on it.
+_MAY_STILL_HOLD = frozenset({AnswerStatus.LOST, AnswerStatus.TIMEOUT, AnswerStatus.FAILED})
+
+#: After these there is no model of this training on the device.
+_LEFT_NOTHING = frozenset({AnswerStatus.REFUSED, AnswerStatus.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A model that reached an AP."""
+
+    training: Training
+    model: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """What came of the uploads: arrivals by AP (both ascending), trainings given up, trainings kept in Tr
+    because the upload failed and may be tried again (with the answer's status)."""
+
+    arrived: Mapping[int, tuple[Arrival, ...]]
+    given_up: tuple[GivenUp, ...]
+    failed: Mapping[int, AnswerStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class Trainings:
+    """What came of the train orders, ascending by device. A lost or late one may still finish on its
+    device, where nobody wants it any more: `may_linger`."""
+
+    finished: tuple[Training, ...]
+    failed: tuple[FateDecided, ...]
+    may_linger: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A new model of one AP, or of the cloud (`members` are then APs, else devices)."""
+
+    members: tuple[int, ...]
+    model: Vector
+    weights: Weights
+
+
+def settle_uploads(
+    orders: Sequence[UploadOrder],
+    answers: Mapping[str, Answer],
+    outstanding: Mapping[int, Training],
+    reference: Vector,
+) -> Uploads:
+    """`reference` is any model of the run: an upload must have its shape and be finite."""
+    arrived: dict[int, list[Arrival]] = {}
+    given_up: list[GivenUp] = []
+    failed: dict[int, AnswerStatus] = {}
+    for order in sorted(orders, key=lambda order: (order.ap, order.device)):
+        answer, training = answers[order.order_id], outstanding[order.device]
+        if answer.status in _MAY_STILL_HOLD:
+            failed[order.device] = answer.status
+        elif answer.status is AnswerStatus.REFUSED:
+            given_up.append((training, _reason("upload refused", answer.reason)))
+        else:
+            model, doubt = _uploaded_model(answer, reference)
+            if model is None:
+                given_up.append((training, _reason("upload garbage", doubt)))
+            else:
+                arrived.setdefault(order.ap, []).append(Arrival(training, model))
+    return Uploads({ap: tuple(models) for ap, models in arrived.items()}, tuple(given_up), failed)
+
+
+def settle_trainings(orders: Sequence[TrainOrder], answers: Mapping[str, Answer]) -> Trainings:
+    """A training that is not DONE is wasted with the answer's reason; its device is not in Tr."""
+    finished, failed, may_linger = [], [], set()
+    for order in sorted(orders, key=lambda order: order.device):
+        answer = answers[order.order_id]
+        status, why = answer.status, answer.reason
+        if status is AnswerStatus.DONE:
+            if isinstance(answer.reply, TrainReply) and answer.reply.samples > 0:
+                finished.append(_training(order, answer.reply))
+                continue
+            status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
+        reason = _reason(status.value, why)
+        failed.append(FateDecided(order.step, order.device, order.order_id, Fate.WASTED, reason))
+        if status not in _LEFT_NOTHING:
+            may_linger.add(order.device)
+    return Trainings(tuple(finished), tuple(failed), frozenset(may_linger))
+
+
+def aggregate_edge(system: System, reference: Vector, arrivals: Sequence[Arrival]) -> Aggregate:
+    """Edge aggregation at one AP, whose previous model is `reference`; arrivals ascend by device."""
+    model, weights = system.edge_weights(
+        EdgeInput(
+            reference=reference,
+            models=[arrival.model for arrival in arrivals],
+            samples=[arrival.training.samples for arrival in arrivals],
+        )
+    )
+    return Aggregate(tuple(arrival.training.device for arrival in arrivals), model, weights)
+
+
+def aggregate_cloud(system: System, state: RunState, device_samples: Sequence[int]) -> Aggregate | None:
+    """Cloud aggregation over the participating APs; None while no AP has aggregated anything."""
+    if not state.participating:
+        return None
+    everyone = system.cloud_participants is Participants.ALL
+    aps = tuple(range(len(state.ap_digests))) if everyone else tuple(sorted(state.participating))
+    model, weights = system.cloud_weights(
+        CloudInput(
+            reference=state.global_model,
+            aps=aps,
+            models=[state.models[state.ap_digests[ap]] for ap in aps],
+            aggregated_samples=[state.edge_samples.get(ap, 0) for ap in aps],
+            device_samples=device_samples,
+            ap_count=len(state.ap_digests),
+        )
+    )
+    return Aggregate(aps, model, weights)
+
+
+def hopeless(
+    system: System,
+    outstanding: Iterable[Training],
+    step: int,
+    present: Mapping[int, int],
+    failed: Mapping[int, AnswerStatus],
+    sync_before: int,
+    sync_now: int,
+) -> list[GivenUp]:
+    """Trainings that no AP will accept at the next step or later, with the reason; ascending by device.
+
+    `sync_before` and `sync_now` are the last cloud aggregation before and after this step's.
+    """
+    lost = []
+    for training in sorted(outstanding, key=lambda training: training.device):
+        if system.eligible(training.step, step + 1, sync_now):
+            continue
+        if system.eligible(training.step, step + 1, sync_before):
+            reason = "cloud aggregation"
+        elif training.device not in present:
+            reason = "absent"
+        elif training.device in failed:
+            reason = f"upload {failed[training.device].value}"
+        else:
+            reason = "not eligible"
+        lost.append((training, reason))
+    return lost
+
+
+def answers_by_order(orders: Iterable[Order], answers: Iterable[Answer]) -> dict[str, Answer]:
+    """Each order's first answer, whatever the order of arrival; one that is missing counts as lost."""
+    found: dict[str, Answer] = {}
+    for answer in answers:
+        found.setdefault(answer.order_id, answer)
+    return {
+        order.order_id: found.get(order.order_id)
+        or Answer(order.order_id, order.device, order.step, AnswerStatus.LOST, "the fleet gave no answer")
+        for order in orders
+    }
+
+
+def answer_record(answer: Answer) -> OrderAnswered:
+    base = (answer.step, answer.device, answer.order_id, answer.status.value, answer.reason)
+    match answer.reply:
+        case TrainReply() as reply:
+            return OrderAnswered(
+                *base,
+                transferred_bytes=reply.downloaded_bytes,
+                transfer_s=reply.download_s,
+                train_s=reply.device_s,
+                samples=reply.samples,
+                mean_loss=reply.mean_loss,
+                late_s=reply.late_s,
+            )
+        case UploadReply() as reply:
+            return OrderAnswered(*base, transferred_bytes=reply.uploaded_bytes, transfer_s=reply.upload_s)
+        case None:
+            return OrderAnswered(*base)
+
+
+def _training(order: TrainOrder, reply: TrainReply) -> Training:
+    return Training(
+        device=order.device,
+        step=order.step,
+        ap=order.ap,
+        order_id=order.order_id,
+        samples=reply.samples,
+        mean_loss=reply.mean_loss,
+        mean_squared_loss=reply.mean_squared_loss,
+    )
+
+
+def _uploaded_model(answer: Answer, reference: Vector) -> tuple[Vector | None, str]:
+    if answer.status is AnswerStatus.GARBAGE:
+        return None, answer.reason
+    if not isinstance(answer.reply, UploadReply):
+        return None, "done without a model"
+    model = answer.reply.model
+    if model.shape != reference.shape or model.dtype != reference.dtype:
+        return None, f"{model.dtype} of shape {model.shape}, expected {reference.dtype} of {reference.shape}"
+    # A diverged training sends NaN with a perfect digest; one of them would poison every model of the run.
+    if not np.isfinite(model).all():
+        return None, "NaN or infinity in the model"
+    return model, ""
+
+
+def _reason(what: str, detail: str) -> str:
+    return f"{what}: {detail}" if detail else what

@@ -1,0 +1,58 @@
+"""What a run knows between two steps: a value that can be written down and continued from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from roambench.contract.orders import Vector
+from roambench.rounds.ports import Score
+from roambench.systems.system import PastTraining, Training
+
+
+@dataclass(frozen=True, slots=True)
+class StaleModel:
+    """A model on a device that nobody wants any more; it is told to discard it when it is present."""
+
+    train_order_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """The state before step `next_step`. AP models are digests into `models`, which holds every distinct
+    live version once: after a cloud aggregation all APs share one vector."""
+
+    next_step: int
+    global_digest: str
+    ap_digests: tuple[str, ...]
+    models: Mapping[str, Vector]
+    outstanding: Mapping[int, Training]  # Tr, by device
+    participating: frozenset[int]  # the set A: APs that aggregated since the last cloud aggregation
+    edge_samples: Mapping[int, int]  # by AP: samples behind what it aggregated since then
+    last_sync_step: int  # -1 before the first cloud aggregation
+    stale: Mapping[int, StaleModel]  # by device
+    past: Mapping[int, PastTraining]  # by device
+    previous_aps: Mapping[int, int]  # by device present at the previous step
+    score: Score | None = None  # of the global model, once it was evaluated
+
+    @property
+    def global_model(self) -> Vector:
+        return self.models[self.global_digest]
+
+
+def initial_state(model: Vector, digest: str, aps: int) -> RunState:
+    """Before step 0: every AP has the initial global model, nobody holds anything."""
+    return RunState(
+        next_step=0,
+        global_digest=digest,
+        ap_digests=(digest,) * aps,
+        models={digest: model},
+        outstanding={},
+        participating=frozenset(),
+        edge_samples={},
+        last_sync_step=-1,
+        stale={},
+        past={},
+        previous_aps={},
+    )

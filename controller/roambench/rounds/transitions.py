@@ -1,0 +1,101 @@
+"""From one state to the next; pure. The round loop does, these say what is then true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from roambench.contract.orders import Answer, AnswerStatus, DiscardOrder
+from roambench.rounds.presence import Presence
+from roambench.rounds.settle import Aggregate, GivenUp, Trainings, Uploads
+from roambench.rounds.state import RunState, StaleModel
+from roambench.systems.system import PastTraining, System
+
+_UNTOLD = frozenset({AnswerStatus.LOST, AnswerStatus.TIMEOUT})
+
+
+def after_discards(
+    state: RunState, orders: Sequence[DiscardOrder], answers: Mapping[str, Answer]
+) -> RunState:
+    """Devices that were told are done; one that could not be reached is told again when it is present."""
+    told = {order.device for order in orders if answers[order.order_id].status not in _UNTOLD}
+    return replace(state, stale={k: v for k, v in state.stale.items() if k not in told}) if told else state
+
+
+def after_edges(
+    state: RunState,
+    system: System,
+    uploads: Uploads,
+    edges: Mapping[int, Aggregate],
+    digests: Mapping[int, str],
+) -> RunState:
+    """The APs of `edges` have new models (named by `digests`); whoever was aggregated leaves Tr."""
+    outstanding, past = dict(state.outstanding), dict(state.past)
+    models, ap_digests = dict(state.models), list(state.ap_digests)
+    samples = dict(state.edge_samples)
+    for ap, edge in edges.items():
+        models[digests[ap]] = edge.model
+        ap_digests[ap] = digests[ap]
+        for training, model in ((arrival.training, arrival.model) for arrival in uploads.arrived[ap]):
+            del outstanding[training.device]
+            samples[ap] = samples.get(ap, 0) + training.samples
+            if system.selection.rate is not None:
+                utility = system.selection.rate(training, model, state.global_model)
+                past[training.device] = PastTraining(training.step, training.ap, utility)
+    return replace(
+        state,
+        models=models,
+        ap_digests=tuple(ap_digests),
+        outstanding=outstanding,
+        participating=state.participating | edges.keys(),
+        edge_samples=samples,
+        past=past,
+    )
+
+
+def after_cloud(state: RunState, system: System, step: int, cloud: Aggregate | None, digest: str) -> RunState:
+    """Every AP has the new global model, A is empty. Without anything to aggregate the models stay, and
+    only the time of the last cloud aggregation moves on (unless the system keeps Tr then)."""
+    if cloud is None:
+        return replace(state, last_sync_step=step) if system.empty_sync_clears else state
+    return replace(
+        state,
+        global_digest=digest,
+        ap_digests=(digest,) * len(state.ap_digests),
+        models={**state.models, digest: cloud.model},
+        participating=frozenset(),
+        edge_samples={},
+        last_sync_step=step,
+    )
+
+
+def after_giving_up(state: RunState, lost: Iterable[GivenUp]) -> RunState:
+    """Wasted trainings leave Tr; their devices will be told to discard the model."""
+    outstanding, stale = dict(state.outstanding), dict(state.stale)
+    for training, reason in lost:
+        del outstanding[training.device]
+        stale[training.device] = StaleModel(training.order_id, reason)
+    return replace(state, outstanding=outstanding, stale=stale)
+
+
+def after_trainings(state: RunState, trainings: Trainings) -> RunState:
+    """Finished trainings join Tr. A device keeps its newest model only, so an older one is gone with it."""
+    outstanding, stale = dict(state.outstanding), dict(state.stale)
+    for training in trainings.finished:
+        outstanding[training.device] = training
+        stale.pop(training.device, None)
+    for fate in trainings.failed:
+        if fate.device in trainings.may_linger:
+            stale[fate.device] = StaleModel(fate.train_order_id, fate.reason)
+    return replace(state, outstanding=outstanding, stale=stale)
+
+
+def after_step(state: RunState, here: Presence) -> RunState:
+    """The step is closed: model versions that no AP has any more are forgotten."""
+    live = {state.global_digest, *state.ap_digests}
+    return replace(
+        state,
+        next_step=here.step + 1,
+        models={digest: model for digest, model in state.models.items() if digest in live},
+        previous_aps=here.aps,
+    )

@@ -1,0 +1,157 @@
+"""A learning system as ten small choices (ALGORITHMS.md section 1); the round loop is the same for all.
+
+A step: collect finished models at the edge, aggregate, now and then in the cloud, select who trains next.
+Every choice is a pure function or an enum. A new system is one file that composes them, and one row of the
+catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from roambench.contract.orders import Vector
+from roambench.mobility.association import Association
+from roambench.mobility.trace import Trace
+from roambench.vectors import Weights
+
+
+class UploadRule(Enum):
+    """When a finished model is sent, and so to which AP."""
+
+    NEXT_STEP = "next_step"  # at the beginning of a later step, to the AP where the device is then
+    SAME_STEP = "same_step"  # at the end of the step it was trained in, to the AP it was downloaded from
+
+
+class Participants(Enum):
+    """Which APs the cloud aggregates."""
+
+    ALL = "all"  # every AP, also those that aggregated nothing
+    AGGREGATED = "aggregated"  # A: those that aggregated a model since the last cloud aggregation
+
+
+class SyncRule(Enum):
+    """Who receives the new global model."""
+
+    APS = "aps"
+    APS_AND_DEVICES = "aps_and_devices"  # every device's own model too
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A finished local training whose model the device holds. `ap` is where it was downloaded."""
+
+    device: int
+    step: int
+    ap: int
+    order_id: str
+    samples: int
+    mean_loss: float = 0.0
+    mean_squared_loss: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PastTraining:
+    """What selection may remember of a device's newest uploaded training; `utility` as Selection rated it."""
+
+    step: int
+    ap: int
+    utility: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What selection sees at one step: parallel tuples of the present devices (ascending) and their APs."""
+
+    step: int
+    seed: int
+    devices: tuple[int, ...]
+    aps: tuple[int, ...]
+    past: Mapping[int, PastTraining]  # by device; absent before its first upload
+    last_sync_step: int  # -1 before the first cloud aggregation
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeInput:
+    """Models that reached one AP in a step, ascending by device. `reference` is the AP's previous model."""
+
+    reference: Vector
+    models: Sequence[Vector]
+    samples: Sequence[int]  # training samples behind each model
+
+
+@dataclass(frozen=True, slots=True)
+class CloudInput:
+    """AP models that the cloud aggregates, ascending by AP. `reference` is the previous global model."""
+
+    reference: Vector
+    aps: Sequence[int]
+    models: Sequence[Vector]
+    aggregated_samples: Sequence[int]  # per AP: samples behind the models it aggregated since the last sync
+    device_samples: Sequence[int]  # of every device of the experiment
+    ap_count: int
+
+
+#: Applies a placement rule to a trace; the seed only matters to rules that draw.
+AssociationRule = Callable[[Trace, int], Association]
+#: (step of the training, step now, step of the last cloud aggregation or -1) -> would an AP accept it now?
+Eligibility = Callable[[int, int, int], bool]
+#: The new AP model, float32 of shape (parameters,), and one weight per model (they add up to 1).
+EdgeRule = Callable[[EdgeInput], tuple[Vector, Weights]]
+CloudRule = Callable[[CloudInput], tuple[Vector, Weights]]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`choose` names the devices that train, any order. `rate` gives the utility of a finished training
+    from (training, its model, the global model), for `choose` to see at later steps; None: not needed."""
+
+    choose: Callable[[Candidates], Sequence[int]]
+    rate: Callable[[Training, Vector, Vector], float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartModel:
+    """Names of `learning.start_models` rules: for a device that stayed at its AP, and one that moved.
+
+    Moved: its AP at t-1 is not this one, trained there or not; absent at t-1 counts as moved; at the first
+    step nobody has moved.
+    """
+
+    stayed: str = "ap"
+    moved: str = "ap"
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The ten choices, and the numbers k1 (local epochs) and k2 (steps between cloud aggregations)."""
+
+    name: str
+    k1: int
+    k2: int
+    association: AssociationRule
+    selection: Selection
+    start_model: StartModel
+    objective: str  # a name of learning.objectives
+    upload: UploadRule
+    eligible: Eligibility
+    edge_weights: EdgeRule
+    cloud_participants: Participants
+    cloud_weights: CloudRule
+    sync: SyncRule
+    #: Train only devices whose model will still be accepted when they come back (the authors' simulator;
+    #: if there are none, all). A real bench cannot know: refused where energy is reported.
+    lookahead: bool = False
+    #: A cloud aggregation that is due while no AP aggregated anything still empties Tr (Alg. 1 line 29).
+    empty_sync_clears: bool = True
+
+    def cloud_due(self, step: int) -> bool:
+        """c % k2 == 0 with c = t where uploads come a step later (t = 0 only trains), else c = t + 1,
+        because MIDDLE counts its steps from 1."""
+        count = step if self.upload is UploadRule.NEXT_STEP else step + 1
+        return count > 0 and count % self.k2 == 0
+
+    def trains_at(self, step: int, steps: int) -> bool:
+        """Whether a model trained at `step` of `steps` can still be uploaded within the run."""
+        return self.upload is UploadRule.SAME_STEP or step < steps - 1
