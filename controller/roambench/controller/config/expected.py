@@ -1,0 +1,71 @@
+"""What a key of the experiment file wants, in words made from the models (they cannot disagree)."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+_KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
+
+
+def section_at(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel] | None:
+    """The table a dotted path names (the whole file for an empty one), None where there is no such table."""
+    for part in path:
+        field = model.model_fields.get(part)
+        inner = None if field is None else field.annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return None
+        model = inner
+    return model
+
+
+def field_at(model: type[BaseModel], path: Sequence[str]) -> FieldInfo | None:
+    """The field a dotted path names, None where there is no such field."""
+    section = section_at(model, path[:-1]) if path else None
+    return None if section is None else section.model_fields.get(path[-1])
+
+
+def expected(field: FieldInfo) -> str:
+    """For example: an integer ≥ 1; one of "flat", "printed"; a list of texts, at least 1."""
+    if isinstance(field.json_schema_extra, dict) and "expected" in field.json_schema_extra:
+        return str(field.json_schema_extra["expected"])
+    return _kind(field.annotation) + _bounds(field.metadata)
+
+
+def _kind(annotation: Any) -> str:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _kind(get_args(annotation)[0])
+    if origin is Literal:
+        return "one of " + ", ".join(f'"{choice}"' for choice in get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_kind(part) for part in get_args(annotation)))
+    if origin in (list, tuple):
+        return "a list of " + _kind(get_args(annotation)[0]).partition(" ")[2] + "s"
+    if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return "a table"
+    return _KINDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _bounds(metadata: Sequence[Any]) -> str:
+    words = []
+    for rule in metadata:
+        match rule:
+            case annotated_types.Ge():
+                words.append(f" ≥ {rule.ge}")
+            case annotated_types.Gt():
+                words.append(f" > {rule.gt}")
+            case annotated_types.Le():
+                words.append(f" ≤ {rule.le}")
+            case annotated_types.Lt():
+                words.append(f" < {rule.lt}")
+            case annotated_types.MinLen():
+                words.append(f", at least {rule.min_length}")
+            case _ if getattr(rule, "pattern", None):
+                words.append(f" of the form {rule.pattern}")
+    return " and".join(words) if all(word[1] in "≥>≤<" for word in words) else "".join(words)

@@ -1,0 +1,94 @@
+"""An experiment file becomes an Experiment, or a ConfigError that lists every mistake at once."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.config.mistakes import Mistake, mistakes_of
+from roambench.controller.config.overrides import Override, apply_override, parse_overrides
+from roambench.controller.config.rules import broken_rules
+from roambench.controller.config.sections import Experiment
+
+#: Keys that hold paths; in a file they are relative to it, on the command line to the current folder.
+_PATH_KEYS = (("trace", "file"), ("learning", "data_path"))
+
+
+def load_experiment(
+    path: Path | str, overrides: Sequence[str] = (), *, trace_file: Path | str | None = None
+) -> Experiment:
+    """Read `path` and apply `overrides` ("a.b=c" each, TOML values).
+
+    `trace_file` replaces whatever trace the file names. Raises ConfigError; its `problems` name the file (or
+    --set), the key and what was expected.
+    """
+    path = Path(path)
+    values = _read(path)
+    _anchor_paths(values, path.parent)
+    changes, problems = parse_overrides(overrides)
+    for change in changes:
+        apply_override(values, change)
+    if trace_file is not None:
+        trace = values["trace"] if isinstance(values.get("trace"), dict) else {}
+        kept = {key: value for key, value in trace.items() if key not in ("generator", "parameters")}
+        values["trace"] = {**kept, "file": str(trace_file)}
+    source = _Source(path.name, changes)
+    experiment: Experiment | None = None
+    mistakes: list[Mistake] = []
+    try:
+        experiment = Experiment.model_validate(values)
+    except ValidationError as error:
+        mistakes += mistakes_of(error, Experiment)
+    mistakes += broken_rules(values)
+    problems += dict.fromkeys(f"{source.of(mistake.path)}: {mistake}" for mistake in mistakes)
+    if problems or experiment is None:
+        raise ConfigError(problems)
+    return experiment
+
+
+def resolved(experiment: Experiment) -> dict[str, Any]:
+    """Every key with its value, JSON-ready, for the run folder; `from_resolved` is the inverse."""
+    return experiment.model_dump(mode="json")
+
+
+def from_resolved(values: Mapping[str, Any], source: str = "run folder") -> Experiment:
+    """The experiment a run folder recorded; its names and paths are not looked up again."""
+    try:
+        return Experiment.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError([f"{source}: {mistake}" for mistake in mistakes_of(error, Experiment)]) from None
+
+
+class _Source:
+    """Tells whether a key was written in the file or on the command line."""
+
+    def __init__(self, file: str, changes: Sequence[Override]) -> None:
+        self._file = file
+        self._changed = [change.path for change in changes]
+
+    def of(self, path: tuple[str, ...]) -> str:
+        return "--set" if any(path and path == done[: len(path)] for done in self._changed) else self._file
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{path.name}: not TOML: {error}"]) from None
+
+
+def _anchor_paths(values: dict[str, Any], folder: Path) -> None:
+    for section, key in _PATH_KEYS:
+        table = values.get(section)
+        written = table.get(key) if isinstance(table, dict) else None
+        if isinstance(table, dict) and isinstance(written, str) and written:
+            table[key] = str(folder / Path(written).expanduser())

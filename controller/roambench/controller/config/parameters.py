@@ -1,0 +1,44 @@
+"""The parameters of a trace generator: a frozen dataclass of the generator's own, checked like a section."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.config.mistakes import Mistake, mistakes_of
+
+
+def parameter_model(parameters: type[Any]) -> type[BaseModel]:
+    """A strict pydantic model with the dataclass's fields, types and defaults."""
+    hints = get_type_hints(parameters)
+    fields: dict[str, Any] = {}
+    for item in dataclasses.fields(parameters):
+        default = item.default
+        if default is dataclasses.MISSING:
+            made = item.default_factory
+            default = ... if made is dataclasses.MISSING else made()
+        fields[item.name] = (hints[item.name], default)
+    config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    return create_model(parameters.__name__, __config__=config, **fields)
+
+
+def parameter_mistakes(
+    parameters: type[Any], values: Mapping[str, Any], prefix: tuple[str, ...]
+) -> list[Mistake]:
+    """What is wrong with `values`: unknown names, wrong types, and whatever the dataclass itself refuses."""
+    model = parameter_model(parameters)
+    try:
+        model.model_validate(dict(values))
+    except ValidationError as error:
+        return mistakes_of(error, model, prefix)
+    try:
+        parameters(**values)
+    except ConfigError as error:
+        return [Mistake(prefix, problem) for problem in error.problems]
+    except ValueError as error:
+        return [Mistake(prefix, str(error))]
+    return []

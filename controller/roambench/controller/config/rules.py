@@ -1,0 +1,84 @@
+"""Mistakes that a single key's range cannot show: names that do not exist, keys that exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from roambench.controller import catalogue
+from roambench.controller.config.mistakes import Mistake, did_you_mean
+from roambench.controller.config.parameters import parameter_mistakes
+from roambench.controller.config.sections import DEFAULT_GENERATOR
+
+#: Which table of the catalogue knows the name that stands in a key.
+NAMED: dict[tuple[str, ...], str] = {
+    ("systems",): "algorithms",
+    ("trace", "generator"): "generators",
+    ("learning", "dataset"): "datasets",
+    ("learning", "model"): "models",
+    ("local", "meter"): "meters",
+}
+
+
+def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
+    """The mistakes in `values` (as read, not yet validated; a wrong type is not this function's business)."""
+    return [*_unknown_names(values), *_trace(values), *_systems(values), *_paths(values), *_sizes(values)]
+
+
+def _at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    found: Any = values
+    for part in path:
+        if not isinstance(found, Mapping) or part not in found:
+            return None
+        found = found[part]
+    return found
+
+
+def _unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    for path, kind in NAMED.items():
+        given = _at(values, path)
+        for name in given if isinstance(given, list) else [given]:
+            if not isinstance(name, str) or not name:
+                continue
+            known = catalogue.names(kind)
+            if name not in known:
+                hint = did_you_mean(name, known)
+                yield Mistake(path, f'expected one of {", ".join(known)}, got "{name}"{hint}')
+
+
+def _trace(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    file, generator = _at(values, ("trace", "file")), _at(values, ("trace", "generator"))
+    parameters = _at(values, ("trace", "parameters"))
+    if file and generator:
+        yield Mistake(("trace",), "file and generator exclude each other: expected one of them")
+    if file and parameters:
+        yield Mistake(("trace", "parameters"), "belongs to a generator: expected none beside file")
+    elif isinstance(parameters, Mapping) and parameters:
+        name = generator or DEFAULT_GENERATOR
+        if name in catalogue.names("generators"):
+            row = catalogue.load("generators", name)
+            yield from parameter_mistakes(row.parameters, parameters, ("trace", "parameters"))
+
+
+def _systems(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    systems = _at(values, ("systems",))
+    if isinstance(systems, list):
+        twice = sorted({name for name in systems if isinstance(name, str) and systems.count(name) > 1})
+        if twice:
+            yield Mistake(("systems",), f"expected each system once, got {', '.join(twice)} twice")
+
+
+def _paths(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    file = _at(values, ("trace", "file"))
+    if isinstance(file, str) and file and not Path(file).is_file():
+        yield Mistake(("trace", "file"), f"expected a trace file, {file} does not exist")
+    folder = _at(values, ("learning", "data_path"))
+    if isinstance(folder, str) and folder and not Path(folder).is_dir():
+        yield Mistake(("learning", "data_path"), f"expected a folder, {folder} does not exist")
+
+
+def _sizes(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    stall_s, at_s = _at(values, ("local", "meter_stall_s")), _at(values, ("local", "meter_stall_at_s"))
+    if at_s and not stall_s:
+        yield Mistake(("local", "meter_stall_at_s"), "expected meter_stall_s > 0 beside it")

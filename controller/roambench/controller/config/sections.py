@@ -1,0 +1,224 @@
+"""What an experiment file may say: one frozen model per table, every key with its unit, range and default.
+
+The descriptions are the documentation: `docs/configuration.md` is made from them. Values are checked
+strictly (no text for a number, no 1 for true) and an unknown key is a mistake, never ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+
+from roambench.aggregation.attention import CosineReading
+from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration
+
+DEFAULT_GENERATOR = "city"
+#: A value of a generator's parameter, as TOML writes it.
+ParameterValue = bool | int | float | str | list[int] | list[float] | list[str]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class TraceSection(Section):
+    """Who is where at each step: a trace file, or a generator with its parameters."""
+
+    file: str = Field(
+        "",
+        description="Trace file (Parquet, as `roambench trace` writes it). Relative to the experiment file.",
+    )
+    generator: str = Field(
+        "",
+        description="Generator of a synthetic trace (`roambench list generators`), drawn from the "
+        f'experiment\'s seed. With neither `file` nor `generator`, "{DEFAULT_GENERATOR}". Not together with `file`.',
+    )
+    parameters: dict[str, ParameterValue] = Field(
+        default_factory=dict,
+        description="The generator's own parameters; what is left out keeps the generator's default.",
+    )
+    window: Literal["busiest", "first"] = Field(
+        "busiest",
+        description="Which consecutive steps are replayed: those in which the most devices are present, or "
+        "the first ones of the trace.",
+    )
+    steps: int = Field(30, ge=2, description="Length of that window in steps of the trace.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_default(cls, values: object) -> object:
+        if isinstance(values, dict) and not values.get("file") and not values.get("generator"):
+            return {**values, "generator": DEFAULT_GENERATOR}
+        return values
+
+
+class FleetSection(Section):
+    """How many devices and access points take part."""
+
+    agents: int = Field(8, ge=1, description="Devices: the busiest this many of the trace, one agent each.")
+    aps: int = Field(
+        20,
+        ge=0,
+        description="Virtual access points, drawn from the trace's places by the seed; 0: the trace's own.",
+    )
+    deadline_s: float = Field(
+        120.0,
+        gt=0.0,
+        description="Device time an order may take; after it the answer is `timeout` (or `lost`).",
+    )
+
+
+class LearningSection(Section):
+    """What every device trains, on which data, and how."""
+
+    dataset: str = Field("digits", description="Data set (`roambench list datasets`).")
+    data_path: str = Field(
+        "",
+        description="Folder of the data set's files, for data sets that do not come with a package. "
+        "Relative to the experiment file.",
+    )
+    download: bool = Field(
+        False, description="Fetch the data set's missing files from the network, checked by their checksums."
+    )
+    model: str = Field("mohawk_cnn", description="Model (`roambench list models`).")
+    images_per_device: int = Field(60, ge=1, description="Training images of each device (MOHAWK: 500).")
+    alpha: float = Field(
+        100.0,
+        gt=0.0,
+        description="Dirichlet concentration of each device's class mix: 100 is near IID, 0.1 far from it.",
+    )
+    local_epochs: int = Field(1, ge=1, description="Passes over its own images per training order (k1).")
+    batch_size: int = Field(8, ge=1, description="Images per SGD step.")
+    learning_rate: float = Field(0.01, gt=0.0, description="SGD step size.")
+    momentum: float = Field(0.9, ge=0.0, lt=1.0, description="SGD momentum; a new buffer for every training.")
+    weight_decay: float = Field(0.0, ge=0.0, description="L2 penalty added to the gradient.")
+    augmentation: Literal["none", "crop_flip"] = Field(
+        "none", description="Random change of training images; `crop_flip` is the usual one for CIFAR."
+    )
+    channels_last: bool = Field(
+        True, description="Memory layout of convolutions; about 1.2 times faster on the CPUs we measured."
+    )
+    test_images: int = Field(
+        0, ge=0, description="Size of the test set's leading part that scores the global model; 0: all of it."
+    )
+
+
+class RoundsSection(Section):
+    """The time steps: when models meet, and with which weights."""
+
+    cloud_every_steps: int = Field(5, ge=1, description="The cloud aggregates every this many steps (k2).")
+    sigma: float = Field(
+        0.1, ge=0.0, description="Strength of cosine attention (MOHAWK Eq. 5 and 6); 0 is a plain mean."
+    )
+    cosine: CosineReading = Field(
+        "flat",
+        description="Reading of the cosine in Eq. 5 and 6: of whole flat models (conventional), as printed, "
+        "per state-dict entry, or per column as the authors' code computes it.",
+    )
+    accuracy_threshold: float = Field(
+        0.8, gt=0.0, le=1.0, description="The report counts the steps until the global model reaches this."
+    )
+    lookahead: bool = Field(
+        False,
+        description="Train only devices that will be seen again in time, as MOHAWK's simulator does. A bench "
+        "cannot know the future, and waste loses its meaning: refused for energy reports.",
+    )
+    empty_sync_clears: bool = Field(
+        True,
+        description="A cloud aggregation that is due while no AP aggregated anything still gives up what is "
+        "outstanding (MOHAWK Alg. 1 line 29).",
+    )
+    step_close: str = Field(
+        "answers",
+        pattern=r"^(answers|clock:[0-9]+(\.[0-9]+)?)$",
+        json_schema_extra={"expected": '"answers" or "clock:<seconds>"'},
+        description="When a step ends: `answers` (every order answered or past its deadline; deterministic), "
+        "or `clock:<seconds>` of device time.",
+    )
+
+
+class LocalSection(Section):
+    """How processes on one machine stand for boards (`--fleet local`); other fleets ignore it."""
+
+    time_scale: float = Field(
+        4.0,
+        ge=1.0,
+        description="Seconds of device time per second of this machine. Sensible: up to 12 for 8 agents, "
+        "up to 6 for 36.",
+    )
+    cpu_slowdown: float = Field(
+        12.0, gt=0.0, description="Device seconds a board needs for one CPU-second of training here."
+    )
+    upload_mbit_s: float = Field(20.0, ge=0.0, description="Emulated uplink in Mbit/s; 0: unpaced.")
+    download_mbit_s: float = Field(20.0, ge=0.0, description="Emulated downlink in Mbit/s; 0: unpaced.")
+    meter: str = Field(
+        "smartpower2", description="Meter emulated behind each agent (`roambench list meters`)."
+    )
+    meter_gain: float = Field(
+        1.0, gt=0.0, description="Gain every emulated sensor has: 1.03 reads 3 % too much, on purpose."
+    )
+    meter_gain_sd: float = Field(
+        0.0, ge=0.0, description="Standard deviation of the emulated sensors' gains around `meter_gain`."
+    )
+    meter_stall_at_s: float = Field(
+        0.0, ge=0.0, description="Device time after the start at which every emulated meter falls silent."
+    )
+    meter_stall_s: float = Field(
+        0.0, ge=0.0, description="How long that silence lasts in device time; 0: no stall."
+    )
+    reply_delay_s: float = Field(
+        0.0,
+        ge=0.0,
+        description="Chaos for tests: each answer waits a keyed random part of this, in host seconds.",
+    )
+    arrival: Literal["natural", "reversed"] = Field(
+        "natural",
+        description="Chaos for tests: `reversed` delays answers so that they arrive in the opposite order.",
+    )
+
+
+class EnergySection(Section):
+    """What is known of the meters, and how much idling is measured around a run."""
+
+    gain: float = Field(UNCALIBRATED_SP2.gain, gt=0.0, description="Calibrated gain: reading / true power.")
+    offset_w: float = Field(UNCALIBRATED_SP2.offset_w, description="Calibrated offset of a reading in watts.")
+    u_gain: float = Field(
+        UNCALIBRATED_SP2.u_gain,
+        ge=0.0,
+        description="Relative standard uncertainty of the gain; default: an uncalibrated Smart Power 2.",
+    )
+    u_offset_w: float = Field(
+        UNCALIBRATED_SP2.u_offset_w, ge=0.0, description="Standard uncertainty of the offset in watts."
+    )
+    idle_baseline_s: float = Field(
+        20.0,
+        ge=0.0,
+        description="Device time of idling measured before and after the run; on boards use at least 60.",
+    )
+
+    def calibration(self) -> MeterCalibration:
+        return MeterCalibration(self.gain, self.offset_w, self.u_gain, self.u_offset_w)
+
+
+class Experiment(Section):
+    """One experiment: the same file runs on every fleet."""
+
+    name: str = Field(
+        "experiment",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        json_schema_extra={"expected": "letters, digits, dot, dash and underscore, at most 64"},
+        description="Names the run folders.",
+    )
+    seed: int = Field(42, ge=0, description="Every random draw of the run is keyed by it.")
+    systems: Annotated[tuple[str, ...], Strict(False)] = Field(
+        ("mohawk", "hierfavg"),
+        min_length=1,
+        description="Learning systems (`roambench list algorithms`): one run each, then compared.",
+    )
+    trace: TraceSection = Field(default_factory=lambda: TraceSection.model_validate({}))
+    fleet: FleetSection = Field(default_factory=lambda: FleetSection.model_validate({}))
+    learning: LearningSection = Field(default_factory=lambda: LearningSection.model_validate({}))
+    rounds: RoundsSection = Field(default_factory=lambda: RoundsSection.model_validate({}))
+    local: LocalSection = Field(default_factory=lambda: LocalSection.model_validate({}))
+    energy: EnergySection = Field(default_factory=lambda: EnergySection.model_validate({}))
