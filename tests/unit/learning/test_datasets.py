@@ -133,7 +133,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *arguments: object) -> None:
-            super().__init__(*arguments, directory=str(served))  # type: ignore[arg-type]
+            super().__init__(*arguments, directory=str(served))
 
         def log_message(self, *arguments: object) -> None:
             pass

@@ -41,7 +41,7 @@ def run(model: str = "mlp", samples: int = 20, channels: int = 1, **changes: obj
         "weight_decay": 5e-4,
         "seed": 11,
     }
-    return train(module, *data(samples, channels), **(settings | changes))  # type: ignore[arg-type]
+    return train(module, *data(samples, channels), **(settings | changes))
 
 
 def test_one_step_is_the_gradient_of_softmax_regression_by_hand():
@@ -115,7 +115,7 @@ def test_batches_are_channels_last_where_asked_even_for_one_channel(channels: in
     pixels, _ = next(iter(Batches(images, labels).epoch(1, 0, 8)))
     assert pixels.stride() == (1024 * channels, 1, 32 * channels, channels)
     with torch.no_grad():
-        after = build("mohawk_cnn", channels, 10)[0](pixels)  # type: ignore[index]
+        after = build("mohawk_cnn", channels, 10)[0](pixels)
     assert after.is_contiguous(memory_format=torch.channels_last)
 
 
@@ -123,7 +123,7 @@ def test_batches_are_channels_last_where_asked_even_for_one_channel(channels: in
 @pytest.mark.parametrize("channels_last", [True, False])
 def test_equal_inputs_give_equal_bits(augmentation: str, channels_last: bool):
     settings = {"model": "mohawk_cnn", "samples": 10, "channels": 3, "epochs": 1}
-    results = [run(**settings, augmentation=augmentation, channels_last=channels_last) for _ in range(2)]  # type: ignore[arg-type]
+    results = [run(**settings, augmentation=augmentation, channels_last=channels_last) for _ in range(2)]
     assert results[0].vector.tobytes() == results[1].vector.tobytes()
     assert results[0].mean_loss == results[1].mean_loss
 
@@ -133,9 +133,9 @@ def test_what_a_module_trained_before_leaves_no_trace():
     start = flatten(module)
     images, labels = data(16)
     settings = {"start": start, "batch_size": 8, "learning_rate": 0.01, "momentum": 0.9}
-    first = train(module, images, labels, **settings, epochs=1, seed=1)  # type: ignore[arg-type]
-    train(module, images, labels, **settings, epochs=2, seed=99)  # type: ignore[arg-type]
-    again = train(module, images, labels, **settings, epochs=1, seed=1)  # type: ignore[arg-type]
+    first = train(module, images, labels, **settings, epochs=1, seed=1)
+    train(module, images, labels, **settings, epochs=2, seed=99)
+    again = train(module, images, labels, **settings, epochs=1, seed=1)
     assert first.vector.tobytes() == again.vector.tobytes()
 
 
