@@ -1,0 +1,63 @@
+"""A run's state as text, for the run folder; models go separately, by digest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from roambench.contract.errors import RunError
+from roambench.contract.orders import Vector
+from roambench.rounds.ports import Score
+from roambench.rounds.state import RunState, StaleModel
+from roambench.systems.system import PastTraining, Training
+
+_FORMAT: Final = 1
+
+
+def state_to_json(state: RunState) -> str:
+    """Everything but the vectors: those of `state.models` are to be kept under their digests."""
+    values: dict[str, Any] = {
+        "format": _FORMAT,
+        "next_step": state.next_step,
+        "global_digest": state.global_digest,
+        "ap_digests": list(state.ap_digests),
+        "outstanding": [asdict(training) for _, training in sorted(state.outstanding.items())],
+        "participating": sorted(state.participating),
+        "edge_samples": sorted(state.edge_samples.items()),
+        "last_sync_step": state.last_sync_step,
+        "stale": [[device, asdict(stale)] for device, stale in sorted(state.stale.items())],
+        "past": [[device, asdict(past)] for device, past in sorted(state.past.items())],
+        "previous_aps": sorted(state.previous_aps.items()),
+        "score": None if state.score is None else asdict(state.score),
+    }
+    return json.dumps(values, separators=(",", ":"), sort_keys=True)
+
+
+def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
+    """Inverse of `state_to_json`; `models` must hold every digest that the state names (RunError if not)."""
+    try:
+        values = json.loads(text)
+        if values["format"] != _FORMAT:
+            raise RunError(f"checkpoint has format {values['format']!r}, this version reads {_FORMAT}")
+        state = RunState(
+            next_step=values["next_step"],
+            global_digest=values["global_digest"],
+            ap_digests=tuple(values["ap_digests"]),
+            models={},
+            outstanding={item["device"]: Training(**item) for item in values["outstanding"]},
+            participating=frozenset(values["participating"]),
+            edge_samples=dict(values["edge_samples"]),
+            last_sync_step=values["last_sync_step"],
+            stale={device: StaleModel(**item) for device, item in values["stale"]},
+            past={device: PastTraining(**item) for device, item in values["past"]},
+            previous_aps=dict(values["previous_aps"]),
+            score=None if values["score"] is None else Score(**values["score"]),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(f"checkpoint is not readable: {error!r}") from None
+    needed = {state.global_digest, *state.ap_digests}
+    if missing := needed - models.keys():
+        raise RunError(f"checkpoint lacks {len(missing)} of its models, the first is {min(missing)[:12]}")
+    return replace(state, models={digest: models[digest] for digest in sorted(needed)})

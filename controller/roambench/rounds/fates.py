@@ -1,0 +1,87 @@
+"""What became of every training, from the journal alone; pure.
+
+Fate is the default reading of "wasted" (MOHAWK section 4.4: no edge aggregation used the model). Two
+narrower readings stand beside it: section 3.1 also asks that the device came back later (`reappeared`), and
+Table 10's caption asks whether the cloud considered the model (`reached_cloud`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from roambench.contract.phases import Fate
+from roambench.rounds.records import (
+    CloudAggregated,
+    EdgeAggregated,
+    FateDecided,
+    OrderGiven,
+    RoundRecord,
+    StepOpened,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFate:
+    """One train order. `decided_step` is -1 and `fate` PENDING while nothing was decided."""
+
+    device: int
+    step: int
+    fate: Fate
+    reason: str
+    decided_step: int
+    reappeared: bool
+    reached_cloud: bool
+
+
+def training_fates(records: Iterable[RoundRecord]) -> dict[str, TrainingFate]:
+    """Every training that was ordered, by train_order_id, in the order given."""
+    log = tuple(records)
+    last_seen = _last_seen(log)
+    reached = reached_cloud(log)
+    decided = {record.train_order_id: record for record in log if isinstance(record, FateDecided)}
+    fates = {}
+    for record in log:
+        if isinstance(record, OrderGiven) and record.kind == "train":
+            end = decided.get(record.order_id)
+            fates[record.order_id] = TrainingFate(
+                device=record.device,
+                step=record.step,
+                fate=Fate.PENDING if end is None else end.fate,
+                reason="" if end is None else end.reason,
+                decided_step=-1 if end is None else end.step,
+                reappeared=last_seen[record.device] > record.step,
+                reached_cloud=record.order_id in reached,
+            )
+    return fates
+
+
+def reappeared(records: Iterable[RoundRecord]) -> set[str]:
+    """The trainings whose device was present at any step after theirs, aggregated or not."""
+    return {order for order, training in training_fates(records).items() if training.reappeared}
+
+
+def reached_cloud(records: Iterable[RoundRecord]) -> set[str]:
+    """The trainings that an AP aggregated which then took part in the next cloud aggregation.
+
+    A cloud aggregation without any AP leaves the AP models as they are, so the one after it counts. What
+    an AP aggregated after the run's last cloud aggregation never reaches the cloud.
+    """
+    waiting: dict[int, list[str]] = {}
+    reached: set[str] = set()
+    for record in records:
+        if isinstance(record, EdgeAggregated):
+            waiting.setdefault(record.ap, []).extend(record.train_order_ids)
+        elif isinstance(record, CloudAggregated) and record.aps:
+            for ap in record.aps:
+                reached.update(waiting.get(ap, ()))
+            waiting.clear()  # the others' models were replaced by the global one
+    return reached
+
+
+def _last_seen(records: Iterable[RoundRecord]) -> Mapping[int, int]:
+    seen: dict[int, int] = {}
+    for record in records:
+        if isinstance(record, StepOpened):
+            seen.update(dict.fromkeys(record.devices, record.step))
+    return seen
