@@ -1,0 +1,75 @@
+"""How much a Raspberry Pi 3B+ draws for what it does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from roambench.contract.draws import generator
+
+CORES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a board does from some moment on: cores kept busy, data-plane rates in Mbit/s."""
+
+    busy_cores: float = 0.0
+    tx_mbit_s: float = 0.0
+    rx_mbit_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("busy_cores", self.busy_cores),
+            ("tx_mbit_s", self.tx_mbit_s),
+            ("rx_mbit_s", self.rx_mbit_s),
+        ):
+            if not (math.isfinite(value) and value >= 0.0):
+                raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, object]) -> Activity:
+        """From an untrusted JSON object; ValueError for anything but finite numbers >= 0."""
+        numbers = {}
+        for name in ("busy_cores", "tx_mbit_s", "rx_mbit_s"):
+            value = values.get(name, 0.0)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"{name} must be a number, got {value!r}")
+            numbers[name] = float(value)
+        return cls(**numbers)
+
+
+IDLE: Final = Activity()
+
+
+@dataclass(frozen=True, slots=True)
+class PiPower:
+    """Draw of a board in watts: idle + per busy core + radio (a fixed part and one per Mbit/s, each way).
+
+    Idle 1.9 W and four busy cores 5.1 W are the PiDramble figures for the 3B+; the radio's share is not
+    measured (about 0.35 W sending and 0.2 W receiving at 10 Mbit/s). What matters for proofs is that the
+    emulator knows it exactly.
+    """
+
+    idle_w: float = 1.9
+    core_w: float = 0.8
+    tx_w: float = 0.25
+    tx_w_per_mbit_s: float = 0.010
+    rx_w: float = 0.15
+    rx_w_per_mbit_s: float = 0.005
+
+    def watts(self, activity: Activity) -> float:
+        """The draw during `activity`; no more than four cores can be busy."""
+        watts = self.idle_w + self.core_w * min(activity.busy_cores, CORES)
+        if activity.tx_mbit_s > 0:
+            watts += self.tx_w + self.tx_w_per_mbit_s * activity.tx_mbit_s
+        if activity.rx_mbit_s > 0:
+            watts += self.rx_w + self.rx_w_per_mbit_s * activity.rx_mbit_s
+        return watts
+
+    def varied(self, seed: int, device: int, spread: float = 0.03) -> PiPower:
+        """Another board of the same type: idle and core power each within +-`spread` (boards differ)."""
+        idle, core = generator(seed, "board power", device).uniform(1.0 - spread, 1.0 + spread, 2)
+        return replace(self, idle_w=self.idle_w * float(idle), core_w=self.core_w * float(core))

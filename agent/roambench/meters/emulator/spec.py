@@ -1,0 +1,160 @@
+"""What an emulator process is told: its meters, their faults, the clock, where socket and truth lie."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from roambench.contract.errors import ConfigError
+from roambench.meters.emulator.power import PiPower
+
+
+class FaultKind(StrEnum):
+    """What can go wrong with a meter's line."""
+
+    DROP = "drop"  # `count` lines are not sent
+    TRUNCATE = "truncate"  # `count` lines lose their end, line break included
+    GARBAGE = "garbage"  # `count` bursts of random bytes between the lines
+    NOISE = "noise"  # `count` lines are broken in two by a debug message
+    STALL = "stall"  # the firmware is busy for `duration_s`, then sends all missed lines at once
+    SILENCE = "silence"  # nothing is sent for `duration_s`, and nothing of it later
+    RESET = "reset"  # the meter boots: ROM chatter, 4 s of waiting, banner
+    SKEW = "skew"  # its crystal is off by `ppm` from now on
+    OFF = "off"  # its output is switched off for `duration_s`: serial is silent (the board's truth stays)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault, `at_s` seconds of device time after the emulator's start."""
+
+    kind: FaultKind
+    at_s: float = 0.0
+    duration_s: float = 0.0
+    count: int = 1
+    ppm: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedDevice:
+    """One meter: `link_path` will be a symlink to its pseudo-terminal.
+
+    `gain` and `offset_w` are what this meter reads wrong on top of its drawn tolerance; `ppm` is its
+    crystal's error (None: drawn within +-20).
+    """
+
+    name: str
+    link_path: str
+    gain: float = 1.0
+    offset_w: float = 0.0
+    ppm: float | None = None
+    power: PiPower = field(default_factory=PiPower)
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorSpec:
+    """A whole emulator process. Paths are strings; their folders must exist.
+
+    `tolerance` scales the drawn gain and offset of every meter (1: datasheet limits, 0: perfect parts).
+    `noise_per_line` is the chance that a debug line comes between two readings.
+    `boot_delay_s`: device time from start to the first line (a meter just plugged in needs 4 s and a bit).
+    """
+
+    devices: tuple[EmulatedDevice, ...]
+    socket_path: str
+    truth_dir: str
+    seed: int = 0
+    epoch_ns: int = 0
+    time_scale: float = 1.0
+    profile: str = "smartpower2-1.6"
+    tolerance: float = 1.0
+    noise_per_line: float = 0.002
+    boot_delay_s: float = 0.0
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, source: str = "emulator spec") -> EmulatorSpec:
+        """Inverse of `to_json`; ConfigError lists everything that is wrong, with its key."""
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError([f"{source}: not JSON ({error})"]) from None
+        problems: list[str] = []
+        spec = _value(cls, values, source, "", problems)
+        if problems:
+            raise ConfigError(problems)
+        assert isinstance(spec, EmulatorSpec)
+        problems = _doubts(spec, source)
+        if problems:
+            raise ConfigError(problems)
+        return spec
+
+
+def _doubts(spec: EmulatorSpec, source: str) -> list[str]:
+    problems = []
+    if not spec.devices:
+        problems.append(f"{source}: devices: expected at least one")
+    if spec.time_scale <= 0:
+        problems.append(f"{source}: time_scale: expected a number > 0, got {spec.time_scale}")
+    for what, values in (
+        ("name", [device.name for device in spec.devices]),
+        ("link_path", [device.link_path for device in spec.devices]),
+    ):
+        for value in sorted({value for value in values if values.count(value) > 1}):
+            problems.append(f"{source}: devices: {what} {value!r} is used twice")
+    for device in spec.devices:
+        if not device.name or "/" in device.name:
+            problems.append(f"{source}: devices: name {device.name!r} cannot name a file")
+    return problems
+
+
+def _value(hint: Any, value: object, source: str, key: str, problems: list[str]) -> object:
+    """`value` as `hint` wants it; every mistake becomes a line of `problems`."""
+    if get_origin(hint) is UnionType:
+        return None if value is None else _value(get_args(hint)[0], value, source, key, problems)
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            problems.append(f"{source}: {key}: expected a list")
+            return ()
+        row = get_args(hint)[0]
+        return tuple(_value(row, item, source, f"{key}[{i}]", problems) for i, item in enumerate(value))
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _built(hint, value, source, key, problems)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        if value in [str(member) for member in hint]:
+            return hint(value)
+        problems.append(f"{source}: {key}: expected one of {', '.join(hint)}, got {value!r}")
+        return value
+    if hint is float and type(value) is int:
+        value = float(value)
+    if type(value) is not hint or (isinstance(value, float) and not math.isfinite(value)):
+        problems.append(f"{source}: {key}: expected {hint.__name__}, got {value!r}")
+    return value
+
+
+def _built(kind: type, value: object, source: str, key: str, problems: list[str]) -> object:
+    if not isinstance(value, dict):
+        problems.append(f"{source}: {key or 'spec'}: expected an object")
+        return None
+    dot = f"{key}." if key else ""
+    known = {entry.name: entry for entry in fields(kind)}
+    before = len(problems)
+    problems += [f"{source}: {dot}{name}: unknown key" for name in sorted(value.keys() - known.keys())]
+    problems += [
+        f"{source}: {dot}{name}: missing"
+        for name, entry in known.items()
+        if name not in value and entry.default is MISSING and entry.default_factory is MISSING
+    ]
+    hints = get_type_hints(kind)
+    arguments = {
+        name: _value(hints[name], value[name], source, f"{dot}{name}", problems)
+        for name in known
+        if name in value
+    }
+    return kind(**arguments) if len(problems) == before else None

@@ -1,0 +1,40 @@
+"""What every power meter is to the rest: a stream of readings and of news about the meter itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from typing import Protocol
+
+from roambench.contract.records import AgentEvent, Reading
+
+MeterItem = Reading | AgentEvent
+
+
+class MeterState(StrEnum):
+    """What is known of a meter now. Silence is never zero watts (rule R6)."""
+
+    CLOSED = "closed"
+    OK = "ok"
+    STALE = "stale"  # the port is open, nothing came for 3 s: its output is off, or it hangs
+    OFF = "off"  # the meter says that its output is off
+    LOST = "lost"  # the port is gone
+
+
+class Meter(Protocol):
+    """Iterate over it: readings and events ("meter ok", "meter stale", "meter off", "meter lost",
+    "meter restarted"), stamped in device time. It ends with `aclose`, not with the meter's silence.
+    """
+
+    @property
+    def state(self) -> MeterState: ...
+
+    async def open(self) -> None:
+        """Open the port (done by the first iteration otherwise); MeterError names the port and the cause."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[MeterItem]: ...
+
+    async def __anext__(self) -> MeterItem: ...
+
+    async def aclose(self) -> None: ...
