@@ -2,8 +2,8 @@
 
 Opening a Smart Power 2's serial port can reset the meter: DTR and RTS of its USB bridge drive the chip's
 reset and boot pins. A reset meter switches its output off, the Pi it feeds loses power, boots, starts the
-agent, which opens the port. The latch breaks that loop: it lies on disk, is written and synced before the port
-is opened, and remembers whether the boot lived through it.
+agent, which opens the port. The latch breaks that loop: it lies on disk, is written and synced before the
+port is opened, and remembers whether the boot lived through it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class PortLatch:
             raise MeterError(f"meter {self._port}: already opened once since this boot; {advice}")
         if boot_id and not survived:
             raise MeterError(
-                f"meter {self._port}: when it was last opened the board lost power before {SURVIVED_AFTER_S:g} s"
-                f" had passed, perhaps because opening resets the meter; {advice}"
+                f"meter {self._port}: when it was last opened the board lost power within"
+                f" {SURVIVED_AFTER_S:g} s, perhaps because opening resets the meter; {advice}"
             )
         self._write(survived=False)
 

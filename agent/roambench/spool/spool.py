@@ -28,7 +28,8 @@ ROW_OVERHEAD_BYTES: Final = 32
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records(
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL, payload BLOB NOT NULL
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL, payload BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS dead(
     seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL, payload BLOB NOT NULL,
@@ -57,9 +58,10 @@ class Spool:
             self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('synced', 0)")
             self._uuid = str(self._meta("uuid"))
             self._dropped = int(str(self._meta("dropped")))
-            self._depth, payload_bytes = self._rows.execute(
+            depth, payload_bytes = self._rows.execute(
                 "SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0) FROM records"
             ).fetchone()
+            self._depth = int(depth)
             self._bytes = int(payload_bytes) + ROW_OVERHEAD_BYTES * self._depth
             # A second connection, so that waiting for the disk never holds up the one that appends.
             self._syncer = _connect(path)
@@ -129,7 +131,8 @@ class Spool:
             if row is None:
                 return
             self._rows.execute(
-                "INSERT OR REPLACE INTO dead SELECT seq, kind, unix_ms, payload, ? FROM records WHERE seq = ?",
+                "INSERT OR REPLACE INTO dead"
+                " SELECT seq, kind, unix_ms, payload, ? FROM records WHERE seq = ?",
                 (error, seq),
             )
             self._rows.execute("DELETE FROM records WHERE seq = ?", (seq,))

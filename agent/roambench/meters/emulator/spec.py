@@ -106,11 +106,14 @@ def _doubts(spec: EmulatorSpec, source: str) -> list[str]:
         ("name", [device.name for device in spec.devices]),
         ("link_path", [device.link_path for device in spec.devices]),
     ):
-        for value in sorted({value for value in values if values.count(value) > 1}):
-            problems.append(f"{source}: devices: {what} {value!r} is used twice")
-    for device in spec.devices:
-        if not device.name or "/" in device.name:
-            problems.append(f"{source}: devices: name {device.name!r} cannot name a file")
+        twice = sorted({value for value in values if values.count(value) > 1})
+        problems += [f"{source}: devices: {what} {value!r} is used twice" for value in twice]
+    names = [device.name for device in spec.devices]
+    problems += [
+        f"{source}: devices: name {name!r} cannot name a file"
+        for name in names
+        if name in ("", ".", "..") or "/" in name or "\0" in name
+    ]
     return problems
 
 

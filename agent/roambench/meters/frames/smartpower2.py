@@ -18,7 +18,7 @@ from roambench.contract.records import Reading, ReadingFlag
 MAX_LINE_BYTES: Final = 96
 NOMINAL_PERIOD_S: Final = 1.0
 UNDERVOLTAGE_V: Final = 4.75
-#: Two lines closer than this share of the period came out of a buffer, or out of a timer that catches up (R5).
+#: Lines closer than this share of the period came out of a buffer or of a timer that catches up (R5).
 BURST_SHARE: Final = 0.2
 
 _READING: Final = re.compile(rb"(\d{1,2}\.\d{3}),(\d{1,2}\.\d{3}),(\d{1,3}\.\d{3}),(\d{1,12}\.\d{3})")
@@ -32,9 +32,7 @@ class LineCounts:
     """What became of the lines. Empty lines are nobody's and not counted."""
 
     accepted: int = 0
-    partial: int = (
-        0  # digits, dots and commas only, but not a whole reading: cut by a loss, or by our opening
-    )
+    partial: int = 0  # digits, dots and commas only, but no whole reading: cut by a loss or by our opening
     noise: int = 0  # printable text: boot, web, debug
     garbage: int = 0  # anything else: wrong baud rate, line errors
     too_long: int = 0  # no end within MAX_LINE_BYTES
