@@ -99,9 +99,13 @@ class Attribution:
         raise KeyError(f"no span of phase {phase.value}")
 
     def span_energies(self, curve: PowerCurve) -> list[SpanEnergy]:
-        """Energy of each span over the seconds that `curve` covers; 0 J for LOST spans, in span order."""
-        if not self.spans:
-            return []
+        """Energy of each span over the seconds that `curve` covers, in span order; 0 J for LOST spans.
+
+        Without a single usable reading nothing can be split: 0 J over 0 measured seconds.
+        """
+        if not self.used_readings:
+            nothing = SpanEnergy(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False)
+            return [nothing] * len(self.spans)
         covered_s = covered_by_span(curve, self.spans)
         starts, ends = span_stamps(self.spans)
         length_s = (ends - starts) * 1e-9
@@ -129,7 +133,7 @@ class Attribution:
 
     def _u_net_w(self) -> Floats:
         c = self.covariance_w2
-        return np.sqrt(np.maximum(np.diag(c) + c[0, 0] - 2.0 * c[:, 0], 0.0))
+        return np.asarray(np.sqrt(np.maximum(np.diag(c) + c[0, 0] - 2.0 * c[:, 0], 0.0)))
 
 
 def attribute(
@@ -157,14 +161,8 @@ def attribute(
     np.add.at(seconds, level_of_span[level_of_span >= 0], ((ends - starts) * 1e-9)[level_of_span >= 0])
     arrivals = without_bursts(samples, nominal_s).samples
     origin = int(starts[0]) if len(starts) else 0
-    design = _Design(
-        (arrivals.ns - origin) * 1e-9,
-        (starts - origin) * 1e-9,
-        (ends - origin) * 1e-9,
-        level_of_span,
-        count,
-        window,
-    )
+    at_s, starts_s, ends_s = (np.multiply(ns - origin, 1e-9) for ns in (arrivals.ns, starts, ends))
+    design = _Design(at_s, starts_s, ends_s, level_of_span, count, window)
     watts = arrivals.watts[design.used]
     fit = _fit(design, watts)
     return Attribution(
@@ -193,10 +191,8 @@ def _levels(
     for i, span in enumerate(spans):
         if span.phase is Phase.LOST:
             continue
-        if span.phase in ACTIVE_PHASES or separate_background:
-            name = span.phase.value
-        else:
-            name = Phase.IDLE.value
+        alone = span.phase in ACTIVE_PHASES or separate_background
+        name = span.phase.value if alone else Phase.IDLE.value
         if own_level_s is not None and span.phase in ACTIVE_PHASES and span.duration_s >= own_level_s:
             name = f"{name}[{i}]"
         level_of_span[i] = index.setdefault(name, len(index))
@@ -267,8 +263,8 @@ def _fit(design: _Design, readings_w: Floats) -> _Fit:
     matrix = design.matrix
     levels = matrix.shape[1]
     if not len(readings_w):
-        unknown = np.full(levels, np.nan)
-        return _Fit(np.zeros(levels), np.diag(np.full(levels, np.inf)), unknown, unknown, np.nan, 0.0)
+        nan = np.full(levels, np.nan)
+        return _Fit(nan, np.full((levels, levels), np.nan), nan, nan, np.nan, 0.0)
     low, high = float(readings_w.min()), float(readings_w.max())
     prior_w = 0.5 * (low + high)
     prior_sd = max(high - low, 0.05 * abs(prior_w), 1e-3)

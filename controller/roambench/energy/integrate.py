@@ -101,7 +101,7 @@ def power_curve(
     """
     repaired = without_bursts(samples, nominal_s).samples
     length_s = (end_ns - start_ns) * 1e-9
-    at = (repaired.ns - start_ns) * 1e-9 - delay_s
+    at = np.asarray((repaired.ns - start_ns) * 1e-9 - delay_s, dtype=np.float64)
     watts = repaired.watts
     if not len(at) or length_s <= 0.0:
         return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), 0.0)

@@ -78,12 +78,12 @@ def account_device(
     corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
     curve = power_curve(corrected, start_ns, end_ns, nominal_s)
     fit = attribute(corrected, spans, nominal_s=nominal_s)
-    seconds = fit.span_energies(curve)
+    parts = fit.span_energies(curve)
     naive = trapezoid_by_span(curve, spans)
     rows = []
     for i, span in enumerate(spans):
         active = span.phase in ACTIVE_PHASES
-        part = seconds[i]
+        part = parts[i]
         gross, net = part.gross_j, part.net_j
         if span.phase is Phase.LOST:
             # The meter was read here and there but nobody knows what the board did: measured, not fitted.

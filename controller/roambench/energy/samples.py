@@ -1,4 +1,4 @@
-"""Power samples of one device as columns, and the repair of arrivals that came in bursts (ENERGY rules R5, R6)."""
+"""Power samples of one device as columns, and the repair of arrivals that came in bursts (rules R5, R6)."""
 
 from __future__ import annotations
 
@@ -111,4 +111,4 @@ def _due_stamps(ns: Stamps, first: int, last: int, period_ns: float) -> Stamps |
             step_ns = after
     due = before + np.rint(step_ns * np.arange(1, count + 1)).astype(np.int64)
     # Never later than it arrived.
-    return np.minimum(due, ns[first : last + 1])
+    return np.asarray(np.minimum(due, ns[first : last + 1]), dtype=np.int64)

@@ -25,7 +25,7 @@ def complete_timeline(
     begun: Iterable[PhaseSpan] = (),
     seam_s: float = SEAM_S,
 ) -> list[PhaseSpan]:
-    """Spans of one device over [start_ns, end_ns): sorted, without overlap or hole, durations adding up to it.
+    """Spans of one device that partition [start_ns, end_ns): sorted, no overlap, no hole, durations add up.
 
     `alive_ns` are stamps at which the agent certainly lived (its readings, its events); `restarts_ns` are
     starts of an agent process. A span that a restart falls into was cut short by the death before it: it
@@ -139,7 +139,7 @@ def _fill(
             if filled and hole_ns <= seam_ns and not died and filled[-1].phase is not Phase.LOST:
                 filled[-1] = replace(filled[-1], end_ns=piece.start_ns)
             elif not filled and hole_ns <= seam_ns:
-                piece = replace(piece, start_ns=at)  # noqa: PLW2901
+                piece = replace(piece, start_ns=at)
             else:
                 filled.append(lost(piece.start_ns, piece.step))
         filled.append(piece)

@@ -25,7 +25,7 @@ SP2_WATT_REGISTER_GAIN: Final = 3.81687 / 3.81463
 
 @dataclass(frozen=True, slots=True)
 class MeterCalibration:
-    """A meter reads `gain` * true + `offset_w`; `u_gain` (relative) and `u_offset_w` are standard uncertainties.
+    """A meter reads `gain` * true + `offset_w`, known within `u_gain` (relative) and `u_offset_w` (k = 1).
 
     The default is an uncalibrated Smart Power 2 at 5.1 V: readings are taken as they are, 1.36 % for the gain
     and 17 mW for the offset, together 1.6 % at 1.9 W and 1.4 % at 5.1 W.
@@ -69,7 +69,7 @@ EXACT: Final = MeterCalibration(u_gain=0.0, u_offset_w=0.0)
 
 @dataclass(frozen=True, slots=True)
 class UncertaintyBudget:
-    """Where an energy's uncertainty comes from; standard uncertainties in joules, independent of each other."""
+    """Where an energy's uncertainty comes from: independent standard uncertainties in joules."""
 
     gain_j: float
     offset_j: float

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.attribute import attribute
+from roambench.energy.integrate import power_curve
+from roambench.energy.samples import PowerSamples
+
+S = 10**9
+
+
+def timeline(*parts: tuple[Phase, float]) -> list[PhaseSpan]:
+    spans, at = [], 0
+    for step, (phase, length_s) in enumerate(parts):
+        end = at + round(length_s * S)
+        spans.append(PhaseSpan("pi", "b", phase, step, at, end))
+        at = end
+    return spans
+
+
+def steady(spans: list[PhaseSpan], watts: dict[Phase, float], seed: int = 0) -> PowerSamples:
+    """Noise-free windows of known age over the spans, 1 Hz from 0.7 s on."""
+    edges = np.array([span.start_ns for span in spans] + [spans[-1].end_ns]) * 1e-9
+    powers = np.array([watts[span.phase] for span in spans])
+    joules = np.concatenate(([0.0], np.cumsum(np.diff(edges) * powers)))
+    at = np.arange(0.7, edges[-1], 1.0)
+    ended = at - np.random.Generator(np.random.PCG64(seed)).uniform(0.0, 0.2638, len(at))
+    mean = (np.interp(ended, edges, joules) - np.interp(ended - 0.2638, edges, joules)) / 0.2638
+    return PowerSamples.of(np.rint(at * 1e9).astype(np.int64), mean)
+
+
+WATTS = {Phase.IDLE: 2.0, Phase.WAIT: 2.0, Phase.ABSENT: 2.0, Phase.DOWNLOAD: 2.5, Phase.TRAIN: 5.0}
+
+
+def test_the_energy_of_each_phase_is_true_where_the_trapezoid_is_biased(virtual: ModuleType) -> None:
+    # 40 seeds x 20 rounds of idle, download 2 s, train 10 s, upload 2 s, wait, always in this order.
+    table = {row.phase: row for row in virtual.fidelity(40, 20, 2.0)}
+    for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD):
+        assert abs(table[phase].bias) < 0.03
+        assert abs(table[phase].net_bias) < 0.03
+        assert table[phase].held >= 0.95
+        assert table[phase].net_held >= 0.95
+    assert table[Phase.DOWNLOAD].naive_net_bias > 0.15
+    assert table[Phase.UPLOAD].naive_net_bias > 0.10
+    assert table[Phase.TRAIN].naive_net_bias < -0.02
+
+
+def test_half_second_transfers_stay_unbiased_too(virtual: ModuleType) -> None:
+    table = {row.phase: row for row in virtual.fidelity(40, 20, 0.5)}
+    for row in table.values():
+        assert abs(row.bias) < 0.03
+        assert row.held >= 0.9
+        assert row.net_held >= 0.9
+    assert table[Phase.DOWNLOAD].naive_net_bias > 0.5
+
+
+def test_the_uncertainty_is_not_so_wide_that_it_would_hold_anything(virtual: ModuleType) -> None:
+    pulls = []
+    for seed in range(30):
+        signal = virtual.rounds_of_one_device(seed, 20)
+        fit = attribute(virtual.metered(signal, seed), signal.spans)
+        watts, u_watts = fit.watts_of(Phase.UPLOAD)
+        pulls.append((watts - virtual.POWER_W[Phase.UPLOAD]) / u_watts)
+    assert 0.3 < np.std(pulls) < 1.4
+
+
+def test_powers_are_found_exactly_when_every_reading_lies_in_one_phase() -> None:
+    spans = timeline((Phase.IDLE, 20), (Phase.TRAIN, 20), (Phase.WAIT, 20))
+    at = [*range(2, 20), *range(22, 40), *range(42, 60)]
+    watts = [2.0] * 18 + [5.0] * 18 + [2.0] * 18
+    fit = attribute(PowerSamples.of(np.array(at) * S, watts), spans)
+    assert fit.levels == ("idle", "train")
+    assert fit.watts == pytest.approx([2.0, 5.0], abs=1e-5)
+    assert fit.seconds.tolist() == [40.0, 20.0]
+    assert fit.readings == pytest.approx([36.0, 18.0])
+    assert fit.net_watts_of(Phase.TRAIN)[0] == pytest.approx(3.0, abs=1e-5)
+
+
+def test_net_energy_is_gross_without_the_idle_level_and_idle_has_none() -> None:
+    spans = timeline((Phase.IDLE, 30), (Phase.TRAIN, 30), (Phase.IDLE, 30))
+    samples = steady(spans, WATTS)
+    parts = attribute(samples, spans).span_energies(power_curve(samples, 0, 90 * S))
+    assert parts[1].gross_j == pytest.approx(150.0, rel=2e-3)
+    assert parts[1].net_j == pytest.approx(90.0, rel=2e-3)
+    assert (parts[0].net_j, parts[0].u_net_j) == (0.0, 0.0)
+
+
+def test_energy_is_attributed_to_the_covered_part_of_a_span_only() -> None:
+    spans = timeline((Phase.IDLE, 30), (Phase.TRAIN, 30), (Phase.IDLE, 30))
+    samples = steady(spans, WATTS)
+    kept = (samples.ns < 40 * S) | (samples.ns > 50 * S)
+    samples = PowerSamples(samples.ns[kept], samples.watts[kept])
+    part = attribute(samples, spans).span_energies(power_curve(samples, 0, 90 * S))[1]
+    # Lines at 39.7 and 50.7 are left around the gap.
+    assert part.covered_s == pytest.approx(19.0)
+    assert part.gross_j == pytest.approx(19.0 * 5.0, rel=2e-3)
+
+
+def test_lost_time_and_readings_that_touch_it_are_left_out() -> None:
+    spans = timeline((Phase.IDLE, 30), (Phase.LOST, 10), (Phase.TRAIN, 30))
+    samples = steady(spans, {**WATTS, Phase.LOST: 50.0})
+    fit = attribute(samples, spans)
+    assert fit.watts == pytest.approx([2.0, 5.0], abs=1e-3)
+    lost = fit.span_energies(power_curve(samples, 0, 70 * S))[1]
+    assert (lost.gross_j, lost.net_j, lost.resolved) == (0.0, 0.0, False)
+    # The lines of 30.7 .. 39.7 s look at it.
+    assert fit.used_readings == len(samples) - 10
+
+
+def test_background_phases_share_one_level_unless_told_otherwise() -> None:
+    spans = timeline((Phase.IDLE, 30), (Phase.ABSENT, 30), (Phase.TRAIN, 30), (Phase.WAIT, 30))
+    samples = steady(spans, {**WATTS, Phase.ABSENT: 1.5, Phase.WAIT: 2.2})
+    assert attribute(samples, spans).levels == ("idle", "train")
+    apart = attribute(samples, spans, separate_background=True)
+    assert apart.levels == ("idle", "absent", "train", "wait")
+    assert apart.watts == pytest.approx([2.0, 1.5, 5.0, 2.2], abs=5e-3)
+
+
+def test_a_long_span_may_have_a_level_of_its_own() -> None:
+    # The clock of a warm Pi 3B+ goes down: the second training draws less.
+    spans = timeline((Phase.IDLE, 30), (Phase.TRAIN, 30), (Phase.IDLE, 30), (Phase.TRAIN, 30))
+    samples = steady(spans, WATTS)
+    samples = PowerSamples(samples.ns, np.where(samples.ns > 90 * S, samples.watts - 1.0, samples.watts))
+    fit = attribute(samples, spans, own_level_s=20.0)
+    parts = fit.span_energies(power_curve(samples, 0, 120 * S))
+    assert fit.levels == ("idle", "train[1]", "train[3]")
+    assert parts[1].gross_j == pytest.approx(150.0, rel=0.01)
+    assert parts[3].gross_j == pytest.approx(120.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "resolved"),
+    [((4.9,), False), ((5.1,), True), ((2.5, 2.5, 2.5), False), ((2.6, 2.6, 2.6, 2.6), True)],
+)
+def test_a_phase_is_resolved_from_5_seconds_on_or_from_10_seconds_of_repeats(
+    lengths: tuple[float, ...], resolved: bool
+) -> None:
+    parts: list[tuple[Phase, float]] = [(Phase.IDLE, 20.0)]
+    for length in lengths:
+        parts += [(Phase.TRAIN, length), (Phase.IDLE, 20.3)]
+    spans = timeline(*parts)
+    samples = steady(spans, WATTS)
+    energies = attribute(samples, spans).span_energies(power_curve(samples, 0, spans[-1].end_ns))
+    assert energies[1].resolved is resolved
+
+
+def test_a_phase_that_no_reading_saw_stays_physical_and_says_that_it_is_unknown() -> None:
+    # 20 ms of download between two readings, as over 1000 Mbit/s Wi-Fi.
+    spans = timeline((Phase.IDLE, 20.0), (Phase.DOWNLOAD, 0.02), (Phase.TRAIN, 20.0), (Phase.IDLE, 20.0))
+    samples = steady(spans, WATTS)
+    fit = attribute(samples, spans)
+    watts, u_watts = fit.watts_of(Phase.DOWNLOAD)
+    assert 0.0 < watts < 7.0
+    assert u_watts > 1.5
+    part = fit.span_energies(power_curve(samples, 0, spans[-1].end_ns))[1]
+    assert not part.resolved
+    assert part.u_gross_j > 0.03
+
+
+def test_without_any_reading_nothing_is_measured_and_nothing_crashes() -> None:
+    spans = timeline((Phase.IDLE, 20), (Phase.TRAIN, 20))
+    none = PowerSamples.of(np.empty(0, dtype=np.int64), np.empty(0))
+    parts = attribute(none, spans).span_energies(power_curve(none, 0, 40 * S))
+    assert [(p.covered_s, p.gross_j, p.u_gross_j, p.resolved) for p in parts] == [(0.0, 0.0, 0.0, False)] * 2
+    assert attribute(none, []).span_energies(power_curve(none, 0, S)) == []
+    with pytest.raises(KeyError, match="upload"):
+        attribute(none, spans).watts_of(Phase.UPLOAD)
+
+
+def test_the_scatter_inside_a_phase_and_its_correlation_widen_the_uncertainty() -> None:
+    spans = timeline((Phase.IDLE, 300), (Phase.TRAIN, 300))
+    at = np.arange(1.0, 600.0) * S
+    draw = np.random.Generator(np.random.PCG64(1))
+    white = draw.normal(0.0, 0.2, len(at))
+    slow = np.convolve(white, np.ones(10), "same") / np.sqrt(10.0)
+    level = np.where(at < 300 * S, 2.0, 5.0)
+    u_white = attribute(PowerSamples.of(at, level + white), spans).watts_of(Phase.TRAIN)[1]
+    u_slow = attribute(PowerSamples.of(at, level + slow), spans).watts_of(Phase.TRAIN)[1]
+    # White: sd / sqrt(n) = 0.2 / sqrt(300).
+    assert u_white == pytest.approx(0.0115, rel=0.2)
+    assert u_slow > 2.5 * u_white

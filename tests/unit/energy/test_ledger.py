@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.energy.ledger import (
+    LedgerRow,
+    account_device,
+    build_ledger,
+    total,
+    totals_by_fate,
+    totals_by_phase,
+)
+from roambench.energy.samples import PowerSamples
+from roambench.energy.uncertainty import EXACT, MeterCalibration
+
+S = 10**9
+
+
+def row(phase: Phase, joules: float, **changes: object) -> LedgerRow:
+    plain = LedgerRow("a", 0, phase, None, "", 10.0, 10.0, joules, joules / 2, 0.0, 0.0, joules)
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def three_rounds() -> tuple[PowerSamples, list[PhaseSpan]]:
+    """Train in rounds 0 and 1 (20 s each at 5 W), the first is uploaded in round 2 (20 s at 3 W)."""
+    spans, at = [], 0
+    for phase, step, training in (
+        (Phase.IDLE, 0, ""),
+        (Phase.TRAIN, 0, "t0"),
+        (Phase.IDLE, 1, ""),
+        (Phase.TRAIN, 1, "t1"),
+        (Phase.WAIT, 1, ""),
+        (Phase.UPLOAD, 2, "t0"),
+        (Phase.ABSENT, 2, ""),
+    ):
+        spans.append(PhaseSpan("a", "b", phase, step, at, at + 20 * S, training, training))
+        at += 20 * S
+    levels = {Phase.TRAIN: 5.0, Phase.UPLOAD: 3.0}
+    stamps = [t * S for t in range(145) if t % 20 >= 1 or t == 0]
+    watts = [levels.get(spans[min(t // S // 20, 6)].phase, 2.0) for t in stamps]
+    return PowerSamples.of(stamps, watts), spans
+
+
+def test_every_span_has_a_row_with_its_joules_fate_and_the_round_of_its_training() -> None:
+    samples, spans = three_rounds()
+    rows = build_ledger(samples, spans, {"t0": Fate.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S)
+    assert [(r.phase, r.step, r.fate, r.train_order_id) for r in rows] == [
+        (Phase.IDLE, 0, None, ""),
+        (Phase.TRAIN, 0, Fate.AGGREGATED, "t0"),
+        (Phase.IDLE, 1, None, ""),
+        (Phase.TRAIN, 1, Fate.PENDING, "t1"),
+        (Phase.WAIT, 1, None, ""),
+        (Phase.UPLOAD, 0, Fate.AGGREGATED, "t0"),
+        (Phase.ABSENT, 2, None, ""),
+    ]
+    assert [r.gross_j for r in rows] == pytest.approx([40, 100, 40, 100, 40, 60, 40], rel=2e-3)
+    assert [r.net_j for r in rows] == pytest.approx([0, 60, 0, 60, 0, 20, 0], rel=5e-3)
+    assert [r.duration_s for r in rows] == [20.0] * 7
+    assert sum(r.covered_s for r in rows) == pytest.approx(140.0)
+    assert all(r.resolved for r in rows)
+
+
+def test_rows_add_up_to_the_whole_run(virtual: ModuleType) -> None:
+    signal = virtual.rounds_of_one_device(3, 30)
+    account = account_device(
+        virtual.metered(signal, 3), signal.spans, {}, {}, EXACT, signal.start_ns, signal.end_ns
+    )
+    split = total(account.rows)
+    assert split.joules == pytest.approx(account.whole_run.joules, rel=0.01)
+    assert split.covered_s == pytest.approx(account.whole_run.covered_s)
+    assert split.joules == pytest.approx(signal.true_j([(signal.start_ns, signal.end_ns)]), rel=0.003)
+
+
+def test_a_gain_of_3_percent_shows_in_every_row_unless_it_is_calibrated() -> None:
+    samples, spans = three_rounds()
+    high = PowerSamples(samples.ns, samples.watts * 1.03)
+    plain = build_ledger(samples, spans, {}, {}, EXACT, 0, 140 * S)
+    raw = build_ledger(high, spans, {}, {}, EXACT, 0, 140 * S)
+    known = build_ledger(high, spans, {}, {}, MeterCalibration(1.03, 0.0, 0.001, 0.0), 0, 140 * S)
+    assert [a.gross_j / b.gross_j for a, b in zip(raw, plain, strict=True)] == pytest.approx(
+        [1.03] * 7, abs=1e-4
+    )
+    assert [a.gross_j / b.gross_j for a, b in zip(known, plain, strict=True)] == pytest.approx(
+        [1.0] * 7, abs=1e-4
+    )
+
+
+def test_gross_carries_the_meters_gain_and_offset_and_net_only_the_gain() -> None:
+    samples, spans = three_rounds()
+    exact = build_ledger(samples, spans, {}, {}, EXACT, 0, 140 * S)[1]
+    meter = MeterCalibration(u_gain=0.02, u_offset_w=0.1)
+    coarse = build_ledger(samples, spans, {}, {}, meter, 0, 140 * S)[1]
+    # 100 J: gain 2 J, offset 0.1 W * 20 s = 2 J; net 60 J: gain 1.2 J.
+    assert coarse.u_gross_j**2 - exact.u_gross_j**2 == pytest.approx(8.0, rel=1e-2)
+    assert coarse.u_net_j**2 - exact.u_net_j**2 == pytest.approx(1.44, rel=1e-2)
+
+
+def test_lost_time_keeps_what_the_meter_saw_and_splits_nothing() -> None:
+    samples, spans = three_rounds()
+    spans[3] = replace(spans[3], phase=Phase.LOST, train_order_id="", order_id="")
+    lost = build_ledger(samples, spans, {}, {}, EXACT, 0, 140 * S)[3]
+    assert (lost.phase, lost.fate, lost.resolved) == (Phase.LOST, None, False)
+    assert lost.gross_j == lost.naive_j == pytest.approx(100.0, rel=0.02)
+
+
+def test_a_device_without_readings_has_rows_without_joules() -> None:
+    _, spans = three_rounds()
+    none = PowerSamples.of(np.empty(0, dtype=np.int64), np.empty(0))
+    rows = build_ledger(none, spans, {}, {}, MeterCalibration(), 0, 140 * S)
+    assert [(r.gross_j, r.covered_s, r.u_gross_j) for r in rows] == [(0.0, 0.0, 0.0)] * 7
+    assert total(rows).coverage == 0.0
+
+
+def test_the_gain_of_one_meter_adds_linearly_and_of_two_meters_in_quadrature() -> None:
+    shared = {"u_gross_j": 3.0, "u_gain": 0.03}
+    one = [row(Phase.TRAIN, 100.0, **shared), row(Phase.UPLOAD, 100.0, **shared)]
+    two = [one[0], replace(one[1], device="b")]
+    assert total(one).u_joules == pytest.approx(6.0)
+    assert total(two).u_joules == pytest.approx(3.0 * 2**0.5)
+    # In net the same relative gain applies to the smaller joules.
+    assert total([replace(r, u_net_j=1.5) for r in one], "net").u_joules == pytest.approx(3.0)
+
+
+def test_a_fitted_power_is_shared_by_the_spans_of_its_phase() -> None:
+    shared = {"u_gross_j": 3.0, "u_level_w": 0.3}
+    same = [row(Phase.TRAIN, 100.0, **shared), row(Phase.TRAIN, 100.0, **shared)]
+    other = [same[0], row(Phase.UPLOAD, 100.0, **shared)]
+    assert total(same).u_joules == pytest.approx(6.0)
+    assert total(other).u_joules == pytest.approx(3.0 * 2**0.5)
+
+
+def test_offsets_of_one_meter_add_linearly_in_gross_and_vanish_in_net() -> None:
+    rows = [row(Phase.TRAIN, 100.0, u_gross_j=1.0, u_offset_w=0.1)] * 2
+    assert total(rows).u_joules == pytest.approx(2.0)
+    assert total(rows, "net").u_joules == 0.0
+
+
+def test_sums_by_fate_and_by_phase() -> None:
+    rows = [
+        row(Phase.TRAIN, 100.0, fate=Fate.WASTED),
+        row(Phase.UPLOAD, 10.0, fate=Fate.AGGREGATED),
+        row(Phase.TRAIN, 50.0, fate=Fate.AGGREGATED),
+        row(Phase.IDLE, 7.0, covered_s=4.0),
+    ]
+    by_fate = {fate: energy.joules for fate, energy in totals_by_fate(rows).items()}
+    assert by_fate == {Fate.WASTED: 100.0, Fate.AGGREGATED: 60.0, None: 7.0}
+    by_phase = totals_by_phase(rows, "net")
+    assert {phase: energy.joules for phase, energy in by_phase.items()} == {
+        Phase.TRAIN: 75.0,
+        Phase.UPLOAD: 5.0,
+        Phase.IDLE: 3.5,
+    }
+    assert by_phase[Phase.IDLE].gap_s == 6.0

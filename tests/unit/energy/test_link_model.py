@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.link_power import LTE, WIFI
+from roambench.energy.link_model import (
+    DistanceStatistics,
+    link_name,
+    lte_throughput_mbit_s,
+    megabits,
+    modelled_energy_j,
+    round_energy_j,
+    throughput_mbit_s,
+    transfer_energy_j,
+)
+
+PLACES = DistanceStatistics(mean_m=1000.0, sd_m=400.0)
+
+
+def test_one_megabit_up_over_lte_at_10_costs_0_567_joules() -> None:
+    # (438.39 * 10 + 1288.04) mW * 1 Mbit / 10 Mbit/s = 567.194 mJ
+    assert transfer_energy_j(1.0, LTE, 10.0, "up") == pytest.approx(0.567194)
+
+
+def test_one_megabit_down_over_lte_at_24_costs_0_106_joules() -> None:
+    # (51.97 * 24 + 1288.04) / 24 = 105.6383 mJ
+    assert transfer_energy_j(1.0, LTE, 24.0, "down") == pytest.approx(0.10563833, rel=1e-6)
+
+
+def test_mohawks_mnist_model_over_wifi_costs_what_eq_1_says() -> None:
+    # 659,242 float32 = 21.095744 Mbit; (137.01 + 283.17 + 2 * 0.13286) mJ per Mbit at 1000 Mbit/s.
+    size = megabits(659_242 * 4)
+    assert size == pytest.approx(21.095744)
+    assert round_energy_j(size, size, WIFI, 1000.0, 1000.0) == pytest.approx(21.095744 * 0.42044572)
+
+
+def test_a_step_that_only_downloads_is_charged_half_of_eq_1() -> None:
+    assert round_energy_j(8.0, 0.0, LTE, 12.0, 7.0) == pytest.approx(8.0 * (51.97 + 1288.04 / 12.0) * 1e-3)
+
+
+def test_near_is_fast_far_is_slow_and_the_middle_is_linear() -> None:
+    distances = [0.0, 600.0, 800.0, 1000.0, 1400.0, 9000.0]
+    assert lte_throughput_mbit_s(distances, PLACES, "up") == pytest.approx([17, 17, 14.5, 12, 7, 7])
+    assert lte_throughput_mbit_s(distances, PLACES, "down") == pytest.approx([36, 36, 30, 24, 12, 12])
+
+
+def test_within_100_metres_it_is_wifi_both_ways() -> None:
+    assert throughput_mbit_s([99.9, 100.0, 100.1], PLACES, "up") == pytest.approx([1000, 1000, 17])
+    assert throughput_mbit_s(50.0, PLACES, "down") == 1000.0
+    assert (link_name(100.0), link_name(100.1)) == ("wifi", "lte")
+
+
+def test_equal_distances_get_the_middle_throughput() -> None:
+    same = DistanceStatistics.of([500.0, 500.0])
+    assert lte_throughput_mbit_s([500.0, 499.0, 501.0], same, "up") == pytest.approx([12, 17, 7])
+
+
+def test_statistics_are_over_all_pairs() -> None:
+    assert DistanceStatistics.of([[100.0, 300.0], [100.0, 300.0]]) == DistanceStatistics(200.0, 100.0)
+    with pytest.raises(ConfigError, match="at least one distance"):
+        DistanceStatistics.of([])
+
+
+def test_many_transfers_at_once_equal_each_alone() -> None:
+    distances = np.array([50.0, 1000.0])
+    energies = modelled_energy_j(10.0, distances, PLACES, "up")
+    assert energies == pytest.approx([10 * (283.17 + 0.13286) * 1e-3, 10 * (438.39 + 1288.04 / 12) * 1e-3])
+
+
+def test_a_throughput_of_zero_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must be positive"):
+        transfer_energy_j(1.0, LTE, [10.0, 0.0], "up")

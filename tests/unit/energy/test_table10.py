@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from roambench.contract.phases import Fate, Phase
+from roambench.energy.ledger import LedgerRow
+from roambench.energy.table10 import MeanSd, improvement, table10
+
+
+def row(device: str, step: int, phase: Phase, fate: Fate | None, gross_j: float) -> LedgerRow:
+    training = f"{device}/{step}" if fate else ""
+    return LedgerRow(device, step, phase, fate, training, 1.0, 1.0, gross_j, gross_j - 1.0, 0.1, 0.1, gross_j)
+
+
+ROWS = [
+    # Round 0: a trains and its model is used, b trains in vain.
+    row("a", 0, Phase.DOWNLOAD, Fate.AGGREGATED, 2.0),
+    row("a", 0, Phase.TRAIN, Fate.AGGREGATED, 40.0),
+    row("a", 0, Phase.UPLOAD, Fate.AGGREGATED, 8.0),
+    row("b", 0, Phase.DOWNLOAD, Fate.WASTED, 3.0),
+    row("b", 0, Phase.TRAIN, Fate.WASTED, 37.0),
+    # Round 1: nobody. Round 2: a trains and is still outstanding at the end.
+    row("a", 2, Phase.TRAIN, Fate.PENDING, 30.0),
+    # Background is no part of it.
+    row("a", 1, Phase.IDLE, None, 1000.0),
+    row("b", 2, Phase.ABSENT, None, 1000.0),
+    row("b", 2, Phase.LOST, None, 1000.0),
+]
+
+
+def test_cumulative_energies_are_sums_and_an_outstanding_model_is_wasted_at_the_end() -> None:
+    table = table10(ROWS)
+    assert table.cumulative_consumed.joules == pytest.approx(120.0)
+    assert table.cumulative_wasted.joules == pytest.approx(70.0)
+    assert table10(ROWS, finished=False).cumulative_wasted.joules == pytest.approx(40.0)
+
+
+def test_means_per_training_count_a_useful_one_with_0_joules_wasted() -> None:
+    table = table10(ROWS)
+    # Consumed 50, 40, 30; wasted 0, 40, 30.
+    assert table.per_training_consumed == MeanSd(40.0, 10.0, 3)
+    assert table.per_training_wasted.mean == pytest.approx(70 / 3)
+    assert table.per_training_wasted.sd == pytest.approx(math.sqrt((70**2 / 9 + 50**2 / 9 + 20**2 / 9) / 2))
+
+
+def test_means_per_board_are_over_its_whole_run_also_for_boards_that_never_trained() -> None:
+    assert table10(ROWS).per_board_consumed == MeanSd(60.0, pytest.approx(math.sqrt(800.0)), 2)
+    assert table10(ROWS).per_board_wasted.mean == pytest.approx(35.0)
+    assert table10(ROWS, devices=["a", "b", "c"]).per_board_consumed.mean == pytest.approx(40.0)
+
+
+def test_means_per_round_leave_empty_rounds_out_and_count_them() -> None:
+    table = table10(ROWS)
+    assert table.per_round_consumed == MeanSd(60.0, pytest.approx(math.sqrt(1800.0)), 2)
+    assert table.per_round_wasted == MeanSd(35.0, pytest.approx(math.sqrt(50.0)), 2)
+    assert table.empty_rounds == 1
+    assert table10(ROWS, rounds=5).empty_rounds == 3
+
+
+def test_net_joules_are_accounted_beside_gross() -> None:
+    # Six active rows, 1 J of idle power in each.
+    assert table10(ROWS, "net").cumulative_consumed.joules == pytest.approx(114.0)
+    assert table10(ROWS, "net").kind == "net"
+
+
+def test_improvement_is_the_factor_by_which_the_first_spends_more() -> None:
+    used = [row("a", 0, Phase.TRAIN, Fate.AGGREGATED, 60.0)]
+    factors = improvement(table10(ROWS), table10(used))
+    assert factors["cumulative_consumed_j"] == pytest.approx(2.0)
+    assert factors["per_training_consumed_j"] == pytest.approx(40 / 60)
+    assert factors["cumulative_wasted_j"] == math.inf
+    assert math.isnan(improvement(table10(used), table10(used))["cumulative_wasted_j"])
+
+
+def test_a_run_without_any_training_has_no_means_and_no_joules() -> None:
+    table = table10([], rounds=3)
+    assert table.cumulative_consumed.joules == 0.0
+    assert table.empty_rounds == 3
+    assert math.isnan(table.per_round_consumed.mean)
+    assert table.per_round_consumed.count == 0
