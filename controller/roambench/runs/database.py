@@ -1,0 +1,70 @@
+"""SQLite as the run folder uses it: write-ahead log, one writer, errors that name the file."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from roambench.contract.errors import RunError
+
+#: NORMAL does not sync on commit: what was written survives a killed process, not a power cut.
+#: FULL syncs the log at every commit and survives both.
+Durability = Literal["NORMAL", "FULL"]
+
+
+def open_writer(path: Path, schema: str, durability: Durability) -> sqlite3.Connection:
+    """A connection in autocommit mode with the write-ahead log on and `schema` applied."""
+    with naming(path):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={durability}")
+        connection.executescript(schema)
+        return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A read-only connection; works beside a live writer, after a killed one, and on read-only media."""
+    if not path.is_file():
+        raise RunError(f"{path}: no such file; is {path.parent} a run folder?")
+    with naming(path):
+        for mode in ("mode=ro", "immutable=1"):
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=10.0
+            )
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.OperationalError:
+                # A log that was not checkpointed needs a shared-memory file beside it, which a
+                # read-only medium refuses; then the main file alone is what can be read.
+                connection.close()
+                continue
+            return connection
+    raise RunError(f"{path}: cannot be opened as a database")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the file system raise into a RunError that names the file and what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        if "full" in text or getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+            raise RunError(disk_full(path)) from None
+        if "locked" in text:
+            raise RunError(f"{path}: another process holds it; wait for it or stop it") from None
+        raise RunError(f"{path}: {text}") from None
+    except OSError as error:
+        if isinstance(error, RunError):
+            raise
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RunError(disk_full(path)) from None
+        raise RunError(f"{path}: {error.strerror or error}") from None
+
+
+def disk_full(path: Path) -> str:
+    return f"{path}: the disk is full; free some space, what was written so far is readable"

@@ -1,0 +1,200 @@
+"""The run folder `runs/<name>/`: everything one run leaves behind, readable at any moment of its life.
+
+run.json            RunInfo: who, when, how it ended              (replaced atomically)
+experiment.json     the resolved configuration
+events.sqlite       the event log: every RoundRecord in order     (append-only)
+records.sqlite      what the agents drained: readings, phases, events, dead letters
+trace.parquet       the mobility trace that was replayed          (written by mobility.files)
+truth/<device>.csv  true energy of emulated boards                (local fleets only)
+models/*.safetensors
+readings.parquet phases.parquet ledger.parquet steps.parquet      (export, at the end or on demand)
+lock                held by the one writer
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from roambench.contract.errors import RunError
+from roambench.rounds.records import RoundRecord
+from roambench.runs.database import naming
+from roambench.runs.info import RunInfo, RunState
+from roambench.runs.journal import SqliteJournal, read_journal
+from roambench.runs.lock import WriterLock, is_held
+from roambench.runs.record_store import RecordStore
+
+
+class RunFolder:
+    """A run on disk. `create` and `open(..., write=True)` hold the writer's lock until `close`."""
+
+    def __init__(self, path: Path, info: RunInfo, lock: WriterLock | None) -> None:
+        self.path = path
+        self.info = info
+        self._lock = lock
+        self._journal: SqliteJournal | None = None
+        self._records: RecordStore | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: Path | str,
+        *,
+        config: Mapping[str, Any],
+        run_id: str,
+        system: str,
+        seed: int,
+        trace_hash: str,
+        fleet: str,
+        device_names: Sequence[str],
+        time_scale: float = 1.0,
+        lookahead: bool = False,
+        versions: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Make the folder and lock it; raises RunError when it exists already or cannot be written."""
+        path = Path(path)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RunError(f"{path}: exists already; choose another name or remove it")
+        with naming(path):
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "models").mkdir(exist_ok=True)
+            (path / "truth").mkdir(exist_ok=True)
+        lock = WriterLock(path / "lock")
+        info = RunInfo(
+            run_id=run_id,
+            system=system,
+            seed=seed,
+            trace_hash=trace_hash,
+            fleet=fleet,
+            device_names=tuple(device_names),
+            time_scale=time_scale,
+            created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            lookahead=lookahead,
+            versions=dict(versions or {}),
+        )
+        try:
+            _replace(path / "experiment.json", json.dumps(config, indent=2, default=str) + "\n")
+            _replace(path / "run.json", info.to_json())
+            folder = cls(path, info, lock)
+            # Both databases exist from the first moment, so that a run killed early is still readable.
+            folder.journal  # noqa: B018
+            folder.records  # noqa: B018
+        except BaseException:
+            lock.release()
+            raise
+        return folder
+
+    @classmethod
+    def open(cls, path: Path | str, *, write: bool = False) -> Self:
+        """Open an existing folder. Without `write` nothing is locked and nothing is changed.
+
+        A run that still says "running" although nobody holds its lock died: its `info.state` reads
+        INTERRUPTED. Raises RunError when `path` is no run folder, or with `write` when it is locked.
+        """
+        path = Path(path)
+        if not path.exists():
+            raise RunError(f"{path}: no such folder; expected a run, for example runs/mohawk")
+        if not (path / "run.json").is_file():
+            raise RunError(f"{path}: not a run folder (it has no run.json)")
+        lock = WriterLock(path / "lock") if write else None
+        try:
+            with naming(path / "run.json"):
+                text = (path / "run.json").read_text(encoding="utf-8", errors="replace")
+            info = RunInfo.from_json(text, path / "run.json")
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+        if info.state is RunState.RUNNING and lock is None and not is_held(path / "lock"):
+            info = replace(info, state=RunState.INTERRUPTED, reason="the process that ran it is gone")
+        return cls(path, info, lock)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration as it was at the start."""
+        path = self.path / "experiment.json"
+        with naming(path):
+            text = path.read_text(encoding="utf-8")
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise RunError(f"{path}: not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise RunError(f"{path}: expected a table of keys")
+        return found
+
+    @property
+    def journal(self) -> SqliteJournal:
+        """The event log for appending; one writer only."""
+        self._require_lock()
+        if self._journal is None:
+            self._journal = SqliteJournal(self.path / "events.sqlite")
+        return self._journal
+
+    @property
+    def records(self) -> RecordStore:
+        """The drained records: writable when the folder was opened for writing, else read-only."""
+        if self._records is None:
+            self._records = RecordStore(self.path / "records.sqlite", read_only=self._lock is None)
+        return self._records
+
+    def read_journal(self) -> Iterator[RoundRecord]:
+        return read_journal(self.path / "events.sqlite")
+
+    def update(self, **changes: Any) -> RunInfo:
+        """Change fields of `info` and replace `run.json` atomically."""
+        self._require_lock()
+        self.info = replace(self.info, **changes)
+        _replace(self.path / "run.json", self.info.to_json())
+        return self.info
+
+    def close(self, state: RunState | None = None, reason: str = "") -> None:
+        """Write the final state (if given), close the databases and release the lock; safe to repeat."""
+        try:
+            if state is not None and self._lock is not None:
+                self.update(state=state, reason=reason)
+        finally:
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
+            if self._records is not None:
+                self._records.close()
+                self._records = None
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """A body that raised marks a run that says "running": interrupted by Ctrl-C, else failed."""
+        if error is None or self.info.state is not RunState.RUNNING:
+            self.close()
+        elif isinstance(error, Exception):
+            self.close(RunState.FAILED, f"{type(error).__name__}: {error}")
+        else:
+            self.close(RunState.INTERRUPTED, "stopped by the user")
+
+    def _require_lock(self) -> None:
+        if self._lock is None:
+            raise RunError(f"{self.path}: opened for reading; open it with write=True")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write beside, sync, rename: a reader sees the old file or the new one, never half of it."""
+    beside = path.with_suffix(".new")
+    with naming(path):
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)

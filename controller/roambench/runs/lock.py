@@ -1,0 +1,58 @@
+"""One writer per run folder: an advisory lock that the kernel drops when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from roambench.contract.errors import RunError
+from roambench.runs.database import naming
+
+
+class WriterLock:
+    """Holds `path` locked until `release`; the file carries the holder's process id, for people."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with naming(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise RunError(
+                f"{path.parent}: process {holder(path) or 'unknown'} is writing this run; "
+                "wait for it, stop it, or choose another name"
+            ) from None
+        self._descriptor = descriptor
+        with naming(path):
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def is_held(path: Path) -> bool:
+    """Whether a live process (this one included) writes the run."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def holder(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()[:20]
+    except OSError:
+        return ""

@@ -1,0 +1,187 @@
+"""Drained spool records of a run: each one exactly once, durable before the agent may delete its copy."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.phases import PhaseSpan
+from roambench.contract.records import AgentEvent, Reading, RecordKind, phase_from_bytes
+from roambench.runs.database import naming, open_reader, open_writer
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS record (
+    device     TEXT    NOT NULL,
+    spool_uuid TEXT    NOT NULL,
+    seq        INTEGER NOT NULL,
+    kind       INTEGER NOT NULL,
+    payload    BLOB    NOT NULL,
+    PRIMARY KEY (device, spool_uuid, seq)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS dead_letter (
+    device     TEXT NOT NULL,
+    spool_uuid TEXT NOT NULL,
+    seq        TEXT NOT NULL,
+    kind       INTEGER NOT NULL,
+    payload    BLOB NOT NULL,
+    reason     TEXT NOT NULL,
+    PRIMARY KEY (device, spool_uuid, seq)
+) WITHOUT ROWID;
+"""
+_READING_DTYPE = np.dtype(
+    [
+        ("ns", "<i8"),
+        ("volts", "<f8"),
+        ("amps", "<f8"),
+        ("watts", "<f8"),
+        ("watt_hours", "<f8"),
+        ("flags", "<u4"),
+    ]
+)
+_INT64_MAX = 2**63 - 1
+_MAX_DEAD_PAYLOAD_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class ReadingColumns:
+    """Readings of one device in ascending time, as drained: raw values and stamps. Shape (readings,) each."""
+
+    ns: npt.NDArray[np.int64]
+    volts: npt.NDArray[np.float64]
+    amps: npt.NDArray[np.float64]
+    watts: npt.NDArray[np.float64]
+    watt_hours: npt.NDArray[np.float64]
+    flags: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.ns)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A drained record that could not be decoded: kept for inspection (payload cut to 4 KiB), never used."""
+
+    device: str
+    spool_uuid: str
+    seq: str
+    kind: int
+    payload: bytes
+    reason: str
+
+
+class RecordStore:
+    """Writer and reader of `records.sqlite`. Calls are short and synchronous; any thread may make them."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self._connection = open_reader(path) if read_only else open_writer(path, _SCHEMA, "FULL")
+        self._lock = threading.Lock()
+
+    def insert(self, device: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
+        """Store (seq, kind, payload) records; returns the highest seq up to which all of them are durable.
+
+        A record that is there already is left as it is, so a drain may be repeated. A payload that does
+        not decode goes to the dead letters with its reason and counts as delivered: sending it again
+        would not mend it. Raises RunError only when the disk refuses; then nothing is acknowledged.
+        """
+        good: list[tuple[str, str, int, int, bytes]] = []
+        dead: list[tuple[str, str, str, int, bytes, str]] = []
+        through = 0
+        for seq, kind, payload in records:
+            reason = _doubt(device, seq, kind, payload)
+            if reason is None:
+                good.append((device, spool_uuid, seq, kind, payload))
+            else:
+                cut = payload[:_MAX_DEAD_PAYLOAD_BYTES]
+                dead.append((device, spool_uuid, str(seq), min(kind, _INT64_MAX), cut, reason))
+            if 0 <= seq <= _INT64_MAX:
+                through = max(through, seq)
+        with self._lock, naming(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany("INSERT OR IGNORE INTO record VALUES (?, ?, ?, ?, ?)", good)
+                self._connection.executemany(
+                    "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)", dead
+                )
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        return through
+
+    def devices(self) -> list[str]:
+        """Names of the devices with at least one good record, sorted."""
+        return [name for (name,) in self._rows("SELECT DISTINCT device FROM record ORDER BY device", ())]
+
+    def counts(self, device: str) -> dict[RecordKind, int]:
+        rows = self._rows("SELECT kind, count(*) FROM record WHERE device = ? GROUP BY kind", (device,))
+        return {RecordKind(kind): count for kind, count in rows}
+
+    def readings(self, device: str) -> ReadingColumns:
+        """All readings of `device` over all its spools, ascending by time (ties in order of arrival)."""
+        data = b"".join(payload for _, payload in self._payloads(device, RecordKind.READING))
+        table = np.frombuffer(data, dtype=_READING_DTYPE)
+        table = table[np.argsort(table["ns"], kind="stable")]
+        columns = [np.ascontiguousarray(table[name]) for name in _READING_DTYPE.names or ()]
+        return ReadingColumns(*columns)
+
+    def spans(self, device: str) -> list[PhaseSpan]:
+        """The finished phases of `device`, ascending by (start, end)."""
+        spans = [phase_from_bytes(device, payload) for _, payload in self._payloads(device, RecordKind.PHASE)]
+        return sorted(spans, key=lambda span: (span.start_ns, span.end_ns))
+
+    def events(self, device: str) -> list[AgentEvent]:
+        """What else the agent of `device` noted, ascending by time."""
+        found = [AgentEvent.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.EVENT)]
+        return sorted(found, key=lambda event: event.monotonic_ns)
+
+    def dead_letters(self) -> list[DeadLetter]:
+        query = "SELECT device, spool_uuid, seq, kind, payload, reason FROM dead_letter"
+        return [DeadLetter(*row) for row in self._rows(query, ())]
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _payloads(self, device: str, kind: RecordKind) -> list[tuple[int, bytes]]:
+        query = "SELECT seq, payload FROM record WHERE device = ? AND kind = ? ORDER BY spool_uuid, seq"
+        return self._rows(query, (device, int(kind)))
+
+    def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        with self._lock, naming(self.path):
+            return self._connection.execute(query, values).fetchall()
+
+
+def _doubt(device: str, seq: int, kind: int, payload: bytes) -> str | None:
+    """Why a record cannot be kept as a good one, or None. The bytes come from an untrusted machine."""
+    if not 0 <= seq <= _INT64_MAX:
+        return f"seq {seq} does not fit 63 bits"
+    try:
+        match RecordKind(kind):
+            case RecordKind.READING:
+                reading = Reading.from_bytes(payload)
+                if math.isinf(reading.watts) or math.isinf(reading.volts) or math.isinf(reading.amps):
+                    return "a reading is infinite"
+            case RecordKind.PHASE:
+                span = phase_from_bytes(device, payload)
+                numbers = (span.start_ns, span.end_ns, span.step, span.transferred_bytes)
+                if not all(-_INT64_MAX <= number <= _INT64_MAX for number in numbers):
+                    return "a phase has a number beyond 63 bits"
+                # JSON may spell half a surrogate pair, which no file format can store as UTF-8.
+                "".join((span.boot_id, span.order_id, span.train_order_id)).encode()
+            case RecordKind.EVENT:
+                event = AgentEvent.from_bytes(payload)
+                if not -_INT64_MAX <= event.monotonic_ns <= _INT64_MAX:
+                    return "an event has a stamp beyond 63 bits"
+                (event.kind + event.detail).encode()
+    except ValueError as error:
+        return str(error)
+    return None

@@ -1,0 +1,156 @@
+"""The event log: every record class there and back, in order, also after kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.errors import RunError
+from roambench.contract.phases import Fate
+from roambench.rounds.records import (
+    CloudAggregated,
+    EdgeAggregated,
+    FateDecided,
+    FleetEvent,
+    OrderAnswered,
+    OrderGiven,
+    RoundRecord,
+    StepClosed,
+    StepOpened,
+)
+from roambench.runs.journal import SqliteJournal, read_journal
+
+EVERY_KIND = [
+    FleetEvent(-1, -1, "pi-x\n<b>é", "refused", "wrong certificate"),
+    StepOpened(0, (0, 2), (1, 1), (10.5, 100.0)),
+    OrderGiven(0, 0, "r/0/0/train", "train", 1, "", "ab" * 32, 10.5, "wifi", 1000.0),
+    OrderAnswered(0, 0, "r/0/0/train", "done", "", 2637000, 0.4, 12.5, 500, 0.31, 0.02),
+    EdgeAggregated(1, 1, (0, 2), ("r/0/0/train", "r/0/2/train"), (0.25, 0.75), "cd" * 32),
+    CloudAggregated(1, (), (), "ef" * 32),
+    FateDecided(1, 0, "r/0/0/train", Fate.WASTED, "absent"),
+    StepClosed(0, 0, (0, 2), (), None, None, 1.5),
+    StepClosed(1, 2, (), (1,), 0.875, 0.4, 2.0),
+]
+
+
+def test_every_record_class_comes_back_equal_and_in_order(tmp_path):
+    journal = SqliteJournal(tmp_path / "events.sqlite")
+    for record in EVERY_KIND:
+        journal.append(record)
+    journal.close()
+    assert list(read_journal(tmp_path / "events.sqlite")) == EVERY_KIND
+    assert {type(record) for record in EVERY_KIND} == set(typing.get_args(RoundRecord))
+
+
+def test_types_survive_an_integer_where_a_float_belongs_is_a_float_again(tmp_path):
+    journal = SqliteJournal(tmp_path / "events.sqlite")
+    journal.append(StepOpened(0, (0,), (0,), (5,)))  # type: ignore[arg-type]
+    journal.close()
+    (found,) = read_journal(tmp_path / "events.sqlite")
+    assert isinstance(found, StepOpened)
+    assert type(found.distances_m[0]) is float
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("StepExploded", {}, "event 1: unknown kind 'StepExploded'"),
+        ("FateDecided", {"fate": "eaten"}, "FateDecided.fate: 'eaten'"),
+        ("FateDecided", {"device": "zero"}, "FateDecided.device: expected int"),
+        ("FateDecided", {"colour": 1}, "unknown field 'colour'"),
+        ("FateDecided", {"device": None}, "expected int, got None"),
+    ],
+)
+def test_a_row_this_version_does_not_understand_is_named(tmp_path, kind, change, message):
+    path = tmp_path / "events.sqlite"
+    SqliteJournal(path).close()
+    body = {"step": 1, "device": 0, "train_order_id": "t", "fate": "wasted"} | change
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO event (step, kind, device, body) VALUES (1, ?, 0, ?)", (kind, json.dumps(body))
+        )
+    connection.close()
+    with pytest.raises(RunError, match=message):
+        list(read_journal(path))
+
+
+def test_a_missing_field_is_named(tmp_path):
+    path = tmp_path / "events.sqlite"
+    SqliteJournal(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO event (step, kind, device, body) VALUES (1, 'FateDecided', 0, '{}')")
+    connection.close()
+    with pytest.raises(RunError, match="FateDecided lacks step"):
+        list(read_journal(path))
+
+
+_WRITER = """
+import sys
+from roambench.contract.records import Reading
+from roambench.rounds.records import FleetEvent
+from roambench.runs.folder import RunFolder
+
+folder = RunFolder.create(
+    sys.argv[1], config={"a": 1}, run_id="r", system="mohawk", seed=1, trace_hash="t", fleet="local",
+    device_names=["pi-00"],
+)
+for number in range(1_000_000):
+    folder.journal.append(FleetEvent(number, 0, "pi-00", "tick"))
+    folder.records.insert("pi-00", "spool", [(number, 1, Reading(number, 5.0, 0.5, 2.5).to_bytes())])
+    if number == 50:
+        print("ready", flush=True)
+"""
+
+
+def test_kill_9_of_the_writer_leaves_a_readable_folder_with_everything_acknowledged(tmp_path):
+    from roambench.runs.folder import RunFolder
+    from roambench.runs.info import RunState
+
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        alive = RunFolder.open(tmp_path / "run")
+        assert alive.info.state is RunState.RUNNING
+        assert len(list(alive.read_journal())) > 50  # readable beside the live writer
+        with pytest.raises(RunError, match=f"process {writer.pid} is writing this run"):
+            RunFolder.open(tmp_path / "run", write=True)
+    finally:
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.info.state is RunState.INTERRUPTED
+    steps = [record.step for record in folder.read_journal()]
+    assert steps == list(range(len(steps)))
+    assert len(steps) > 50
+    stored = folder.records.readings("pi-00").ns
+    assert list(stored) == list(range(len(stored)))
+    assert len(steps) - len(stored) in (0, 1)  # killed between the two appends at most
+    folder.close()
+    with RunFolder.open(tmp_path / "run", write=True) as again:  # the dead writer's lock is free
+        again.journal.append(FleetEvent(0, 0, "pi-00", "resumed"))
+        assert len(list(again.read_journal())) == len(steps) + 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_the_log_can_be_read_from_a_folder_that_cannot_be_written(tmp_path):
+    path = tmp_path / "events.sqlite"
+    journal = SqliteJournal(path)
+    journal.append(EVERY_KIND[0])
+    journal.close()
+    Path(tmp_path).chmod(0o555)
+    try:
+        assert list(read_journal(path)) == EVERY_KIND[:1]
+    finally:
+        Path(tmp_path).chmod(0o755)
