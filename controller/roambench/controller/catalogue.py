@@ -78,8 +78,16 @@ def _loaders(kind: str) -> dict[str, Callable[[], Any]]:
         for point in entry_points(group=TABLES[kind].group):
             found[point.name] = point.load
         for name in table:
-            found[name] = lambda name=name: table[name]  # type: ignore[misc]
+            found[name] = lambda name=name: _resolved(table[name])  # type: ignore[misc]
     return dict(sorted(found.items()))
+
+
+def _resolved(row: Any) -> Any:
+    """Some tables hold "module:attribute" instead of the row, so that a Pi need not import what it lacks."""
+    if not isinstance(row, str):
+        return row
+    module, _, attribute = row.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def _description(row: Any) -> str:

@@ -32,7 +32,8 @@ class TraceSection(Section):
     generator: str = Field(
         "",
         description="Generator of a synthetic trace (`roambench list generators`), drawn from the "
-        f'experiment\'s seed. With neither `file` nor `generator`, "{DEFAULT_GENERATOR}". Not together with `file`.',
+        "experiment's seed. Not together with `file`; with neither of the two it is "
+        f'"{DEFAULT_GENERATOR}".',
     )
     parameters: dict[str, ParameterValue] = Field(
         default_factory=dict,

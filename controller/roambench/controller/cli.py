@@ -1,0 +1,44 @@
+"""The `roambench` command. Every error a user can meet ends here as one line, never as a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from roambench.contract.errors import RoambenchError
+from roambench.controller.commands.list_rows import list_rows
+from roambench.controller.commands.report import report
+from roambench.controller.commands.run import run
+from roambench.controller.commands.trace import trace_app
+
+_INTERRUPTED = 130  # what a shell expects of a process that Ctrl-C ended
+
+app = typer.Typer(
+    name="roambench",
+    help="Benches for mobile federated learning that account for every joule.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(run)
+app.command()(report)
+app.command("list")(list_rows)
+app.add_typer(trace_app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 the user's input is wrong, 130 interrupted."""
+    try:
+        app(args=arguments, prog_name="roambench")
+    except RoambenchError as error:
+        for line in str(error).splitlines():
+            print(f"roambench: {line}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

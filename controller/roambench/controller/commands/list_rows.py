@@ -1,0 +1,32 @@
+"""`roambench list`: what there is to choose from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Kind(StrEnum):
+    ALGORITHMS = "algorithms"
+    DATASETS = "datasets"
+    MODELS = "models"
+    METERS = "meters"
+    READERS = "readers"
+    GENERATORS = "generators"
+
+
+def list_rows(kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".join(Kind))]) -> None:
+    """List the names an experiment can use, ours and those that installed packages add."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from roambench.controller import catalogue
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in catalogue.rows(kind.value):
+        table.add_row(row.name, row.description)
+    Console(soft_wrap=False).print(table)

@@ -1,0 +1,58 @@
+"""`roambench run`: carry out an experiment, one run per system, and compare them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class FleetKind(StrEnum):
+    LOCAL = "local"
+    REHEARSAL = "rehearsal"
+
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the file, as TOML; repeatable."),
+]
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
+    fleet: Annotated[
+        FleetKind,
+        typer.Option(
+            help="local: agent processes on this machine, real gRPC, emulated meters. "
+            "rehearsal: who trains, uploads and wastes, without training or energy."
+        ),
+    ] = FleetKind.LOCAL,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
+    ] = None,
+    agents: Annotated[int | None, typer.Option(metavar="N", help="Number of devices.")] = None,
+    set_: SetOption = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs"),
+    name: Annotated[str | None, typer.Option(help="Name of the run folders, instead of the file's.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes.")] = None,
+) -> None:
+    """Run FILE's experiment: every system once, then the comparison and an HTML report."""
+    from rich.console import Console
+
+    from roambench.controller.config import load_experiment
+
+    overrides = list(set_ or [])
+    if agents is not None:
+        overrides.append(f"fleet.agents={agents}")
+    if name is not None:
+        overrides.append(f'name="{name}"')
+    experiment = load_experiment(file, overrides, trace_file=trace)
+
+    from roambench.controller.commands.report import show
+    from roambench.controller.composition import run_experiment
+
+    console = Console()
+    runs = run_experiment(experiment, fleet=fleet.value, runs_dir=runs_dir, console=console)
+    show(runs, html=html or runs_dir / f"{experiment.name}.html", as_json=False, console=console)

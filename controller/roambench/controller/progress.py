@@ -1,0 +1,160 @@
+"""Live progress of one run: what the records say so far, as one line per time step.
+
+On a terminal the step in progress is redrawn in place below the finished ones; elsewhere (a file, CI) each
+finished step is one plain line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from roambench.contract.orders import AnswerStatus
+from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord, StepClosed, StepOpened
+
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunShape:
+    """What is known of a run before it starts."""
+
+    system: str
+    steps: int
+    step_s: float  # of the trace
+    start_utc_s: int = 0  # of the trace; 0: it has no calendar, days are counted
+    devices: int = 0
+
+    def trace_time(self, step: int) -> str:
+        """`Tue 17 Apr 13:00` where the trace has a calendar, else `day 1 13:00`."""
+        seconds = round(step * self.step_s)
+        if self.start_utc_s:
+            return datetime.fromtimestamp(self.start_utc_s + seconds, UTC).strftime("%a %d %b %H:%M")
+        return f"day {seconds // 86400 + 1} {seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}"
+
+
+@dataclass(slots=True)
+class StepProgress:
+    """One time step, as far as its records tell."""
+
+    step: int
+    present: int = 0
+    out: set[str] = field(default_factory=set)  # train and upload orders
+    answered: int = 0
+    failed: int = 0
+
+
+class RunProgress:
+    """Feed it every record of the round loop (`on_record`) and, now and then, the joules measured so far.
+
+    Use it as a context manager. It keeps nothing but the step in progress and the last figures.
+    """
+
+    def __init__(
+        self, console: Console, shape: RunShape, *, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console
+        self._shape = shape
+        self._seconds = seconds
+        self._started_s = seconds()
+        self._step = StepProgress(-1)
+        self._accuracy: float | None = None
+        self._joules: float | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        self._started_s = self._seconds()
+        if self._console.is_terminal:
+            self._live = Live(
+                console=self._console, get_renderable=self._status, refresh_per_second=4, transient=True
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def on_record(self, record: RoundRecord) -> None:
+        """Any record of the round loop; those that do not concern progress change nothing."""
+        match record:
+            case StepOpened():
+                self._step = StepProgress(record.step, present=len(record.devices))
+            case OrderGiven():
+                self.on_order_given(record)
+            case OrderAnswered():
+                self.on_order_answered(record)
+            case StepClosed():
+                self.on_step(record)
+
+    def on_order_given(self, record: OrderGiven) -> None:
+        if record.kind in ("train", "upload"):
+            self._step.out.add(record.order_id)
+
+    def on_order_answered(self, record: OrderAnswered) -> None:
+        if record.order_id in self._step.out:
+            self._step.answered += 1
+            self._step.failed += record.status != AnswerStatus.DONE
+
+    def on_step(self, record: StepClosed) -> None:
+        """Print the finished step."""
+        if record.accuracy is not None:
+            self._accuracy = record.accuracy
+        self._console.print(self._line(record.step, record.aggregated, record.step + 1), soft_wrap=True)
+
+    def set_joules(self, joules: float) -> None:
+        """The energy measured so far, summed over all devices."""
+        self._joules = joules
+
+    def say(self, text: str) -> None:
+        """A sentence above the step in progress."""
+        self._console.print(Text(text), soft_wrap=True)
+
+    def eta_s(self, steps_done: int) -> float | None:
+        """Seconds left if the steps to come last as long as those done; None before the first is done."""
+        if not steps_done:
+            return None
+        return (self._seconds() - self._started_s) / steps_done * max(0, self._shape.steps - steps_done)
+
+    def _status(self) -> Text:
+        if self._step.step < 0:
+            return Text(f"{self._shape.system}  starting")
+        return self._line(self._step.step, None, self._step.step)
+
+    def _line(self, step: int, aggregated: int | None, steps_done: int) -> Text:
+        """The step as one line; `aggregated` is None while it is in progress."""
+        now = self._step
+        line = Text(style="dim" if aggregated is None else "", no_wrap=True, overflow="ellipsis")
+        width = len(str(self._shape.steps))
+        line.append(f"{self._shape.system:<9}", style="bold")
+        line.append(f"step {step + 1:>{width}}/{self._shape.steps}  {self._shape.trace_time(step)}")
+        line.append(f"  present {now.present:>2}  orders {now.answered:>2}/{len(now.out):<2}")
+        if now.failed:
+            line.append(f" ({now.failed} failed)", style="red")
+        if aggregated is not None:
+            line.append(f"  aggregated {aggregated:>2}")
+        line.append(f"  accuracy {'  --  ' if self._accuracy is None else f'{self._accuracy:6.1%}'}")
+        line.append("  energy " + ("--" if self._joules is None else f"{self._joules:,.0f} J"))
+        eta_s = self.eta_s(steps_done)
+        if eta_s is not None:
+            line.append(f"  left {duration(eta_s)}")
+        return line
+
+
+def duration(seconds: float) -> str:
+    """1:05 for 65 s, 2:00:00 for two hours."""
+    whole = round(seconds)
+    hours, rest = divmod(whole, round(_HOUR_S))
+    minutes, second = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{second:02d}" if hours else f"{minutes}:{second:02d}"

@@ -1,0 +1,172 @@
+"""What `roambench trace stats` and `show` print, as rich tables made of a trace's own numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+
+from rich.table import Table
+
+from roambench.mobility.paper import PAPER_TARGETS
+from roambench.mobility.placement import Placement
+from roambench.mobility.statistics import AggregatedModels, Distribution, TraceStatistics
+from roambench.mobility.trace import Trace
+
+_QUANTILES = ("min", "p5", "p25", "median", "mean", "p75", "p90", "p95", "max", "sd")
+_BAR = 40  # characters of the longest bar
+_PROVENANCE_WIDTH = 300  # characters shown of one entry
+
+
+def statistics_tables(found: TraceStatistics) -> list[Table]:
+    """Everything `trace_statistics` gives, and the paper's figures beside ours."""
+    return [_counts(found), _distributions(found), _aggregated(found), _hours(found), paper_table(found)]
+
+
+def paper_table(found: TraceStatistics) -> Table:
+    table = Table(title="Beside MOHAWK (IoTDI 2023)", title_justify="left")
+    table.add_column("")
+    for heading in ("paper", "this trace"):
+        table.add_column(heading, justify="right")
+    table.add_column("unit")
+    table.add_column("where")
+    for target in PAPER_TARGETS:
+        table.add_row(
+            target.label, number(target.paper), number(target.ours(found)), target.unit, target.source
+        )
+    return table
+
+
+def overview_table(trace: Trace, content_hash: str) -> Table:
+    """Counts, provenance, and a bar of the devices present for every step (up to 240, then means)."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("steps", f"{trace.steps} of {trace.step_s:g} s, from {_when(trace, 0)}")
+    table.add_row("devices", str(len(trace.device_names)))
+    table.add_row("fixes", str(len(trace.step)))
+    table.add_row("access points", f"{len(trace.ap_names)} ({len(trace.place_x_m)} candidate places)")
+    table.add_row("content hash", content_hash)
+    for key, value in trace.provenance.items():
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        shown = text if len(text) <= _PROVENANCE_WIDTH else text[:_PROVENANCE_WIDTH] + "..."
+        table.add_row(key.replace("_", " "), shown)
+    table.add_row("", "")
+    present = [len(trace.present(step)) for step in range(trace.steps)]
+    most = max([1, *present])
+    together = max(1, math.ceil(trace.steps / 240))
+    for first in range(0, trace.steps, together):
+        part = present[first : first + together]
+        mean = sum(part) / len(part)
+        table.add_row(_when(trace, first), f"{'█' * round(_BAR * mean / most)} {number(mean)}")
+    return table
+
+
+def step_table(trace: Trace, placement: Placement) -> Table:
+    """Every device present at the placement's step, with its nearest AP."""
+    step = placement.step
+    title = (
+        f"Step {step}, {_when(trace, step)}: {len(placement.devices)} of {len(trace.device_names)} present"
+    )
+    table = Table(title=title, title_justify="left")
+    for heading in ("device", "x km", "y km", "nearest AP", "distance m"):
+        table.add_column(heading, justify="left" if heading in ("device", "nearest AP") else "right")
+    rows = trace.rows(step)
+    positions = zip(
+        placement.devices, trace.x_m[rows], trace.y_m[rows], placement.aps, placement.distances_m, strict=True
+    )
+    for device, x_m, y_m, ap, distance_m in positions:
+        table.add_row(
+            trace.device_names[device],
+            f"{x_m / 1e3:.3f}",
+            f"{y_m / 1e3:.3f}",
+            trace.ap_names[ap],
+            f"{distance_m:.0f}",
+        )
+    return table
+
+
+def number(value: float) -> str:
+    """Whole numbers with thousands separated, others to three significant figures; -- for NaN."""
+    if math.isnan(value):
+        return "--"
+    if value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _counts(found: TraceStatistics) -> Table:
+    table = Table(title="Trace", title_justify="left", show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_row("steps", f"{found.steps} of {found.step_s:g} s")
+    table.add_row("empty steps", number(found.empty_steps))
+    for label, value in (
+        ("devices", found.devices),
+        ("fixes", found.fixes),
+        ("candidate places", found.places),
+        ("access points", found.aps),
+    ):
+        table.add_row(label, number(value))
+    table.add_row("another nearest AP at the next appearance", f"{found.ap_change_rate:.1%}")
+    table.add_row("within Wi-Fi reach of the nearest AP", f"{found.share_on_wifi:.1%}")
+    table.add_row(
+        "distance to ring-walk AP, mean ± sd m",
+        f"{number(found.ring_walk_mean_m)} ± {number(found.ring_walk_sd_m)}",
+    )
+    return table
+
+
+def _distributions(found: TraceStatistics) -> Table:
+    rows: tuple[tuple[str, Distribution], ...] = (
+        ("devices present per step", found.present),
+        ("steps per device", found.steps_per_device),
+        ("occupied APs per step", found.occupied_aps),
+        ("devices per occupied AP", found.devices_per_occupied_ap),
+        ("steps between appearances", found.gap_steps),
+        ("nearest AP m", found.nearest_m),
+        ("fixed AP m", found.fixed_m),
+    )
+    table = Table(title="Distributions", title_justify="left")
+    table.add_column("")
+    for label, _ in rows:
+        table.add_column(label, justify="right")
+    for name in _QUANTILES:
+        table.add_row(name, *(number(getattr(sample, name)) for _, sample in rows))
+    return table
+
+
+def _aggregated(found: TraceStatistics) -> Table:
+    title = "Models aggregated if nobody ever failed"
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for heading in ("per step", "trainings", "wasted"):
+        table.add_column(heading, justify="right")
+    rows: tuple[tuple[str, AggregatedModels], ...] = (
+        ("HierFAVG", found.hierfavg),
+        ("MOHAWK k2 = 2", found.mohawk_k2_2),
+        ("MOHAWK k2 = 5", found.mohawk_k2_5),
+        ("MOHAWK k2 = 10", found.mohawk_k2_10),
+    )
+    for label, models in rows:
+        table.add_row(label, number(models.per_step), number(models.trainings), f"{models.wasted_share:.1%}")
+    return table
+
+
+def _hours(found: TraceStatistics) -> Table:
+    title = f"Devices present by hour of the day (UTC{found.utc_offset_h:+g} h)"
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column("")
+    table.add_column("")
+    most = max([1.0, *(mean for mean in found.hour_profile if not math.isnan(mean))])
+    for hour, mean in enumerate(found.hour_profile):
+        bar = "" if math.isnan(mean) else "█" * round(_BAR * mean / most)
+        table.add_row(f"{hour:02d}", f"{bar} {number(mean)}")
+    return table
+
+
+def _when(trace: Trace, step: int) -> str:
+    seconds = trace.start_utc_s + round(step * trace.step_s)
+    if trace.start_utc_s:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%a %Y-%m-%d %H:%M")
+    return f"day {seconds // 86400 + 1} {seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}"
