@@ -32,7 +32,7 @@ def load_digits() -> Dataset:
         ) from None
     raw = datasets.load_digits()
     order = generator(_SPLIT_SEED, "digits").permutation(len(raw.target))
-    images = _enlarge(raw.images[order].astype(np.float32) / _DARKEST)
+    images = enlarge(raw.images[order].astype(np.float32) / _DARKEST)
     labels = raw.target[order].astype(np.int64)
     train = images[TEST_SAMPLES:]
     mean = np.mean(train, dtype=np.float64)
@@ -47,7 +47,7 @@ def load_digits() -> Dataset:
     )
 
 
-def _enlarge(images: Images) -> Images:
+def enlarge(images: Images) -> Images:
     """(n, 8, 8) to (n, 1, 32, 32), bilinear between pixel centres."""
     small = torch.from_numpy(images)[:, None]
     large = functional.interpolate(small, size=(IMAGE_SIDE, IMAGE_SIDE), mode="bilinear", align_corners=False)

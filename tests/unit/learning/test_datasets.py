@@ -15,6 +15,7 @@ import pytest
 from roambench.contract.errors import ConfigError, DataError
 from roambench.learning import mnist
 from roambench.learning.datasets import dataset_names, load_dataset
+from roambench.learning.digits import enlarge
 from roambench.learning.mnist import FILES, default_folder, load_mnist, normalise
 
 
@@ -55,6 +56,14 @@ def test_digits_keep_their_pictures_when_they_are_enlarged():
     assert len(set(nearest.tolist())) > 1780
     labels = np.concatenate([digits.test_labels, digits.train_labels])
     assert (load_digits().target[nearest] == labels).mean() > 0.99
+
+
+def test_enlarging_is_bilinear_between_pixel_centres():
+    image = np.zeros((1, 8, 8), dtype=np.float32)
+    image[0, :, 1:] = 8.0
+    row = enlarge(image)[0, 0, 16]
+    # Output pixel i lies at (i + 0.5) / 4 - 0.5 of the input: the step from 0 to 8 is 1, 3, 5, 7.
+    assert row[:8].tolist() == [0, 0, 1, 3, 5, 7, 8, 8]
 
 
 def test_an_unknown_data_set_is_answered_with_the_names_there_are():
@@ -156,6 +165,14 @@ def test_what_is_missing_is_downloaded_once_and_then_found(mirror: Path, tmp_pat
     assert sorted(path.name for path in cache.iterdir()) == sorted(f"{name}.gz" for name in FILES)
     for path in mirror.iterdir():
         path.unlink()
+    assert load_mnist(cache, download=True).train_labels.tolist() == [9, 0, 4]
+
+
+def test_a_file_that_is_there_is_not_downloaded_again(mirror: Path, tmp_path: Path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "train-labels-idx1-ubyte").write_bytes(CONTENTS["train-labels-idx1-ubyte"])
+    (mirror / "train-labels-idx1-ubyte.gz").unlink()
     assert load_mnist(cache, download=True).train_labels.tolist() == [9, 0, 4]
 
 

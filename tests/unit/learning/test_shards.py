@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +80,20 @@ def test_missing_files_and_folders_are_errors_of_one_line(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(DataError, match="cannot be written"):
         write_shard(tmp_path / "file" / "shard", Shard(IMAGES, LABELS))
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F4", "I65"])
+def test_a_header_with_a_dtype_numpy_lacks_is_refused(tmp_path: Path, dtype: str):
+    header = json.dumps({"images": {"dtype": dtype, "shape": [2], "data_offsets": [0, 4]}}).encode()
+    path = tmp_path / "odd"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    with pytest.raises(DataError, match="odd: not a readable shard"):
+        read_shard(path)
+    # F8 takes one byte each.
+    header = header.replace(b"[0, 4]", b"[0, 2]")
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(2))
+    with pytest.raises(DataError, match="odd: not a readable shard"):
+        read_shard(path)
 
 
 WHOLE = save({"images": IMAGES, "labels": LABELS})
