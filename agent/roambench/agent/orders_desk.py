@@ -147,7 +147,9 @@ class OrdersDesk:
             mbit_s=spec.upload_mbit_s,
         )
         blob = model.path.read_bytes()
-        sent = await self._link().upload(order_id, spec.train_order_id, spec.ap, blob, spec.upload_mbit_s)
+        sent = await self._link().upload(
+            order_id, spec.train_order_id, spec.ap, blob, model.reply.model_digest, spec.upload_mbit_s
+        )
         self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=sent.transferred_bytes)
         # Only now: the controller has it, digest checked.
         self.shelf.clear(spec.train_order_id)

@@ -1,163 +1,65 @@
-"""One system on a local fleet: real agents, emulated boards and meters, one run folder."""
+"""One system on a local fleet, from the first process to the closed run folder."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import shutil
-import tempfile
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from rich.console import Console
 
-from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import FleetError
-from roambench.controller.config.sections import Experiment, LocalSection
-from roambench.controller.world import Lesson, learning_spec, save_shards
-from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
-from roambench.fleet.link_rates import LinkRates, RatedFleet
-from roambench.fleet.local_agents import LocalAgents, LocalSettings
-from roambench.identity.authority import CONTROLLER_NAME, Authority
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
-from roambench.rounds.ports import Fleet
-from roambench.rounds.records import FleetEvent
+from roambench.controller.composition import rounds_of
+from roambench.controller.config.sections import Experiment
+from roambench.controller.local_bench import LocalBench, local_bench
+from roambench.controller.narrator import Narrator
+from roambench.controller.progress import RunProgress
+from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.world import Movement, lesson_of
+from roambench.rounds.loop import run_rounds
 from roambench.runs.folder import RunFolder
-
-#: 36 agents were all there within 20 s on two cores; a loaded machine gets more time before it is an error.
-_HELLO_PATIENCE_S = 90.0
-_DRAIN_PATIENCE_S = 30.0
+from roambench.runs.info import RunState
 
 
-@dataclass(slots=True)
-class LocalBench:
-    """A fleet that is ready: every agent said hello and has a warm trainer."""
-
-    fleet: Fleet
-    clock: DeviceClock
-    agents: LocalAgents
-    hello_s: dict[str, float]  # host seconds from the start of the processes to each agent's hello
-    step: int = -1  # the step that fleet events are written down under
-
-
-@dataclass(slots=True)
-class _Watch:
-    """Follows what the fleet sees: the journal keeps it, the start waits for it."""
-
-    folder: RunFolder
-    started_s: float = field(default_factory=time.monotonic)
-    step: int = -1
-    hello_s: dict[str, float] = field(default_factory=dict)
-    ready: set[str] = field(default_factory=set)
-    not_ready: dict[str, str] = field(default_factory=dict)
-
-    def observe(self, device: int, name: str, kind: str, detail: str) -> None:
-        self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
-        if kind == "hello":
-            self.hello_s.setdefault(name, time.monotonic() - self.started_s)
-        elif kind == "trainer ready":
-            self.ready.add(name)
-        elif kind == "trainer not ready":
-            self.not_ready[name] = detail
-
-
-@asynccontextmanager
-async def local_bench(
-    experiment: Experiment, lesson: Lesson, folder: RunFolder, say: Callable[[str], None]
-) -> AsyncIterator[LocalBench]:
-    """Start the processes of `folder`'s devices; stop and drain them at the end, also on Ctrl-C."""
+async def run_local(
+    experiment: Experiment, system: str, movement: Movement, folder: RunFolder, console: Console
+) -> None:
+    """Run `system` on local agents into `folder`, from the first process to the exported ledger."""
     names = folder.info.device_names
-    clock = DeviceClock(time.monotonic_ns(), experiment.local.time_scale)
-    authority = Authority.create()
-    shards = save_shards(
-        lesson, {index: folder.path / "agents" / name for index, name in enumerate(names)}
+    lesson = lesson_of(experiment, len(names))
+    samples = [len(part) for part in lesson.parts]
+    rounds = rounds_of(experiment, system, movement, folder, samples, lesson.layout.shapes)
+    evaluator = TestSetEvaluator(experiment, lesson)
+    baseline_s = experiment.energy.idle_baseline_s
+    folder.update(model_parameters=lesson.layout.size)
+    async with local_bench(experiment, lesson, folder, console.print) as bench:
+        _say_fleet(console, bench)
+        folder.update(start_device_ns=bench.clock.now_ns())
+        try:
+            await bench.clock.sleep(baseline_s)
+            with RunProgress(console, movement.trace, system=system) as progress:
+                journal = Narrator(folder.journal, progress, bench.watch)
+                result = await run_rounds(
+                    rounds.settings,
+                    rounds.system,
+                    rounds.association,
+                    bench.fleet,
+                    journal,
+                    lesson.initial_model,
+                    throughput=rounds.throughput,
+                    evaluator=evaluator,
+                )
+            bench.watch.step = rounds.settings.steps
+            await bench.clock.sleep(baseline_s)
+        finally:
+            folder.update(end_device_ns=bench.clock.now_ns())
+    save_model(folder, "global", result.model, lesson.layout)
+    folder.update(state=RunState.FINISHED)
+
+
+def _say_fleet(console: Console, bench: LocalBench) -> None:
+    """Start-up figures of the local fleet: users size their laptops by them."""
+    hello_s = bench.watch.hello_s
+    memory = bench.agents.memory()
+    mib = 2**20
+    console.print(
+        f"{len(hello_s)} agents said hello within {max(hello_s.values()):.1f} s; memory: largest process "
+        f"{max(max(m.reader_rss_bytes, m.trainer_rss_bytes) for m in memory) / mib:.0f} MiB resident, all "
+        f"agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB of their own (PSS)",
+        highlight=False,
     )
-    watch = _Watch(folder)
-    fleet = GrpcFleet(
-        FleetSettings(
-            run_id=folder.info.run_id,
-            names=names,
-            learning=tuple(learning_spec(experiment, lesson, shards[index]) for index in range(len(names))),
-            layout=lesson.layout.fingerprint,
-            deadline_s=experiment.fleet.deadline_s,
-        ),
-        authority.issue(CONTROLLER_NAME),
-        clock,
-        folder.records.insert,
-        watch.observe,
-    )
-    # Unix socket paths end at 108 bytes; a run folder may lie deep.
-    sockets = Path(tempfile.mkdtemp(prefix="roambench-"))
-    agents = LocalAgents(
-        folder.path.resolve(),
-        names,
-        f"127.0.0.1:{fleet.control_port}",
-        authority,
-        clock,
-        _local_settings(experiment),
-        _emulator(experiment, folder.path.resolve(), names, clock, sockets),
-        say,
-    )
-    await fleet.start()
-    try:
-        watch.started_s = time.monotonic()
-        await agents.start()
-        await _all_ready(watch, names)
-        rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
-        yield LocalBench(RatedFleet(fleet, rates), clock, agents, dict(watch.hello_s))
-    finally:
-        late = await asyncio.shield(fleet.stop("the run is over", _DRAIN_PATIENCE_S))
-        if late:
-            say(f"not drained in time: {', '.join(late)} (their spools stay in {folder.path}/agents)")
-        await asyncio.shield(agents.stop())
-        shutil.rmtree(sockets, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            shutil.rmtree(folder.path / "identity")
-
-
-async def _all_ready(watch: _Watch, names: tuple[str, ...]) -> None:
-    deadline_s = time.monotonic() + _HELLO_PATIENCE_S
-    while len(watch.ready) < len(names):
-        if watch.not_ready:
-            name, reason = next(iter(sorted(watch.not_ready.items())))
-            raise FleetError(f"{name}: its trainer cannot start: {reason}")
-        if time.monotonic() > deadline_s:
-            missing = ", ".join(sorted(set(names) - watch.ready)[:8])
-            raise FleetError(
-                f"{len(names) - len(watch.ready)} of {len(names)} agents were not ready within "
-                f"{_HELLO_PATIENCE_S:.0f} s: {missing}; see agents/<name>/agent.log in the run folder"
-            )
-        await asyncio.sleep(0.05)
-
-
-def _local_settings(experiment: Experiment) -> LocalSettings:
-    local = experiment.local
-    return LocalSettings(
-        cpu_slowdown=local.cpu_slowdown,
-        chaos_random_delay_s=local.reply_delay_s,
-        chaos_reversed_delay_s=0.05 if local.arrival == "reversed" else 0.0,
-        seed=experiment.seed,
-    )
-
-
-def _emulator(
-    experiment: Experiment, folder: Path, names: tuple[str, ...], clock: DeviceClock, sockets: Path
-) -> EmulatorSpec:
-    local = experiment.local
-    truth = folder / "truth"
-    truth.mkdir(exist_ok=True)
-    return EmulatorSpec(
-        devices=tuple(_emulated(local, folder, name) for name in names),
-        seed=experiment.seed,
-        epoch_ns=clock.epoch_ns,
-        time_scale=clock.time_scale,
-        socket_path=str(sockets / "work.sock"),
-        truth_dir=str(truth),
-    )
-
-
-def _emulated(local: LocalSection, folder: Path, name: str) -> EmulatedDevice:
-    meters = folder / "meters"
-    meters.mkdir(exist_ok=True)
-    return EmulatedDevice(name=name, link_path=str(meters / f"{name}.tty"))

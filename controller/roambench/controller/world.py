@@ -1,4 +1,4 @@
-"""The world an experiment runs in, the same for every fleet: the replayed trace, the data, the first model."""
+"""The world an experiment runs in, the same for every fleet: trace, data, first model."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ModelError
 from roambench.contract.model_blob import chunks, digest_of
-from roambench.contract.orders import TrainOrder, UploadOrder
+from roambench.contract.orders import TrainOrder, UploadOrder, Vector
 from roambench.contract.pacing import paced
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.model_shop import ModelShop
@@ -68,7 +68,8 @@ class DataPlane:
             await self._abort(context, name, grpc.StatusCode.NOT_FOUND, "this model version is gone")
             return
         yield wire.DownloadHeader(total_bytes=len(blob), digest=wanted.digest).SerializeToString()
-        async for chunk in paced(chunks(blob), order.download_mbit_s, self.clock):
+        pieces = chunks(blob, is_paced=order.download_mbit_s > 0)
+        async for chunk in paced(pieces, order.download_mbit_s, self.clock):
             yield chunk
 
     async def upload(self, messages: AsyncIterator[bytes], context: Context) -> bytes:
@@ -81,7 +82,8 @@ class DataPlane:
                 self._admit(header, name, entry)
                 blob = await self._receive(messages, header)
             assert entry is not None
-            entry.model = self.shop.accept(blob)
+            # Beside the loop: 36 uploads of 2.6 MB are 70 ms of hashing and checking.
+            entry.model = await asyncio.to_thread(self._verified, blob, header.digest.hex())
         except (ModelError, TimeoutError) as error:
             reason = str(error) or f"not finished within {self.transfer_limit_s:.0f} s"
             self.refused(name, "upload refused", reason)
@@ -113,17 +115,21 @@ class DataPlane:
             )
 
     async def _receive(self, messages: AsyncIterator[bytes], header: wire.UploadHeader) -> bytes:
-        received = bytearray()
+        pieces: list[bytes] = []
+        received = 0
         async for chunk in messages:
-            received += chunk
-            if len(received) > header.total_bytes:
+            pieces.append(chunk)
+            received += len(chunk)
+            if received > header.total_bytes:
                 raise ModelError(f"upload is longer than the {header.total_bytes} bytes it announced")
-        blob = bytes(received)
-        if len(blob) != header.total_bytes:
-            raise ModelError(f"upload ended after {len(blob)} of {header.total_bytes} bytes")
-        if digest_of(blob) != header.digest.hex():
+        if received != header.total_bytes:
+            raise ModelError(f"upload ended after {received} of {header.total_bytes} bytes")
+        return b"".join(pieces)
+
+    def _verified(self, blob: bytes, digest: str) -> Vector:
+        if digest_of(blob) != digest:
             raise ModelError("upload does not match its digest")
-        return blob
+        return self.shop.accept(blob)
 
     def _entry(self, name: str, order_id: str) -> OutstandingOrder | None:
         device = self.device_of(name)

@@ -5,7 +5,8 @@
     header       {"layout": hex, "count": int, "dtype": "float32"}; `layout` fingerprints names and shapes
     data         count * 4 bytes
 
-The digest is BLAKE2b-256 over all of it, so a version of a model is named by its bytes.
+The digest is SHA-256 over all of it, so a version of a model is named by its bytes. (With a processor's SHA
+instructions it takes half the time of BLAKE2b: 1.3 against 2.6 ms for 2.6 MB.)
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from roambench.contract.errors import ModelError
 from roambench.contract.orders import Vector
 
 MAGIC: Final = b"ROAMBLB1"
-CHUNK_BYTES: Final = 256 * 1024
+#: Pieces of a paced transfer: small enough for a smooth rate.
+PACED_CHUNK_BYTES: Final = 256 * 1024
+#: Pieces of an unpaced one: 36 streams of 2.6 MB took 103 ms in pieces of 1 MiB, 138 ms in 256 KiB.
+BULK_CHUNK_BYTES: Final = 1024 * 1024
 #: Refuse anything larger than this before reading it (a ResNet-50 is 94 MB).
 MAX_BLOB_BYTES: Final = 512 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 4096
 
 
 def digest_of(blob: bytes) -> str:
-    """BLAKE2b-256 of the blob, as 64 hex digits."""
-    return hashlib.blake2b(blob, digest_size=32).hexdigest()
+    """SHA-256 of the blob, as 64 hex digits."""
+    return hashlib.sha256(blob).hexdigest()
 
 
 def encode(vector: Vector, layout: str) -> bytes:
@@ -71,7 +75,8 @@ def decode(blob: bytes, *, layout: str | None = None) -> Vector:
     return vector
 
 
-def chunks(blob: bytes, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """The blob cut into pieces of `chunk_bytes` (the last may be shorter)."""
+def chunks(blob: bytes, *, is_paced: bool) -> Iterator[bytes]:
+    """The blob cut into pieces that suit the transfer (the last may be shorter)."""
+    chunk_bytes = PACED_CHUNK_BYTES if is_paced else BULK_CHUNK_BYTES
     for start in range(0, len(blob), chunk_bytes):
         yield blob[start : start + chunk_bytes]

@@ -162,7 +162,9 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
             agent.link.send(done(order, train=REPORT))
         else:
             blob = encode(MODEL + 1, LAYOUT)
-            await agent.data.upload(order.order_id, order.upload.train_order_id, order.upload.ap, blob, 0.0)
+            await agent.data.upload(
+                order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0
+            )
             report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
             agent.link.send(done(order, upload=report))
 
@@ -321,7 +323,7 @@ async def test_no_device_answers_downloads_or_uploads_for_another() -> None:
             with pytest.raises(LinkError, match="no outstanding order"):
                 await agent.data.download("run/1/0/train", 3, order.train.start_digest.hex())
             with pytest.raises(ModelError, match="no outstanding order"):
-                await agent.data.upload("run/1/0/train", "x", 3, encode(MODEL, LAYOUT), 0.0)
+                await agent.data.upload("run/1/0/train", "x", 3, encode(MODEL, LAYOUT), "00" * 32, 0.0)
             agent.link.send(done(order, train=REPORT))
 
         async with hand_agent(where, "pi-02", on_order=steal):

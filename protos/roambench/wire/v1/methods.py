@@ -17,7 +17,7 @@ UPLOAD: Final = f"/{DATA_SERVICE}/Upload"
 
 #: gRPC's own 4 MB default is replaced on purpose: control frames are small, models are chunked.
 MAX_CONTROL_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-MAX_DATA_MESSAGE_BYTES: Final = 512 * 1024
+MAX_DATA_MESSAGE_BYTES: Final = 2 * 1024 * 1024
 
 #: A dead peer is noticed within about 20 s outside measured phases; gRPC's default hides it for a minute.
 KEEPALIVE_OPTIONS: Final = (

@@ -1,0 +1,177 @@
+"""A bench on this machine: real agents on emulated boards with emulated meters, started and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.draws import generator
+from roambench.contract.errors import FleetError
+from roambench.controller.config.sections import Experiment
+from roambench.controller.running_joules import RunningJoules
+from roambench.controller.world import Lesson, learning_spec, save_shards
+from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
+from roambench.fleet.link_rates import LinkRates, RatedFleet
+from roambench.fleet.local_agents import LocalAgents, LocalSettings
+from roambench.identity.authority import CONTROLLER_NAME, Authority
+from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
+from roambench.rounds.ports import Fleet
+from roambench.rounds.records import FleetEvent
+from roambench.runs.folder import RunFolder
+
+#: 36 agents were all there within 20 s on two cores; a loaded machine gets more time before it is an error.
+_HELLO_PATIENCE_S = 90.0
+_DRAIN_PATIENCE_S = 30.0
+
+
+@dataclass(slots=True)
+class Watch:
+    """Follows what the fleet sees: the journal keeps it, the start waits for it."""
+
+    folder: RunFolder
+    started_s: float = field(default_factory=time.monotonic)
+    step: int = -1
+    hello_s: dict[str, float] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    not_ready: dict[str, str] = field(default_factory=dict)
+    joules: RunningJoules = field(default_factory=RunningJoules)
+
+    def observe(self, device: int, name: str, kind: str, detail: str) -> None:
+        self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
+        if kind == "hello":
+            self.hello_s.setdefault(name, time.monotonic() - self.started_s)
+        elif kind == "trainer ready":
+            self.ready.add(name)
+        elif kind == "trainer not ready":
+            self.not_ready[name] = detail
+
+    def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
+        """The fleet's record sink: durable in the run folder before it returns."""
+        through = self.folder.records.insert(name, spool_uuid, records)
+        self.joules.add(name, records)
+        return through
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBench:
+    """A fleet that is ready: every agent said hello and has a warm trainer."""
+
+    fleet: Fleet
+    clock: DeviceClock
+    agents: LocalAgents
+    watch: Watch
+
+
+@asynccontextmanager
+async def local_bench(
+    experiment: Experiment, lesson: Lesson, folder: RunFolder, say: Callable[[str], None]
+) -> AsyncIterator[LocalBench]:
+    """Start the processes of `folder`'s devices; stop and drain them at the end, also on Ctrl-C."""
+    names = folder.info.device_names
+    clock = DeviceClock(time.monotonic_ns(), experiment.local.time_scale)
+    authority = Authority.create()
+    shards = save_shards(lesson, {index: folder.path / "agents" / name for index, name in enumerate(names)})
+    watch = Watch(folder)
+    fleet = GrpcFleet(
+        FleetSettings(
+            run_id=folder.info.run_id,
+            names=names,
+            learning=tuple(learning_spec(experiment, lesson, shards[index]) for index in range(len(names))),
+            layout=lesson.layout.fingerprint,
+            deadline_s=experiment.fleet.deadline_s,
+        ),
+        authority.issue(CONTROLLER_NAME),
+        clock,
+        watch.store,
+        watch.observe,
+    )
+    # Unix socket paths end at 108 bytes; a run folder may lie deep.
+    sockets = Path(tempfile.mkdtemp(prefix="roambench-"))
+    agents = LocalAgents(
+        folder.path.resolve(),
+        names,
+        f"127.0.0.1:{fleet.control_port}",
+        authority,
+        clock,
+        _local_settings(experiment),
+        _emulator(experiment, folder.path.resolve(), names, clock, sockets),
+        say,
+    )
+    await fleet.start()
+    try:
+        watch.started_s = time.monotonic()
+        await agents.start()
+        await _all_ready(watch, names)
+        rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
+        yield LocalBench(RatedFleet(fleet, rates), clock, agents, watch)
+    finally:
+        late = await asyncio.shield(fleet.stop("the run is over", _DRAIN_PATIENCE_S))
+        if late:
+            say(f"not drained in time: {', '.join(late)} (their spools stay in {folder.path}/agents)")
+        await asyncio.shield(agents.stop())
+        shutil.rmtree(sockets, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            shutil.rmtree(folder.path / "identity")
+
+
+async def _all_ready(watch: Watch, names: tuple[str, ...]) -> None:
+    deadline_s = time.monotonic() + _HELLO_PATIENCE_S
+    while len(watch.ready) < len(names):
+        if watch.not_ready:
+            name, reason = next(iter(sorted(watch.not_ready.items())))
+            raise FleetError(f"{name}: its trainer cannot start: {reason}")
+        if time.monotonic() > deadline_s:
+            missing = ", ".join(sorted(set(names) - watch.ready)[:8])
+            raise FleetError(
+                f"{len(names) - len(watch.ready)} of {len(names)} agents were not ready within "
+                f"{_HELLO_PATIENCE_S:.0f} s: {missing}; see agents/<name>/agent.log in the run folder"
+            )
+        await asyncio.sleep(0.05)
+
+
+def _local_settings(experiment: Experiment) -> LocalSettings:
+    local = experiment.local
+    return LocalSettings(
+        cpu_slowdown=local.cpu_slowdown,
+        chaos_random_delay_s=local.reply_delay_s,
+        chaos_reversed_delay_s=0.05 if local.arrival == "reversed" else 0.0,
+        seed=experiment.seed,
+    )
+
+
+def _emulator(
+    experiment: Experiment, folder: Path, names: tuple[str, ...], clock: DeviceClock, sockets: Path
+) -> EmulatorSpec:
+    truth = folder / "truth"
+    truth.mkdir(exist_ok=True)
+    return EmulatorSpec(
+        devices=tuple(_emulated(experiment, folder, index, name) for index, name in enumerate(names)),
+        tolerance=0.0,
+        seed=experiment.seed,
+        epoch_ns=clock.epoch_ns,
+        time_scale=clock.time_scale,
+        socket_path=str(sockets / "work.sock"),
+        truth_dir=str(truth),
+    )
+
+
+def _emulated(experiment: Experiment, folder: Path, index: int, name: str) -> EmulatedDevice:
+    local = experiment.local
+    meters = folder / "meters"
+    meters.mkdir(exist_ok=True)
+    drawn = generator(experiment.seed, "meter gain", index).standard_normal()
+    stall = Fault(FaultKind.SILENCE, at_s=local.meter_stall_at_s, duration_s=local.meter_stall_s)
+    return EmulatedDevice(
+        name=name,
+        link_path=str(meters / f"{name}.tty"),
+        gain=local.meter_gain * (1.0 + local.meter_gain_sd * float(drawn)),
+        faults=(stall,) if local.meter_stall_s > 0 else (),
+    )

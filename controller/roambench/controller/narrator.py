@@ -1,0 +1,25 @@
+"""Tells a run as it happens: every record goes to the journal and to the progress display."""
+
+from __future__ import annotations
+
+from roambench.controller.local_bench import Watch
+from roambench.controller.progress import RunProgress
+from roambench.rounds.ports import Journal
+from roambench.rounds.records import RoundRecord, StepOpened
+
+
+class Narrator:
+    """Implements `rounds.ports.Journal`."""
+
+    def __init__(self, journal: Journal, progress: RunProgress, watch: Watch | None = None) -> None:
+        self._journal = journal
+        self._progress = progress
+        self._watch = watch
+
+    def append(self, record: RoundRecord) -> None:
+        self._journal.append(record)
+        if self._watch is not None:
+            self._progress.set_joules(self._watch.joules.total_j)
+            if isinstance(record, StepOpened):
+                self._watch.step = record.step
+        self._progress.on_record(record)

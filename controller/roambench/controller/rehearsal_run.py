@@ -1,0 +1,36 @@
+"""A rehearsal: the same rounds without agents, training or energy; whole months take seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+
+from roambench.controller.composition import rounds_of
+from roambench.controller.config.sections import Experiment
+from roambench.controller.narrator import Narrator
+from roambench.controller.progress import RunProgress
+from roambench.controller.world import Movement
+from roambench.rounds.loop import run_rounds
+from roambench.rounds.rehearsal import RehearsalFleet
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+
+async def run_rehearsal(
+    experiment: Experiment, system: str, movement: Movement, folder: RunFolder, console: Console
+) -> None:
+    """Who would train where, upload where, and whose training would be wasted."""
+    samples = (experiment.learning.images_per_device,) * len(folder.info.device_names)
+    fleet = RehearsalFleet(experiment.seed, samples)
+    rounds = rounds_of(experiment, system, movement, folder, samples)
+    with RunProgress(console, movement.trace, system=system) as progress:
+        await run_rounds(
+            rounds.settings,
+            rounds.system,
+            rounds.association,
+            fleet,
+            Narrator(folder.journal, progress),
+            np.zeros(4, dtype=np.float32),
+            throughput=rounds.throughput,
+        )
+    folder.update(state=RunState.FINISHED)

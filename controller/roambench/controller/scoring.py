@@ -1,0 +1,38 @@
+"""Scores the global model on the test set, beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+
+from roambench.contract.draws import draw_key
+from roambench.contract.orders import Vector
+from roambench.controller.config.sections import Experiment
+from roambench.controller.world import Lesson
+from roambench.learning.evaluation import evaluate
+from roambench.learning.models import build
+from roambench.learning.training import single_threaded
+from roambench.rounds.ports import Score
+
+
+class TestSetEvaluator:
+    """Implements `rounds.ports.Evaluator` with one thread, so that agents keep their cores."""
+
+    __test__ = False  # not a test, whatever its name begins with
+
+    def __init__(self, experiment: Experiment, lesson: Lesson) -> None:
+        single_threaded()
+        section = experiment.learning
+        dataset = lesson.dataset
+        count = section.test_images or len(dataset.test_labels)
+        self._images = np.ascontiguousarray(dataset.test_images[:count])
+        self._labels = dataset.test_labels[:count]
+        channels = dataset.train_images.shape[1]
+        self._module = build(
+            section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model")
+        )
+
+    async def score(self, model: Vector) -> Score:
+        found = await asyncio.to_thread(evaluate, self._module, model, self._images, self._labels)
+        return Score(found.accuracy, found.loss)
