@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roambench.contract.errors import ConfigError
+from roambench.mobility.trace import Trace
+from roambench.systems.catalogue import SYSTEMS, make_system, system_names
+from roambench.systems.options import SystemOptions
+from roambench.systems.system import Participants, SyncRule, UploadRule
+
+
+@pytest.fixture
+def trace():
+    """Device 0 stands at AP 1, device 1 at AP 0."""
+    return Trace(
+        steps=1,
+        step_s=3600.0,
+        device_names=("d0", "d1"),
+        step=np.zeros(2, np.int32),
+        device=np.array([0, 1], np.int32),
+        x_m=np.array([90.0, 10.0]),
+        y_m=np.zeros(2),
+        ap_names=("a0", "a1"),
+        ap_x_m=np.array([0.0, 100.0]),
+        ap_y_m=np.zeros(2),
+    )
+
+
+def test_mohawk_goes_to_the_nearest_ap_and_hierfavg_stays_with_its_own(trace):
+    mohawk, hierfavg = (make_system(name, SystemOptions()) for name in ("mohawk", "hierfavg"))
+    assert mohawk.association(trace, 0).placement(0).aps.tolist() == [1, 0]
+    assert hierfavg.association(trace, 0).placement(0).aps.tolist() == [0, 1]
+
+
+def test_the_rows_say_what_the_table_of_the_papers_says():
+    mohawk, hierfavg = (make_system(name, SystemOptions(k1=4, k2=3)) for name in ("mohawk", "hierfavg"))
+    assert mohawk.cloud_participants is Participants.AGGREGATED
+    assert hierfavg.cloud_participants is Participants.ALL
+    for system in (mohawk, hierfavg):
+        assert (system.k1, system.k2, system.objective) == (4, 3, "ce")
+        assert system.upload is UploadRule.NEXT_STEP
+        assert system.sync is SyncRule.APS
+        assert not system.lookahead
+
+
+def test_every_row_is_called_as_it_calls_itself():
+    assert {name: make_system(name, SystemOptions()).name for name in SYSTEMS} == {n: n for n in SYSTEMS}
+
+
+def test_the_cloud_is_due_every_k2_steps_but_never_before_anything_was_trained():
+    system = make_system("mohawk", SystemOptions(k2=3))
+    assert [step for step in range(10) if system.cloud_due(step)] == [3, 6, 9]
+
+
+def test_nobody_trains_at_the_last_step_because_the_model_could_not_be_sent():
+    system = make_system("hierfavg", SystemOptions())
+    assert [system.trains_at(step, 3) for step in range(3)] == [True, True, False]
+
+
+def test_an_unknown_system_is_answered_with_the_names_there_are():
+    with pytest.raises(ConfigError, match=r"'mowhawk': expected one of hierfavg, mohawk"):
+        make_system("mowhawk", SystemOptions())
+
+
+def test_options_report_all_their_mistakes_at_once():
+    with pytest.raises(ConfigError) as caught:
+        SystemOptions(k1=0, k2=-1, sigma=float("nan"), cosine="round")
+    assert [problem.split(" ")[0] for problem in caught.value.problems] == ["k1", "k2", "sigma", "cosine"]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package with two rows, installed as pip would: a module and its dist-info."""
+    (tmp_path / "ours.py").write_text(
+        "from dataclasses import replace\n"
+        "from roambench.systems.catalogue import SYSTEMS\n"
+        "def lazy(options):\n"
+        "    return replace(SYSTEMS['mohawk'](options), name='lazy')\n"
+    )
+    info = tmp_path / "ours-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ours\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[roambench.systems]\nlazy = ours:lazy\nbroken = ours:missing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_package_adds_its_systems():
+    assert system_names() == ("broken", "hierfavg", "lazy", "mohawk")
+    assert make_system("lazy", SystemOptions(k1=2)).k1 == 2
+    assert make_system("lazy", SystemOptions()).name == "lazy"
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_system_that_cannot_be_loaded_says_which_and_why():
+    with pytest.raises(ConfigError, match=r"'broken' of ours:missing cannot be loaded: .*missing"):
+        make_system("broken", SystemOptions())
