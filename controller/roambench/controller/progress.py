@@ -18,27 +18,10 @@ from rich.live import Live
 from rich.text import Text
 
 from roambench.contract.orders import AnswerStatus
+from roambench.mobility.trace import Trace
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord, StepClosed, StepOpened
 
 _HOUR_S = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class RunShape:
-    """What is known of a run before it starts."""
-
-    system: str
-    steps: int
-    step_s: float  # of the trace
-    start_utc_s: int = 0  # of the trace; 0: it has no calendar, days are counted
-    devices: int = 0
-
-    def trace_time(self, step: int) -> str:
-        """`Tue 17 Apr 13:00` where the trace has a calendar, else `day 1 13:00`."""
-        seconds = round(step * self.step_s)
-        if self.start_utc_s:
-            return datetime.fromtimestamp(self.start_utc_s + seconds, UTC).strftime("%a %d %b %H:%M")
-        return f"day {seconds // 86400 + 1} {seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}"
 
 
 @dataclass(slots=True)
@@ -59,10 +42,11 @@ class RunProgress:
     """
 
     def __init__(
-        self, console: Console, shape: RunShape, *, seconds: Callable[[], float] = time.monotonic
+        self, console: Console, trace: Trace, *, system: str, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._console = console
-        self._shape = shape
+        self._trace = trace
+        self._system = system
         self._seconds = seconds
         self._started_s = seconds()
         self._step = StepProgress(-1)
@@ -125,31 +109,39 @@ class RunProgress:
         """Seconds left if the steps to come last as long as those done; None before the first is done."""
         if not steps_done:
             return None
-        return (self._seconds() - self._started_s) / steps_done * max(0, self._shape.steps - steps_done)
+        return (self._seconds() - self._started_s) / steps_done * max(0, self._trace.steps - steps_done)
 
     def _status(self) -> Text:
         if self._step.step < 0:
-            return Text(f"{self._shape.system}  starting")
+            return Text(f"{self._system}  starting")
         return self._line(self._step.step, None, self._step.step)
 
     def _line(self, step: int, aggregated: int | None, steps_done: int) -> Text:
         """The step as one line; `aggregated` is None while it is in progress."""
         now = self._step
         line = Text(style="dim" if aggregated is None else "", no_wrap=True, overflow="ellipsis")
-        width = len(str(self._shape.steps))
-        line.append(f"{self._shape.system:<9}", style="bold")
-        line.append(f"step {step + 1:>{width}}/{self._shape.steps}  {self._shape.trace_time(step)}")
+        width = len(str(self._trace.steps))
+        line.append(f"{self._system:<9}", style="bold")
+        line.append(f"{step + 1:>{width}}/{self._trace.steps} {trace_time(self._trace, step)}")
         line.append(f"  present {now.present:>2}  orders {now.answered:>2}/{len(now.out):<2}")
         if now.failed:
             line.append(f" ({now.failed} failed)", style="red")
-        if aggregated is not None:
-            line.append(f"  aggregated {aggregated:>2}")
-        line.append(f"  accuracy {'  --  ' if self._accuracy is None else f'{self._accuracy:6.1%}'}")
-        line.append("  energy " + ("--" if self._joules is None else f"{self._joules:,.0f} J"))
+        line.append(f"  acc {'  --  ' if self._accuracy is None else f'{self._accuracy:6.1%}'}")
+        line.append("  -- J" if self._joules is None else f"  {self._joules:,.0f} J")
         eta_s = self.eta_s(steps_done)
         if eta_s is not None:
             line.append(f"  left {duration(eta_s)}")
+        if aggregated is not None:
+            line.append(f"  merged {aggregated}")
         return line
+
+
+def trace_time(trace: Trace, step: int) -> str:
+    """When a step begins: `Tue 17 Apr 13:00` where the trace has a calendar, else `day 1 13:00`."""
+    seconds = round(step * trace.step_s)
+    if trace.start_utc_s:
+        return datetime.fromtimestamp(trace.start_utc_s + seconds, UTC).strftime("%a %d %b %H:%M")
+    return f"day {seconds // 86400 + 1} {seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}"
 
 
 def duration(seconds: float) -> str:
