@@ -61,7 +61,7 @@ class EmulatorSpec:
 
     `tolerance` scales the drawn gain and offset of every meter (1: datasheet limits, 0: perfect parts).
     `noise_per_line` is the chance that a debug line comes between two readings.
-    `boot_delay_s`: device time from start to the first line (a meter just plugged in needs 4 s and a bit).
+    `boots`: the meters are plugged in at the start and print their boot text before the first reading.
     """
 
     devices: tuple[EmulatedDevice, ...]
@@ -73,7 +73,7 @@ class EmulatorSpec:
     profile: str = "smartpower2-1.6"
     tolerance: float = 1.0
     noise_per_line: float = 0.002
-    boot_delay_s: float = 0.0
+    boots: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -94,6 +94,16 @@ class EmulatorSpec:
         if problems:
             raise ConfigError(problems)
         return spec
+
+
+def fault_from_values(values: dict[str, object], source: str = "fault") -> Fault:
+    """A fault from an untrusted JSON object; ConfigError (a ValueError) lists what is wrong."""
+    problems: list[str] = []
+    fault = _value(Fault, values, source, "", problems)
+    if problems:
+        raise ConfigError(problems)
+    assert isinstance(fault, Fault)
+    return fault
 
 
 def _doubts(spec: EmulatorSpec, source: str) -> list[str]:
