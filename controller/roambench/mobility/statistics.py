@@ -33,7 +33,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class AggregatedModels:
-    """What a hierarchy could aggregate if nobody ever failed: presence alone decides (no APs, no learning)."""
+    """What a hierarchy could aggregate if nobody ever failed: presence alone decides it."""
 
     per_step: float  # mean number of models aggregated at steps 1 .. steps - 1
     trainings: int

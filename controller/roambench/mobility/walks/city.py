@@ -1,0 +1,216 @@
+"""A synthetic city: people with homes and routines among clustered places, seen by day, hardly at night.
+
+Marked synthetic in its provenance. A device is away, out and seen, or out and unseen; the chances of
+passing from one to the other follow the hour of the day. Whoever is seen is at a place (or at home), and
+tends to be there still in the next step. Every draw is keyed by (seed, purpose, step); a device's draws are
+the row of its number, so more devices do not change what the first ones do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.draws import generator
+from roambench.mobility.selection import ap_names, busiest_devices, draw_places
+from roambench.mobility.trace import FloatColumn, Trace
+from roambench.mobility.walks.city_parameters import CityParameters
+from roambench.mobility.walks.generator import Generator
+
+_AWAY, _SEEN, _UNSEEN = 0, 1, 2
+_HOME: Final = -1  # stands for the device's home where places are meant by index
+_DAY_H: Final = 24.0
+_HOMES_AT_ONCE: Final = 1024  # devices whose favourites are drawn together: bounds (devices, places) arrays
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Map:
+    """Places with their popularity, shape (places,), summing to 1."""
+
+    x_m: FloatColumn
+    y_m: FloatColumn
+    popularity: FloatColumn
+
+
+@dataclass(frozen=True, eq=False)
+class _People:
+    """Homes, shape (devices,); favourite places, shape (devices, favourites); outing rates per step."""
+
+    home_x_m: FloatColumn
+    home_y_m: FloatColumn
+    favourites: Indices
+    outing_rate: FloatColumn
+
+
+def city(parameters: CityParameters, seed: int) -> Trace:
+    """The city of `seed`. A device's index is its rank by steps present, as MOHAWK ranks; its name tells
+    the number it was drawn with. Raises ConfigError for impossible parameters.
+    """
+    places = _map(parameters, seed)
+    people = _people(parameters, places, seed)
+    fixes = _live(parameters, places, people, seed)
+    chosen = draw_places(parameters.places, parameters.aps, seed)
+    trace = Trace(
+        steps=parameters.steps,
+        step_s=float(parameters.step_s),
+        start_utc_s=parameters.start_utc_s,
+        device_names=tuple(f"d{number:04d}" for number in range(parameters.devices)),
+        step=fixes.step,
+        device=fixes.device,
+        x_m=fixes.x_m,
+        y_m=fixes.y_m,
+        ap_names=ap_names(parameters.aps),
+        ap_x_m=places.x_m[chosen],
+        ap_y_m=places.y_m[chosen],
+        place_x_m=places.x_m,
+        place_y_m=places.y_m,
+        provenance={
+            "made_by": "generator city (synthetic)",
+            "seed": seed,
+            "recipe": asdict(parameters),
+            "utc_offset_h": parameters.utc_offset_h,
+        },
+    )
+    return busiest_devices(trace, parameters.devices)
+
+
+CITY: Final = Generator(
+    "city",
+    "synthetic city calibrated to MOHAWK's trace: hubs, homes, routines, day and night",
+    CityParameters,
+    city,
+)
+
+
+def awake(parameters: CityParameters) -> FloatColumn:
+    """The day's rhythm at the middle of every step: 0 asleep .. 1 awake, shape (steps,)."""
+    middle_s = parameters.start_utc_s + (np.arange(parameters.steps) + 0.5) * parameters.step_s
+    hour = (middle_s / 3600.0 + parameters.utc_offset_h) % _DAY_H
+    turn = (parameters.rises_h + parameters.settles_h - _DAY_H) / 2  # the deepest hour of the night
+    hour = (hour - turn) % _DAY_H + turn
+    rise = 1.0 / (1.0 + np.exp((parameters.rises_h - hour) / parameters.ramp_h))
+    settle = 1.0 / (1.0 + np.exp((hour - parameters.settles_h) / parameters.ramp_h))
+    return np.asarray(rise * settle, np.float64)
+
+
+def _map(parameters: CityParameters, seed: int) -> _Map:
+    draw = generator(seed, "city map")
+    middle_m, count = parameters.box_m / 2, parameters.places
+    hubs_m = middle_m + parameters.hub_reach_m * draw.standard_normal((parameters.hubs, 2))
+    sizes = np.arange(1, parameters.hubs + 1) ** -parameters.hub_zipf
+    hub = draw.choice(parameters.hubs, count, p=sizes / sizes.sum())
+    clustered_m = hubs_m[hub] + parameters.hub_spread_m * draw.standard_normal((count, 2))
+    strewn_m = draw.uniform(0.0, parameters.box_m, (count, 2))
+    outside = ((clustered_m < 0.0) | (clustered_m > parameters.box_m)).any(axis=1)
+    alone = (draw.random(count) < parameters.scattered) | outside
+    points_m = np.where(alone[:, None], strewn_m, clustered_m)
+    rank = draw.permutation(count) + 1
+    popularity = rank**-parameters.place_zipf
+    return _Map(points_m[:, 0], points_m[:, 1], popularity / popularity.sum())
+
+
+def _people(parameters: CityParameters, places: _Map, seed: int) -> _People:
+    count = parameters.devices
+    home_draw, choice_draw = generator(seed, "city homes"), generator(seed, "city favourites")
+    draws = home_draw.random((count, 3))
+    near = np.minimum((draws[:, 0] * parameters.places).astype(np.int64), parameters.places - 1)
+    # Homes are a few streets from a place, whoever visits it.
+    home_x_m = np.clip(places.x_m[near] + 600.0 * (draws[:, 1] - 0.5), 0.0, parameters.box_m)
+    home_y_m = np.clip(places.y_m[near] + 600.0 * (draws[:, 2] - 0.5), 0.0, parameters.box_m)
+    favourites = np.empty((count, parameters.favourites), np.int64)
+    for start in range(0, count, _HOMES_AT_ONCE):
+        rows = slice(start, start + _HOMES_AT_ONCE)
+        apart_m = np.hypot(home_x_m[rows, None] - places.x_m, home_y_m[rows, None] - places.y_m)
+        weights = places.popularity * np.exp(-apart_m / parameters.near_home_m)
+        favourites[rows] = _draw_rows(weights, choice_draw.random((len(weights), parameters.favourites)))
+    spread = parameters.outing_spread
+    rates = np.exp(spread * generator(seed, "city rates").standard_normal(count) - spread**2 / 2)
+    per_step = parameters.outings_per_day / 86_400.0 * parameters.step_s
+    return _People(home_x_m, home_y_m, favourites, per_step * rates)
+
+
+def _draw_rows(weights: FloatColumn, draws: FloatColumn) -> Indices:
+    """Columns drawn by each row's own weights: weights (rows, columns), draws (rows, n) -> (rows, n)."""
+    rows, columns = weights.shape
+    cumulative = np.cumsum(weights, axis=1)
+    cumulative /= cumulative[:, -1:]
+    offset = np.arange(rows)[:, None]
+    flat = np.searchsorted((cumulative + offset).ravel(), (draws + offset).ravel(), side="right")
+    drawn: Indices = np.clip(flat.reshape(draws.shape) - offset * columns, 0, columns - 1).astype(np.int64)
+    return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class _Fixes:
+    step: npt.NDArray[np.int32]
+    device: npt.NDArray[np.int32]
+    x_m: FloatColumn
+    y_m: FloatColumn
+
+
+def _live(parameters: CityParameters, places: _Map, people: _People, seed: int) -> _Fixes:
+    """Walk the city through its steps."""
+    count = parameters.devices
+    state = np.full(count, _AWAY)
+    place = np.full(count, _HOME, np.int64)
+    popular = np.cumsum(places.popularity)
+    routine = np.cumsum(1.0 / np.arange(1, parameters.favourites + 1))
+    routine /= routine[-1]
+    devices, xs_m, ys_m = [], [], []
+    for step, rhythm in enumerate(awake(parameters)):
+        draws = generator(seed, "city step", step=step).random((count, 4))
+        before = state
+        if parameters.presence == "always":
+            state = np.full(count, _SEEN)
+            asleep = draws[:, 0] >= rhythm
+        else:
+            state = _next_state(parameters, state, people.outing_rate, float(rhythm), draws[:, 0])
+            asleep = np.zeros(count, np.bool_)
+        chosen = _choose(parameters, people, popular, routine, draws)
+        stays = (before == _SEEN) & (draws[:, 1] < parameters.linger)
+        seen = state == _SEEN
+        place = np.where(seen, np.where(asleep, _HOME, np.where(stays, place, chosen)), place)
+        present = np.flatnonzero(seen)
+        at = place[present]
+        devices.append(present.astype(np.int32))
+        xs_m.append(np.where(at == _HOME, people.home_x_m[present], places.x_m[at]))
+        ys_m.append(np.where(at == _HOME, people.home_y_m[present], places.y_m[at]))
+    steps = np.repeat(np.arange(parameters.steps, dtype=np.int32), [len(part) for part in devices])
+    return _Fixes(steps, np.concatenate(devices), np.concatenate(xs_m), np.concatenate(ys_m))
+
+
+def _next_state(
+    parameters: CityParameters, state: Indices, outing_rate: FloatColumn, rhythm: float, draw: FloatColumn
+) -> Indices:
+    """Away, seen or unseen in the next step; all chances but that of going home shrink with the rhythm."""
+    p_seen = np.select(
+        [state == _SEEN, state == _UNSEEN],
+        [parameters.stay * rhythm, parameters.resume * rhythm],
+        1.0 - np.exp(-outing_rate * rhythm),
+    )
+    p_unseen = np.select(
+        [state == _SEEN, state == _UNSEEN], [parameters.pause * rhythm, parameters.keep_pausing * rhythm], 0.0
+    )
+    return np.where(draw < p_seen, _SEEN, np.where(draw < p_seen + p_unseen, _UNSEEN, _AWAY))
+
+
+def _choose(
+    parameters: CityParameters,
+    people: _People,
+    popular: FloatColumn,
+    routine: FloatColumn,
+    draws: FloatColumn,
+) -> Indices:
+    """Where every device would go if it chose anew: home, anywhere popular, or a favourite."""
+    kind, which = draws[:, 2], draws[:, 3]
+    anywhere = np.minimum(np.searchsorted(popular, which, side="right"), len(popular) - 1)
+    favourite = people.favourites[
+        np.arange(len(which)), np.minimum(np.searchsorted(routine, which, side="right"), len(routine) - 1)
+    ]
+    chosen = np.where(kind < parameters.at_home + parameters.explore, anywhere, favourite)
+    return np.where(kind < parameters.at_home, _HOME, chosen).astype(np.int64)
