@@ -160,9 +160,9 @@ def _grpc_client(link: DataLink, client: int, digest: str, blob: bytes) -> Calla
 
     async def move(direction: str) -> None:
         if direction == "down":
-            await link.download(f"down/{client}", 0, digest)
+            await link.download(f"down/{client}", 0, digest, 60.0)
         else:
-            await link.upload(f"up/{client}", f"down/{client}", 0, blob, blob_digest, 0.0)
+            await link.upload(f"up/{client}", f"down/{client}", 0, blob, blob_digest, 0.0, 60.0)
 
     return move
 

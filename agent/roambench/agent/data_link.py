@@ -26,7 +26,11 @@ class Transfer:
 
 
 class DataLink:
-    """Downloads and uploads over one channel. No serialiser touches the model's bytes."""
+    """Downloads and uploads over one channel. No serialiser touches the model's bytes.
+
+    A call waits for a connection (36 agents shake hands at once when a step opens), at most `limit_s` host
+    seconds for the whole transfer.
+    """
 
     def __init__(self, channel: grpc.aio.Channel, device: str, clock: DeviceClock) -> None:
         self._device = device
@@ -34,7 +38,7 @@ class DataLink:
         self._download: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(DOWNLOAD)
         self._upload: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(UPLOAD)
 
-    async def download(self, order_id: str, ap: int, digest: str) -> tuple[bytes, Transfer]:
+    async def download(self, order_id: str, ap: int, digest: str, limit_s: float) -> tuple[bytes, Transfer]:
         """The blob of version `digest` of AP `ap`.
 
         Raises ModelError when it is oversize, truncated or not what its digest says, LinkError when the
@@ -48,7 +52,8 @@ class DataLink:
         received = 0
         total: int | None = None
         try:
-            async for message in self._download(request.SerializeToString()):
+            call = self._download(request.SerializeToString(), timeout=limit_s, wait_for_ready=True)
+            async for message in call:
                 if total is None:
                     total = _announced_bytes(message)
                     continue
@@ -67,7 +72,14 @@ class DataLink:
         return blob, Transfer(len(blob), (self._clock.now_ns() - started_ns) * 1e-9)
 
     async def upload(
-        self, order_id: str, train_order_id: str, ap: int, blob: bytes, digest: str, mbit_s: float
+        self,
+        order_id: str,
+        train_order_id: str,
+        ap: int,
+        blob: bytes,
+        digest: str,
+        mbit_s: float,
+        limit_s: float,
     ) -> Transfer:
         """Send `blob` (whose digest the trainer computed) of `train_order_id` to AP `ap`.
 
@@ -89,7 +101,7 @@ class DataLink:
 
         started_ns = self._clock.now_ns()
         try:
-            answer = await self._upload(messages())
+            answer = await self._upload(messages(), timeout=limit_s, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             raise LinkError(f"upload of {order_id} broke off: {error.details()}") from None
         receipt = wire.UploadReceipt.FromString(answer)

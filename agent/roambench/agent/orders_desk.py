@@ -98,7 +98,9 @@ class OrdersDesk:
             train_order_id=order_id,
             mbit_s=spec.download_mbit_s,
         )
-        blob, download = await self._link().download(order_id, spec.ap, spec.start_digest.hex())
+        blob, download = await self._link().download(
+            order_id, spec.ap, spec.start_digest.hex(), self._limit_s(order)
+        )
         start_path = self.folder / "start.blob"
         start_path.write_bytes(blob)
 
@@ -148,7 +150,13 @@ class OrdersDesk:
         )
         blob = model.path.read_bytes()
         sent = await self._link().upload(
-            order_id, spec.train_order_id, spec.ap, blob, model.reply.model_digest, spec.upload_mbit_s
+            order_id,
+            spec.train_order_id,
+            spec.ap,
+            blob,
+            model.reply.model_digest,
+            spec.upload_mbit_s,
+            self._limit_s(order),
         )
         self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=sent.transferred_bytes)
         # Only now: the controller has it, digest checked.
@@ -185,6 +193,10 @@ class OrdersDesk:
         ns = self.clock.now_ns()
         self.record(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
         self.emit(wire.AgentFrame(event=wire.Event(order_id=order_id, kind=kind, monotonic_ns=ns)))
+
+    def _limit_s(self, order: wire.Order) -> float:
+        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer."""
+        return self.clock.host_seconds(order.deadline_s)
 
     def _link(self) -> DataLink:
         if self.data is None:

@@ -48,7 +48,6 @@ async def run_local(
             await bench.clock.sleep(baseline_s)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
-    save_model(folder, "global", result.model, lesson.layout)
     folder.update(state=RunState.FINISHED)
 
 

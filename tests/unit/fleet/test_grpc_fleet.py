@@ -155,7 +155,7 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
     async def serve(agent: HandAgent, order: wire.Order) -> None:
         if order.HasField("train"):
             blob, transfer = await agent.data.download(
-                order.order_id, order.train.ap, order.train.start_digest.hex()
+                order.order_id, order.train.ap, order.train.start_digest.hex(), 5.0
             )
             assert transfer.transferred_bytes == len(blob)
             received.append(blob)
@@ -163,7 +163,7 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
         else:
             blob = encode(MODEL + 1, LAYOUT)
             await agent.data.upload(
-                order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0
+                order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 5.0
             )
             report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
             agent.link.send(done(order, upload=report))
@@ -321,9 +321,9 @@ async def test_no_device_answers_downloads_or_uploads_for_another() -> None:
                 )
             )
             with pytest.raises(LinkError, match="no outstanding order"):
-                await agent.data.download("run/1/0/train", 3, order.train.start_digest.hex())
+                await agent.data.download("run/1/0/train", 3, order.train.start_digest.hex(), 5.0)
             with pytest.raises(ModelError, match="no outstanding order"):
-                await agent.data.upload("run/1/0/train", "x", 3, encode(MODEL, LAYOUT), "00" * 32, 0.0)
+                await agent.data.upload("run/1/0/train", "x", 3, encode(MODEL, LAYOUT), "00" * 32, 0.0, 5.0)
             agent.link.send(done(order, train=REPORT))
 
         async with hand_agent(where, "pi-02", on_order=steal):
