@@ -1,0 +1,81 @@
+"""The page `docs/configuration.md`, made from the models' own descriptions, ranges and defaults.
+
+python -m roambench.controller.config.reference docs/configuration.md
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from roambench.controller.config.expected import expected, section_at
+from roambench.controller.config.sections import Experiment
+
+_INTRODUCTION = """\
+<!-- Made by `python -m roambench.controller.config.reference docs/configuration.md`; do not edit. -->
+
+# Experiment files
+
+An experiment is one TOML file. `roambench run FILE` checks all of it before anything starts and reports
+every mistake at once, each with its file, its key and what was expected; the exit code is then 2. A key that
+is left out has the default shown here, an unknown key is a mistake. Names end in their units: `_s` seconds,
+`_m` metres, `_w` watts, `_mbit_s` megabits (10⁶) per second.
+
+`--set KEY=VALUE` overrides one key for one run, as often as needed: `--set learning.batch_size=16`,
+`--set 'systems=["mohawk"]'`. The value is TOML; a bare word is taken as a text. Paths in a file are relative
+to the file, paths on the command line to the current folder.
+
+The run folder keeps the experiment with every default filled in, as `experiment.json`.
+"""
+
+
+def configuration_page() -> str:
+    """The whole page, Markdown."""
+    sections = [name for name in Experiment.model_fields if section_at(Experiment, (name,)) is not None]
+    parts = [_INTRODUCTION, _table("Top level", Experiment, set(sections))]
+    for name in sections:
+        model = section_at(Experiment, (name,))
+        assert model is not None
+        parts.append(_table(f"`[{name}]`", model, set()))
+    return "\n".join(parts)
+
+
+def _table(title: str, model: type[BaseModel], left_out: set[str]) -> str:
+    head = [
+        f"## {title}",
+        "",
+        (model.__doc__ or "").strip(),
+        "",
+        "| key | expected | default | |",
+        "|---|---|---|---|",
+    ]
+    return "\n".join([*head, *_rows(model, left_out), ""])
+
+
+def _rows(model: type[BaseModel], left_out: set[str]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        if name not in left_out:
+            description = (field.description or "").replace("|", "\\|")
+            yield f"| `{name}` | {expected(field)} | `{_default(field)}` | {description} |"
+
+
+def _default(field: FieldInfo) -> str:
+    value: Any = field.get_default(call_default_factory=True)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple):
+        value = list(value)
+    return "{}" if value == {} else json.dumps(value)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(configuration_page(), encoding="utf-8")
+    else:
+        print(configuration_page(), end="")

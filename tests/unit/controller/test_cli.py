@@ -1,0 +1,261 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roambench.contract.errors import TraceError
+from roambench.controller.cli import main
+from roambench.mobility.files import read_trace, write_trace
+from roambench.mobility.trace import Trace
+
+CLI = [sys.executable, "-m", "roambench.controller.cli"]
+CHECKINS = """\
+user,venue_id,lat,lon,time
+7,cafe,40.7350,-73.9900,2012-04-17T00:05:00Z
+7,park,40.7400,-73.9900,2012-04-17T01:05:00Z
+9,cafe,40.7350,-73.9900,2012-04-17T01:10:00Z
+9,cafe,forty,-73.9900,2012-04-17T01:20:00Z
+"""
+
+
+def roambench(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1"}
+    return subprocess.run(
+        [*CLI, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd, env=environment, check=False
+    )
+
+
+def small_trace() -> Trace:
+    """Two devices, three steps, two APs 1 km apart."""
+    return Trace(
+        steps=3,
+        step_s=3600.0,
+        device_names=("ann", "bob"),
+        step=np.array([0, 0, 2], np.int32),
+        device=np.array([0, 1, 1], np.int32),
+        x_m=np.array([30.0, 900.0, 1000.0]),
+        y_m=np.array([40.0, 0.0, 0.0]),
+        ap_names=("AP0", "AP1"),
+        ap_x_m=np.array([0.0, 1000.0]),
+        ap_y_m=np.array([0.0, 0.0]),
+        start_utc_s=1334620800,
+        provenance={"source": "written by hand"},
+    )
+
+
+def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, contextlib\n"
+        "from roambench.controller.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['--help'])\n"
+        "heavy = {'torch', 'pyarrow', 'plotly', 'numpy', 'scipy', 'grpc', 'pydantic', 'sklearn'}\n"
+        "print('loaded:', sorted(heavy & sys.modules.keys()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+    assert "trace" in done.stdout
+
+
+def test_a_malformed_experiment_lists_all_its_mistakes_and_exits_2(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text(
+        'sede = 3\n[fleet]\nagents = 0\n[learning]\nbatch_size = "eight"\nmodel = "mohawk"\n'
+        '[rounds]\ncosine = "flatt"\n'
+    )
+    done = roambench("run", "bad.toml", "--set", "fleet.aps=-1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert sorted(done.stderr.splitlines()) == [
+        "roambench: --set: fleet.aps: expected an integer ≥ 0, got -1",
+        "roambench: bad.toml: fleet.agents: expected an integer ≥ 1, got 0",
+        'roambench: bad.toml: learning.batch_size: expected an integer ≥ 1, got "eight"',
+        'roambench: bad.toml: learning.model: expected one of mlp, mohawk_cnn, got "mohawk", '
+        "did you mean mohawk_cnn?",
+        'roambench: bad.toml: rounds.cosine: expected one of "flat", "printed", "per_entry", "per_column", '
+        'got "flatt"',
+        "roambench: bad.toml: sede: unknown key, did you mean seed?",
+    ]
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("algorithms", {"mohawk", "hierfavg"}),
+        ("datasets", {"digits", "mnist"}),
+        ("models", {"mohawk_cnn", "mlp"}),
+        ("meters", {"smartpower2", "replay"}),
+        ("readers", {"checkins"}),
+        ("generators", {"city"}),
+    ],
+)
+def test_list_prints_every_row_with_a_description(
+    kind: str, names: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["list", kind])
+    assert ended.value.code == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert {row.split()[0] for row in rows} >= names
+    for row in rows:
+        assert len(row.split()) > 2, f"{row!r} has no description"
+        assert "cannot be loaded" not in row
+
+
+def test_list_refuses_a_kind_there_is_none_of(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["list", "planets"])
+    assert ended.value.code == 2
+    assert "algorithms" in capsys.readouterr().err
+
+
+def test_checkins_become_a_trace_and_bad_rows_are_told(tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text(CHECKINS)
+    command = [
+        "trace",
+        "import",
+        "checkins",
+        "visits.csv",
+        "-o",
+        "t.parquet",
+        "--box",
+        "40.7350,-73.9900,5000",
+    ]
+    command += ["--from", "2012-04-17", "--steps", "2", "--aps", "1", "--seed", "3"]
+    done = roambench(*command, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("t.parquet: 2 steps, 2 devices, 3 fixes, content hash ")
+    assert "1 of 4 rows are malformed" in done.stderr
+    assert "visits.csv:5: " in done.stderr
+    trace = read_trace(tmp_path / "t.parquet")
+    assert trace.start_utc_s == 1334620800
+    assert trace.step.tolist() == [0, 1, 1]
+    strict = roambench(*command, "--strict", cwd=tmp_path)
+    assert strict.returncode == 2
+    assert "--strict" in strict.stderr
+
+
+def test_mistakes_in_import_options_come_all_at_once(tmp_path: Path) -> None:
+    done = roambench(
+        *("trace", "import", "checkin", "visits.csv", "-o", "t.parquet", "--box", "1,2"),
+        *("--from", "yesterday", "--columns", "device"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        'roambench: reader: expected one of checkins, got "checkin", did you mean checkins?',
+        "roambench: --box 1,2: expected LAT,LON,SIDE_M, for example 40.7350,-73.9900,17500",
+        "roambench: --from yesterday: expected an ISO 8601 time, for example 2012-04-17T00:00Z",
+        "roambench: --columns device: expected FIELD=COLUMN, for example device=user_id",
+    ]
+
+
+def test_stats_prints_the_trace_beside_the_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.parquet"
+    found = write_trace(small_trace(), path)
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "stats", str(path)])
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert found in out
+    # One model of bob is there at t = 2 for MOHAWK with k2 = 5; nobody is seen in two steps running.
+    assert [line.split("│")[2:5] for line in out.splitlines() if "MOHAWK k2 = 5" in line] == [
+        ["      0.5 ", "         2 ", "  50.0% "]
+    ]
+    assert "most devices present at once" in out
+    assert " 76 " in out
+
+
+def test_show_prints_who_is_where_at_a_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.parquet"
+    write_trace(small_trace(), path)
+    with pytest.raises(SystemExit):
+        main(["trace", "show", str(path)])
+    assert "written by hand" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["trace", "show", str(path), "--step", "0"])
+    rows = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if "AP" in line]
+    assert [[cell.strip() for cell in row] for row in rows[1:]] == [
+        ["ann", "0.030", "0.040", "AP0", "50"],
+        ["bob", "0.900", "0.000", "AP1", "100"],
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "show", str(path), "--step", "3"])
+    assert ended.value.code == 2
+    assert "expected 0..2" in capsys.readouterr().err
+
+
+def test_a_generator_is_named_seeded_and_given_parameters(tmp_path: Path) -> None:
+    hashes = []
+    for seed, name in ((1, "a.parquet"), (1, "b.parquet"), (2, "c.parquet")):
+        done = roambench(
+            *("trace", "generate", "city", "-o", name, "--seed", str(seed)),
+            *("--set", "devices=20", "--set", "steps=24"),
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+        hashes.append(done.stdout.split()[-1])
+    assert hashes[0] == hashes[1] != hashes[2]
+    trace = read_trace(tmp_path / "a.parquet")
+    assert (trace.steps, len(trace.device_names)) == (24, 20)
+
+
+def test_a_generators_unknown_parameter_is_a_mistake(tmp_path: Path) -> None:
+    done = roambench("trace", "generate", "city", "-o", "t.parquet", "--set", "devicez=20", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "roambench: --set devicez: unknown key, did you mean devices?\n"
+    assert not (tmp_path / "t.parquet").exists()
+
+
+def test_an_error_is_its_lines_and_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "stats", str(tmp_path / "no.parquet")])
+    assert ended.value.code == TraceError.exit_code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"roambench: {tmp_path}/no.parquet: no such trace file\n"
+
+
+def test_ctrl_c_exits_130_without_a_traceback(tmp_path: Path) -> None:
+    fifo = tmp_path / "slow.csv"
+    os.mkfifo(fifo)  # nobody writes: the command waits in open() until it is interrupted
+    command = [*CLI, "trace", "import", "checkins", str(fifo), "-o", str(tmp_path / "t.parquet")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline_s = time.monotonic() + 30
+        while "fifo" not in _waiting_in(process.pid) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
+def _waiting_in(pid: int) -> str:
+    """The kernel function the process sleeps in: wait_for_partner is a fifo's open."""
+    try:
+        where = Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        return ""
+    return "fifo" if where in ("wait_for_partner", "fifo_open") else where
+
+
+def test_report_json_of_no_run_is_an_error_not_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(tmp_path / "nothing"), "--json"])
+    assert ended.value.code == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "no such folder" in captured.err
+    assert json.dumps("") not in captured.err
