@@ -47,6 +47,7 @@ def dataset_names() -> list[str]:
 
 
 def _digits(folder: Path | None, download: bool) -> Dataset:
+    """1,797 real handwritten digits that scikit-learn ships, resized to 32x32: nothing to download."""
     del folder, download  # scikit-learn ships the images
     from roambench.learning.digits import load_digits
 
@@ -54,6 +55,7 @@ def _digits(folder: Path | None, download: bool) -> Dataset:
 
 
 def _mnist(folder: Path | None, download: bool) -> Dataset:
+    """MNIST's 70,000 handwritten digits from their four idx files, padded to 32x32."""
     from roambench.learning.mnist import load_mnist
 
     return load_mnist(folder, download=download)

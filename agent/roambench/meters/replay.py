@@ -14,7 +14,10 @@ from roambench.meters.transcript import TimedBytes, read_transcript
 
 
 def replay(port: str, clock: DeviceClock, *, reopen_allowed: bool, latch: Path | None) -> ReplayMeter:
-    """The catalogue's factory: `port` is the transcript's path; nothing is reset, so nothing is latched."""
+    """A recorded transcript of a meter, at the pace it was recorded.
+
+    The catalogue's factory: `port` is the transcript's path; nothing is reset, so nothing is latched.
+    """
     return ReplayMeter(Path(port), clock)
 
 

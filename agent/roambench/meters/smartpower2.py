@@ -30,7 +30,10 @@ REOPEN_MOST_S: Final = 10.0
 
 
 def smartpower2(port: str, clock: DeviceClock, *, reopen_allowed: bool, latch: Path | None) -> SerialMeter:
-    """The catalogue's factory: a real meter is latched, an emulated one may be reopened at will."""
+    """ODROID Smart Power 2 over its USB serial port, one line a second (firmware 1.4 or later).
+
+    The catalogue's factory: a real meter is latched, an emulated one may be reopened at will.
+    """
     if reopen_allowed:
         return SerialMeter(port, clock=clock)
     guard = PortLatch.default(port) if latch is None else PortLatch(latch, port)
