@@ -1,0 +1,218 @@
+"""The energy of a run from what its folder holds: raw readings and phases in, ledgers and truth out.
+
+Computed from the raw records every time, for finished, interrupted and running runs alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from roambench.contract.errors import MeterError, RunError
+from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.records import AgentEvent, ReadingFlag
+from roambench.energy.energy_value import Energy, total
+from roambench.energy.integrate import PowerCurve
+from roambench.energy.ledger import DeviceAccount, LedgerRow, account_device
+from roambench.energy.samples import UNUSABLE, PowerSamples
+from roambench.energy.timeline import complete_timeline
+from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration, with_meter
+from roambench.meters.emulator.truth import read_truth
+from roambench.rounds.fates import training_fates
+from roambench.rounds.records import OrderGiven, RoundRecord
+from roambench.runs.folder import RunFolder
+from roambench.runs.record_store import ReadingColumns, RecordStore
+
+#: Events that begin a phase, should the phase itself never have been recorded as finished.
+_BEGINNINGS = {
+    "download started": Phase.DOWNLOAD,
+    "train started": Phase.TRAIN,
+    "upload started": Phase.UPLOAD,
+}
+
+
+@dataclass(frozen=True)
+class DeviceEnergy:
+    """One device: its raw readings, its complete timeline, its account, and the truth where it is known.
+
+    `account.rows` and `spans` are parallel. `whole_run` carries the meter's uncertainty. `truth_j` is the
+    emulator's true energy over exactly the covered time of `whole_run`; None where there is no truth.
+    """
+
+    device: str
+    readings: ReadingColumns
+    spans: tuple[PhaseSpan, ...]
+    events: tuple[AgentEvent, ...]
+    account: DeviceAccount
+    whole_run: Energy
+    truth_j: float | None
+
+    @property
+    def rows(self) -> list[LedgerRow]:
+        return self.account.rows
+
+    def flagged(self, flag: ReadingFlag) -> int:
+        """How many readings carry the doubt."""
+        return int(np.count_nonzero(self.readings.flags & int(flag)))
+
+
+@dataclass(frozen=True)
+class RunEnergy:
+    """The energy of a run over [start_ns, end_ns] of device time; `devices` in the experiment's order."""
+
+    start_ns: int
+    end_ns: int
+    calibration: MeterCalibration
+    devices: tuple[DeviceEnergy, ...]
+
+    @property
+    def rows(self) -> list[LedgerRow]:
+        return [row for device in self.devices for row in device.rows]
+
+    @property
+    def spans(self) -> list[PhaseSpan]:
+        """Parallel to `rows`."""
+        return [span for device in self.devices for span in device.spans]
+
+    @property
+    def whole_run(self) -> Energy:
+        """All boards together: each has a meter of its own, so their errors are independent."""
+        return total(device.whole_run for device in self.devices)
+
+    @property
+    def measured(self) -> bool:
+        """Whether a meter saw anything at all."""
+        return any(device.whole_run.covered_s > 0.0 for device in self.devices)
+
+
+def account_run(
+    folder: RunFolder, records: Sequence[RoundRecord], *, nominal_s: float = 1.0
+) -> RunEnergy | None:
+    """Account every device of the run; None when it holds neither readings nor phases (a rehearsal).
+
+    A run whose border was never written (it was killed) is taken from its first to its last stamp.
+    """
+    store = folder.records
+    names = (*folder.info.device_names, *sorted(set(store.devices()) - set(folder.info.device_names)))
+    found = {name: _Found.of(store, name) for name in names}
+    stamps = [stamp for device in found.values() for stamp in device.borders()]
+    if not stamps:
+        return None
+    start_ns = folder.info.start_device_ns if folder.info.start_device_ns is not None else min(stamps)
+    end_ns = folder.info.end_device_ns if folder.info.end_device_ns is not None else max(stamps)
+    end_ns = max(start_ns, end_ns)
+    calibration = calibration_of(folder.config)
+    given = {record.order_id: record for record in records if isinstance(record, OrderGiven)}
+    trainings = training_fates(records)
+    fates = {order: training.fate for order, training in trainings.items()}
+    steps = {order: training.step for order, training in trainings.items()}
+    devices = tuple(
+        _account(folder, name, found[name], given, fates, steps, calibration, start_ns, end_ns, nominal_s)
+        for name in names
+    )
+    return RunEnergy(start_ns, end_ns, calibration, devices)
+
+
+def calibration_of(config: Mapping[str, Any]) -> MeterCalibration:
+    """The meters' calibration as the experiment's [energy] section has it, else uncalibrated."""
+    section = config.get("energy")
+    if not isinstance(section, Mapping):
+        return UNCALIBRATED_SP2
+    known = {name: section[name] for name in ("gain", "offset_w", "u_gain", "u_offset_w") if name in section}
+    for name, value in known.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise RunError(f"experiment.json: energy.{name} must be a number, got {value!r}")
+    return replace(UNCALIBRATED_SP2, **known)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the record store holds of one device."""
+
+    readings: ReadingColumns
+    spans: list[PhaseSpan]
+    events: list[AgentEvent]
+
+    @classmethod
+    def of(cls, store: RecordStore, device: str) -> _Found:
+        return cls(store.readings(device), store.spans(device), store.events(device))
+
+    def borders(self) -> list[int]:
+        stamps = [stamp for span in self.spans for stamp in (span.start_ns, span.end_ns)]
+        if len(self.readings):
+            stamps += [int(self.readings.ns[0]), int(self.readings.ns[-1])]
+        return stamps
+
+    def samples(self) -> PowerSamples:
+        usable = (self.readings.flags & int(UNUSABLE)) == 0
+        return PowerSamples.of(self.readings.ns[usable], self.readings.watts[usable])
+
+    def restarts_ns(self) -> list[int]:
+        """Starts of the agent's process after its first."""
+        return [event.monotonic_ns for event in self.events if event.kind == "agent started"][1:]
+
+    def begun(self, device: str, given: Mapping[str, OrderGiven]) -> list[PhaseSpan]:
+        """Phases that the agent began and never finished: it died and did not come back to say so."""
+        recorded = {(span.phase, span.order_id) for span in self.spans}
+        boot_id = self.spans[-1].boot_id if self.spans else ""
+        spans = []
+        for event in self.events:
+            phase, order = _BEGINNINGS.get(event.kind), given.get(event.detail)
+            if phase is not None and order is not None and (phase, order.order_id) not in recorded:
+                training = order.train_order_id if phase is Phase.UPLOAD else order.order_id
+                at = event.monotonic_ns
+                spans.append(PhaseSpan(device, boot_id, phase, order.step, at, at, order.order_id, training))
+        return spans
+
+
+def _account(
+    folder: RunFolder,
+    device: str,
+    found: _Found,
+    given: Mapping[str, OrderGiven],
+    fates: Mapping[str, Fate],
+    steps: Mapping[str, int],
+    calibration: MeterCalibration,
+    start_ns: int,
+    end_ns: int,
+    nominal_s: float,
+) -> DeviceEnergy:
+    spans = complete_timeline(
+        found.spans,
+        start_ns,
+        end_ns,
+        device=device,
+        alive_ns=[event.monotonic_ns for event in found.events],
+        restarts_ns=found.restarts_ns(),
+        begun=found.begun(device, given),
+    )
+    account = account_device(
+        found.samples(), spans, fates, steps, calibration, start_ns, end_ns, nominal_s, fit_lateness=True
+    )
+    return DeviceEnergy(
+        device,
+        found.readings,
+        tuple(spans),
+        tuple(found.events),
+        account,
+        with_meter(account.whole_run, calibration),
+        _truth_j(folder, device, account.curve),
+    )
+
+
+def _truth_j(folder: RunFolder, device: str, curve: PowerCurve) -> float | None:
+    """True joules over the covered time of `curve`; None without a truth file or where it does not know."""
+    path = folder.path / "truth" / f"{device}.csv"
+    # A device's name comes over the network once, from a certificate: it must not lead out of the folder.
+    if path.parent != folder.path / "truth" or not path.is_file():
+        return None
+    try:
+        signal = read_truth(path)
+        joules = math.fsum(signal.energy_j(start, end) for start, end in curve.covered_intervals())
+    except (MeterError, ValueError):
+        return None
+    return None if math.isnan(joules) else joules

@@ -1,0 +1,144 @@
+"""The run as Parquet files: readings, phases, ledger and steps, for any tool that reads columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from roambench.rounds.records import CloudAggregated, RoundRecord, StepClosed, StepOpened
+from roambench.runs.accounts import RunEnergy, account_run
+from roambench.runs.database import naming
+from roambench.runs.folder import RunFolder
+
+_READINGS = pa.schema(
+    [
+        ("device", pa.dictionary(pa.int32(), pa.string())),
+        ("ns", pa.int64()),
+        ("volts", pa.float64()),
+        ("amps", pa.float64()),
+        ("watts", pa.float64()),
+        ("watt_hours", pa.float64()),
+        ("flags", pa.uint32()),
+    ]
+)
+_PHASES = pa.schema(
+    [
+        ("device", pa.string()),
+        ("boot_id", pa.string()),
+        ("phase", pa.string()),
+        ("step", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("order_id", pa.string()),
+        ("train_order_id", pa.string()),
+        ("transferred_bytes", pa.int64()),
+    ]
+)
+_LEDGER = pa.schema(
+    [
+        ("device", pa.string()),
+        ("step", pa.int64()),
+        ("phase", pa.string()),
+        ("fate", pa.string()),
+        ("train_order_id", pa.string()),
+        ("duration_s", pa.float64()),
+        ("covered_s", pa.float64()),
+        ("gross_j", pa.float64()),
+        ("net_j", pa.float64()),
+        ("u_gross_j", pa.float64()),
+        ("u_net_j", pa.float64()),
+        ("naive_j", pa.float64()),
+        ("resolved", pa.bool_()),
+        ("u_gain", pa.float64()),
+        ("u_offset_w", pa.float64()),
+        ("u_level_w", pa.float64()),
+        ("u_net_level_w", pa.float64()),
+    ]
+)
+_STEPS = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("present", pa.int64()),
+        ("aggregated", pa.int64()),
+        ("outstanding", pa.int64()),
+        ("participating_aps", pa.int64()),
+        ("cloud", pa.bool_()),
+        ("accuracy", pa.float64()),
+        ("loss", pa.float64()),
+        ("wall_s", pa.float64()),
+    ]
+)
+
+
+def export_run(folder: RunFolder, *, nominal_s: float = 1.0) -> list[Path]:
+    """Write the four tables into the folder, each replaced as a whole; returns their paths.
+
+    Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.
+    """
+    records = tuple(folder.read_journal())
+    energy = account_run(folder, records, nominal_s=nominal_s)
+    return [
+        _write(folder.path / "readings.parquet", _readings(energy)),
+        _write(folder.path / "phases.parquet", _phases(energy)),
+        _write(folder.path / "ledger.parquet", _ledger(energy)),
+        _write(folder.path / "steps.parquet", _steps(records)),
+    ]
+
+
+def _readings(energy: RunEnergy | None) -> pa.Table:
+    tables = []
+    for device in energy.devices if energy else ():
+        columns = device.readings
+        names = pa.DictionaryArray.from_arrays(pa.array([0] * len(columns), pa.int32()), [device.device])
+        values = (columns.ns, columns.volts, columns.amps, columns.watts, columns.watt_hours, columns.flags)
+        tables.append(pa.table([names, *(pa.array(value) for value in values)], schema=_READINGS))
+    return pa.concat_tables(tables).unify_dictionaries() if tables else _READINGS.empty_table()
+
+
+def _phases(energy: RunEnergy | None) -> pa.Table:
+    spans = energy.spans if energy else []
+    return pa.Table.from_pylist([{**asdict(span), "phase": span.phase.value} for span in spans], _PHASES)
+
+
+def _ledger(energy: RunEnergy | None) -> pa.Table:
+    rows = energy.rows if energy else []
+    return pa.Table.from_pylist(
+        [
+            {**asdict(row), "phase": row.phase.value, "fate": None if row.fate is None else row.fate.value}
+            for row in rows
+        ],
+        _LEDGER,
+    )
+
+
+def _steps(records: Sequence[RoundRecord]) -> pa.Table:
+    present = {record.step: len(record.devices) for record in records if isinstance(record, StepOpened)}
+    cloud = {record.step for record in records if isinstance(record, CloudAggregated)}
+    rows = [
+        {
+            "step": record.step,
+            "present": present.get(record.step),
+            "aggregated": record.aggregated,
+            "outstanding": len(record.outstanding),
+            "participating_aps": len(record.participating_aps),
+            "cloud": record.step in cloud,
+            "accuracy": record.accuracy,
+            "loss": record.loss,
+            "wall_s": record.wall_s,
+        }
+        for record in records
+        if isinstance(record, StepClosed)
+    ]
+    return pa.Table.from_pylist(rows, _STEPS)
+
+
+def _write(path: Path, table: pa.Table) -> Path:
+    beside = path.with_name(path.name + ".new")
+    with naming(path):
+        pq.write_table(table, beside, compression="zstd")
+        beside.replace(path)
+    return path

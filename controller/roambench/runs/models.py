@@ -1,0 +1,65 @@
+"""Models of a run as safetensors: named tensors that any tool opens, never pickle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from roambench.contract.errors import ModelError, RunError
+from roambench.contract.orders import Vector
+from roambench.runs.database import naming
+
+
+def save_model(
+    path: Path,
+    model: Vector,
+    *,
+    names: Sequence[str] = (),
+    shapes: Sequence[tuple[int, ...]] = (),
+    about: Mapping[str, str] | None = None,
+) -> Path:
+    """Write a flat model (float32, shape (parameters,)) to `path`, replaced as a whole; returns `path`.
+
+    With `names` and `shapes` (parallel, in the order of the vector) it becomes one tensor per entry, else
+    one tensor "model". `about` goes into the file's metadata. Raises ModelError when they do not fit.
+    """
+    if len(names) != len(shapes):
+        raise ModelError(f"{path.name}: {len(names)} names for {len(shapes)} shapes")
+    names, shapes = (names, shapes) if names else (("model",), ((model.size,),))
+    sizes = [math.prod(shape) for shape in shapes]
+    if model.dtype != np.float32 or model.shape != (sum(sizes),):
+        raise ModelError(
+            f"{path.name}: expected {sum(sizes)} float32 values, got {model.dtype} of shape {model.shape}"
+        )
+    pieces = np.split(model, np.cumsum(sizes)[:-1])
+    tensors = {
+        name: np.ascontiguousarray(piece.reshape(shape))
+        for name, shape, piece in zip(names, shapes, pieces, strict=True)
+    }
+    # safetensors sorts by name inside the file; the order of the vector is kept in the metadata.
+    metadata = {**(about or {}), "order": "\n".join(names)}
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(path.name + ".new")
+        beside.write_bytes(save(tensors, metadata))
+        beside.replace(path)
+    return path
+
+
+def load_model(path: Path) -> Vector:
+    """The flat vector that `save_model` wrote, shape (parameters,); RunError or ModelError otherwise."""
+    if not path.is_file():
+        raise RunError(f"{path}: no such model")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            order = (file.metadata() or {}).get("order", "").split("\n")
+            if set(order) != set(file.keys()):
+                raise ModelError(f"{path}: was not written by a run (its tensors have no order)")
+            return np.concatenate([file.get_tensor(name).ravel() for name in order])
+    except SafetensorError as error:
+        raise ModelError(f"{path}: {error}") from None
