@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError
@@ -71,10 +71,10 @@ def plan_trainings(
     system: System,
     state: RunState,
     here: Presence,
-    chosen: Collection[int],
+    chosen: Sequence[int],
     throughput: Throughput,
 ) -> list[TrainOrder]:
-    """One training per chosen device, from the model that its AP has now."""
+    """One training per chosen device (ascending, as `select` gives them), from its AP's model of now."""
     return [
         TrainOrder(
             order_id=order_id(settings.run_id, here.step, device, "train"),
@@ -88,7 +88,7 @@ def plan_trainings(
             objective=system.objective,
             download_mbit_s=throughput(here.distances_m[device], "down") if settings.pace_links else 0.0,
         )
-        for device in sorted(chosen)
+        for device in chosen
     ]
 
 

@@ -129,6 +129,13 @@ def test_a_discard_that_did_not_arrive_is_given_again(world):
     assert discards(run) == [(2, 0, "r/00000/00000/train"), (3, 0, "r/00002/00000/train")]
 
 
+def test_a_new_training_replaces_the_model_that_was_to_be_discarded(world):
+    run = world.run(
+        "hierfavg", world.drawn_trace("0 - 0 0"), failures={("discard", 0, 2): AnswerStatus.TIMEOUT}
+    )
+    assert discards(run) == [(2, 0, "r/00000/00000/train")]
+
+
 def test_an_order_that_the_fleet_forgets_counts_as_lost(world):
     run = world.run("mohawk", world.drawn_trace("0 0"), failures={("train", 0, 0): None})
     assert fates(run) == [(0, "r/00000/00000/train", "wasted", "lost: the fleet gave no answer")]

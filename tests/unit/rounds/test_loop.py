@@ -70,6 +70,11 @@ def test_the_order_of_arrival_changes_neither_records_nor_the_final_model(world,
     assert max(len(edge.devices) for edge in runs[0].of(EdgeAggregated)) >= 4
 
 
+def test_aps_aggregate_in_their_order_whoever_comes_first(world):
+    run = world.run("mohawk", world.drawn_trace("1000 1000", "0 0", "1000 1000"))
+    assert [(edge.ap, edge.devices) for edge in run.of(EdgeAggregated)] == [(0, (1,)), (1, (0, 2))]
+
+
 def test_another_seed_of_the_same_fleet_gives_another_final_model(world):
     trace = world.random_trace(3)
     one = world.run("mohawk", trace, fleet=RehearsalFleet(1, (1,) * 12))
@@ -143,14 +148,14 @@ def test_a_run_continued_from_a_written_checkpoint_ends_in_the_same_model(world,
     draw = generator(9, "increments")
     increments = {(d, s): world.vector(*draw.normal(size=2)) for d in range(15) for s in range(16)}
     whole = world.run(name, trace, increments=increments)
-    text = state_to_json(whole.states[8])
-    restored = state_from_json(text, whole.states[8].models)
-    assert restored == whole.states[8]
+    text = state_to_json(whole.states[9])
+    restored = state_from_json(text, whole.states[9].models)
+    assert restored == whole.states[9]
     assert restored.outstanding
-    disks = world.ScriptedFleet((1,) * 15, increments, shelf=whole.shelves[8])
+    disks = world.ScriptedFleet((1,) * 15, increments, shelf=whole.shelves[9])
     rest = world.run(name, trace, fleet=disks, state=restored)
     assert rest.result.digest == whole.result.digest
-    assert rest.records == [record for record in whole.records if record.step > 8]
+    assert rest.records == [record for record in whole.records if record.step > 9]
 
 
 def test_a_checkpoint_that_lacks_a_model_or_is_not_one_says_so(world):
@@ -247,6 +252,11 @@ class TestSameStep:
             (1, 2): "ap",
             (0, 3): "mixed",
         }
+
+    def test_who_was_away_at_the_step_before_counts_as_moved(self, world, system):
+        run = world.run(system, world.drawn_trace("0 - 0 0"), initial=world.vector(0))
+        rules = {o.step: o.start_rule for o in run.fleet.seen if isinstance(o, TrainOrder)}
+        assert rules == {0: "ap", 2: "mixed", 3: "ap"}
 
 
 class TestLookahead:
