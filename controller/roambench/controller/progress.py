@@ -121,7 +121,7 @@ class RunProgress:
         now = self._step
         line = Text(style="dim" if aggregated is None else "", no_wrap=True, overflow="ellipsis")
         width = len(str(self._trace.steps))
-        line.append(f"{self._system:<9}", style="bold")
+        line.append(f"{self._system:<8} ", style="bold")
         line.append(f"{step + 1:>{width}}/{self._trace.steps} {trace_time(self._trace, step)}")
         line.append(f"  present {now.present:>2}  orders {now.answered:>2}/{len(now.out):<2}")
         if now.failed:

@@ -78,7 +78,7 @@ def test_a_key_in_the_wrong_table_is_told_where_it_belongs(tmp_path: Path) -> No
         ),
         (
             'rounds.step_close = "later"',
-            'rounds.step_close: expected "answers" or "clock:<seconds>", got "later"',
+            'rounds.step_close: expected "answers", got "later"',
         ),
         ('name = "a/b"', 'name: expected letters, digits, dot, dash and underscore, at most 64, got "a/b"'),
         ("local.meter_stall_at_s = 3", "local.meter_stall_at_s: expected meter_stall_s > 0 beside it"),

@@ -42,7 +42,8 @@ def _kind(annotation: Any) -> str:
     if origin is Annotated:
         return _kind(get_args(annotation)[0])
     if origin is Literal:
-        return "one of " + ", ".join(f'"{choice}"' for choice in get_args(annotation))
+        choices = [f'"{choice}"' for choice in get_args(annotation)]
+        return ("one of " if len(choices) > 1 else "") + ", ".join(choices)
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(_kind(part) for part in get_args(annotation)))
     if origin in (list, tuple):

@@ -130,12 +130,9 @@ class RoundsSection(Section):
         description="A cloud aggregation that is due while no AP aggregated anything still gives up what is "
         "outstanding (MOHAWK Alg. 1 line 29).",
     )
-    step_close: str = Field(
+    step_close: Literal["answers"] = Field(
         "answers",
-        pattern=r"^(answers|clock:[0-9]+(\.[0-9]+)?)$",
-        json_schema_extra={"expected": '"answers" or "clock:<seconds>"'},
-        description="When a step ends: `answers` (every order answered or past its deadline; deterministic), "
-        "or `clock:<seconds>` of device time.",
+        description="When a step ends: when every order is answered or past its deadline. Deterministic.",
     )
 
 
