@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from roambench.contract.model_blob import encode
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import LocalBench, local_bench
@@ -12,8 +13,10 @@ from roambench.controller.progress import RunProgress
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import Movement, lesson_of
 from roambench.rounds.loop import run_rounds
+from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.models import save_model
 
 
 async def run_local(
@@ -26,7 +29,8 @@ async def run_local(
     rounds = rounds_of(experiment, system, movement, folder, samples, lesson.layout.shapes)
     evaluator = TestSetEvaluator(experiment, lesson)
     baseline_s = experiment.energy.idle_baseline_s
-    folder.update(model_parameters=lesson.layout.size)
+    model_bytes = len(encode(lesson.initial_model, lesson.layout.fingerprint))
+    folder.update(model_parameters=lesson.layout.size, model_bytes=model_bytes)
     async with local_bench(experiment, lesson, folder, console.print) as bench:
         _say_fleet(console, bench)
         folder.update(start_device_ns=bench.clock.now_ns())
@@ -48,6 +52,11 @@ async def run_local(
             await bench.clock.sleep(baseline_s)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
+    layout = lesson.layout
+    about = {"system": system, "digest": result.digest, "layout": layout.fingerprint}
+    model_path = folder.path / "models" / "global.safetensors"
+    save_model(model_path, result.model, names=layout.names, shapes=layout.shapes, about=about)
+    export_run(folder)
     folder.update(state=RunState.FINISHED)
 
 
