@@ -106,16 +106,8 @@ class _Run:
                 wall_s,
             )
         )
-        return StepSummary(
-            here.step,
-            len(here.aps),
-            self.orders,
-            self.done,
-            self.aggregated,
-            len(state.outstanding),
-            score,
-            wall_s,
-        )
+        counts = (self.orders, self.done, self.aggregated, len(state.outstanding))
+        return StepSummary(here.step, len(here.aps), *counts, score, wall_s)
 
     async def _collect(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
         """Uploads, edge aggregation, cloud aggregation when due, and what is wasted by now (parts 2-4)."""
