@@ -27,7 +27,7 @@ from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Score
 from roambench.rounds.records import OrderGiven, RoundRecord, StepClosed
 from roambench.rounds.rehearsal import MemoryJournal
-from roambench.rounds.run import RunResult, RunSettings
+from roambench.rounds.run import RunResult, RunSettings, StepSummary
 from roambench.rounds.state import RunState
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
@@ -160,6 +160,7 @@ class Run:
     result: RunResult
     states: list[RunState]  # after every step
     shelves: list[dict[int, tuple[str, Vector]]]  # what the devices of a ScriptedFleet held then
+    summaries: list[StepSummary]
 
     def of(self, kind: type, step: int | None = None) -> list:
         return [
@@ -208,9 +209,10 @@ class World:
         )
         counts = tuple(samples or (1,) * len(trace.device_names))
         devices = fleet or ScriptedFleet(counts, increments or {}, failures or {})
-        journal, states, shelves = MemoryJournal(), [], []
+        journal, states, shelves, summaries = MemoryJournal(), [], [], []
 
-        def on_step(summary: object, after: RunState) -> None:
+        def on_step(summary: StepSummary, after: RunState) -> None:
+            summaries.append(summary)
             states.append(after)
             shelves.append(dict(getattr(devices, "shelf", {})))
 
@@ -229,7 +231,7 @@ class World:
                 stopwatch=lambda: 0.0,
             )
         )
-        return Run(devices, journal.records, result, states, shelves)
+        return Run(devices, journal.records, result, states, shelves, summaries)
 
 
 @pytest.fixture

@@ -11,10 +11,12 @@ import pytest
 from roambench.aggregation import data_size_weights
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError, RunError
-from roambench.contract.orders import TrainOrder
+from roambench.contract.orders import AnswerStatus, TrainOrder
 from roambench.rounds.checkpoint import state_from_json, state_to_json
+from roambench.rounds.ports import Score
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered, OrderGiven, StepClosed
 from roambench.rounds.rehearsal import RehearsalFleet
+from roambench.rounds.run import StepSummary
 from roambench.systems import choices
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
@@ -135,6 +137,20 @@ def test_the_journal_knows_the_link_and_orders_are_paced_only_if_asked(world, pa
     answered = {o.order_id: o for o in run.of(OrderAnswered)}
     assert (answered[train.order_id].transferred_bytes, answered[train.order_id].transfer_s) == (8, 2.0)
     assert (answered[upload.order_id].transferred_bytes, answered[upload.order_id].transfer_s) == (9, 3.0)
+
+
+def test_every_closed_step_is_summed_up_for_live_progress(world):
+    evaluator = world.CountingEvaluator()
+    failures = {("upload", 1, 1): AnswerStatus.LOST, ("train", 1, 1): AnswerStatus.FAILED}
+    trace = world.drawn_trace("0 0 0", "0 0 -", "- 0 -")
+    run = world.run("mohawk", trace, failures=failures, evaluator=evaluator)
+    score = Score(1.0, -1.0)
+    assert run.summaries == [
+        # step, present, orders, of these done, aggregated, outstanding
+        StepSummary(0, 2, 2, 2, 0, 2, score, 0.0),
+        StepSummary(1, 3, 5, 3, 1, 3, score, 0.0),  # 2 uploads, 3 trainings; device 1 failed twice
+        StepSummary(2, 1, 1, 1, 1, 0, score, 0.0),  # the end of the run: nothing stays outstanding
+    ]
 
 
 def test_absent_devices_need_not_be_told(world):
