@@ -97,10 +97,13 @@ def metered(
     gain: float = 1.0,
     period_s: float = 1.0,
     stalls: Sequence[tuple[float, float]] = (),
+    late_s: float = 0.0,
+    jitter_s: float = 0.002,
 ) -> PowerSamples:
     """The signal as a Smart Power 2 reports it: free-running 264 ms windows, read once per period, rounded.
 
-    In `stalls` (seconds from, to) nothing is printed and nothing is caught up.
+    Lines arrive 3 ms + `late_s` after they are due, plus an exponential `jitter_s`. In `stalls` (seconds
+    from, to) nothing is printed and nothing is caught up.
     """
     draw = generator(seed, "benchmark meter")
     period = period_s * (1.0 + 40e-6 * draw.standard_normal())
@@ -111,14 +114,23 @@ def metered(
     ended = ticks - np.mod(ticks - draw.uniform(0.0, update_s), update_s)
     mean_w = (signal.joules_until(ended) - signal.joules_until(ended - update_s)) / update_s
     watts = np.round(np.round(gain * mean_w / 3.81687e-3) * 3.81687e-3, 3)
-    arrived = ticks + 0.003 + draw.exponential(0.002, len(ticks))
+    arrived = ticks + 0.003 + late_s + draw.exponential(jitter_s, len(ticks))
     return PowerSamples.of(np.rint(arrived * 1e9).astype(np.int64), watts)
 
 
-def ledger_of(signal: Signal, samples: PowerSamples) -> list[LedgerRow]:
+def ledger_of(signal: Signal, samples: PowerSamples, fit_lateness: bool = True) -> list[LedgerRow]:
     trainings = {span.train_order_id: span.step for span in signal.spans if span.train_order_id}
     fates = dict.fromkeys(trainings, Fate.AGGREGATED)
-    return build_ledger(samples, signal.spans, fates, trainings, EXACT, signal.start_ns, signal.end_ns)
+    return build_ledger(
+        samples,
+        signal.spans,
+        fates,
+        trainings,
+        EXACT,
+        signal.start_ns,
+        signal.end_ns,
+        fit_lateness=fit_lateness,
+    )
 
 
 @dataclass(frozen=True)
@@ -136,13 +148,22 @@ class Fidelity:
     naive_net_bias: float
 
 
-def fidelity(seeds: int, rounds: int, transfer_s: float = 2.0) -> list[Fidelity]:
+def fidelity(
+    seeds: int,
+    rounds: int,
+    transfer_s: float = 2.0,
+    *,
+    late_s: float = 0.0,
+    jitter_s: float = 0.002,
+    fit_lateness: bool = True,
+) -> list[Fidelity]:
     """Bias and scatter of download, train and upload over `seeds` runs of `rounds` rounds each."""
     phases = (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
     errors: dict[Phase, list[list[float]]] = {phase: [] for phase in phases}
     for seed in range(seeds):
         signal = rounds_of_one_device(seed, rounds, transfer_s)
-        rows = ledger_of(signal, metered(signal, seed))
+        seen = metered(signal, seed, late_s=late_s, jitter_s=jitter_s)
+        rows = ledger_of(signal, seen, fit_lateness)
         for phase in phases:
             own = [row for row in rows if row.phase is phase]
             gross, net = total(own, "gross"), total(own, "net")
@@ -167,29 +188,56 @@ def fidelity(seeds: int, rounds: int, transfer_s: float = 2.0) -> list[Fidelity]
     return table
 
 
+HEADING = " tr. s  late jit. ms phase       fit gross        fit net        held 2u     naive naive net"
+
+
+def line(row: Fidelity) -> str:
+    return (
+        f"{row.phase.value:9s} {100 * row.bias:+6.2f} +-{100 * row.sd:5.2f} "
+        f"{100 * row.net_bias:+6.2f} +-{100 * row.net_sd:5.2f}  {100 * row.held:4.0f} "
+        f"{100 * row.net_held:4.0f} %   {100 * row.naive_bias:+7.2f}  {100 * row.naive_net_bias:+7.2f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     print(f"{options.seeds} seeds x {options.rounds} rounds, 1 Hz, 264 ms window; relative errors in %")
-    print("transfer  phase       fit gross      fit net        held 2u      naive   naive net")
-    for transfer_s in (0.5, 1.0, 2.0, 5.0):
-        for row in fidelity(options.seeds, options.rounds, transfer_s):
-            print(
-                f"{transfer_s:5.1f} s   {row.phase.value:9s} {100 * row.bias:+6.2f} +-{100 * row.sd:5.2f} "
-                f"{100 * row.net_bias:+6.2f} +-{100 * row.net_sd:5.2f}  {100 * row.held:4.0f} "
-                f"{100 * row.net_held:4.0f} %   {100 * row.naive_bias:+7.2f}  "
-                f"{100 * row.naive_net_bias:+7.2f}"
-            )
+    for fit_lateness in (False, True):
+        print(f"\nlateness fitted: {fit_lateness}\n{HEADING}")
+        for transfer_s, late_s, jitter_s in (
+            (0.5, 0.0, 0.002),
+            (1.0, 0.0, 0.002),
+            (2.0, 0.0, 0.002),
+            (5.0, 0.0, 0.002),
+            (0.5, 0.02, 0.002),
+            (2.0, 0.06, 0.002),
+            (2.0, 0.0, 0.06),
+        ):
+            for row in fidelity(
+                options.seeds,
+                options.rounds,
+                transfer_s,
+                late_s=late_s,
+                jitter_s=jitter_s,
+                fit_lateness=fit_lateness,
+            ):
+                print(f"{transfer_s:6.1f} {1e3 * late_s:5.0f} {1e3 * jitter_s:5.0f}  {line(row)}")
+    print()
     signal = rounds_of_one_device(0, 450)
     samples = metered(signal, 0)
     hours = (signal.end_ns - signal.start_ns) / 3.6e12
-    started = time.perf_counter()
-    for _ in range(5):
-        ledger_of(signal, samples)
-    spent_ms = (time.perf_counter() - started) * 1e3 / 5
-    print(f"ledger of one device: {spent_ms / hours:.1f} ms per device-hour ({len(samples)} readings)")
+    for fit_lateness in (False, True):
+        started = time.perf_counter()
+        for _ in range(3):
+            ledger_of(signal, samples, fit_lateness)
+        spent_ms = (time.perf_counter() - started) * 1e3 / 3
+        print(
+            f"ledger of one device, lateness fitted {fit_lateness}: "
+            f"{spent_ms / hours:.1f} ms per device-hour ({len(samples)} readings, {len(signal.spans)} spans)"
+        )
 
 
 if __name__ == "__main__":

@@ -70,14 +70,17 @@ def account_device(
     start_ns: int,
     end_ns: int,
     nominal_s: float = 1.0,
+    *,
+    fit_lateness: bool = True,
 ) -> DeviceAccount:
     """Account one device: `spans` is its complete timeline (see `timeline.complete_timeline`).
 
     A training without a fate in `fates` is pending. An upload's row carries the round of its training.
+    `fit_lateness` finds how late the lines arrive, as `attribute` explains it.
     """
     corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
     curve = power_curve(corrected, start_ns, end_ns, nominal_s)
-    fit = attribute(corrected, spans, nominal_s=nominal_s)
+    fit = attribute(corrected, spans, nominal_s=nominal_s, fit_lateness=fit_lateness)
     parts = fit.span_energies(curve)
     naive = trapezoid_by_span(curve, spans)
     rows = []
@@ -124,10 +127,20 @@ def build_ledger(
     start_ns: int,
     end_ns: int,
     nominal_s: float = 1.0,
+    *,
+    fit_lateness: bool = True,
 ) -> list[LedgerRow]:
     """The rows of `account_device`: one per span, in order of time."""
     return account_device(
-        samples, spans, fates, step_of_training, calibration, start_ns, end_ns, nominal_s
+        samples,
+        spans,
+        fates,
+        step_of_training,
+        calibration,
+        start_ns,
+        end_ns,
+        nominal_s,
+        fit_lateness=fit_lateness,
     ).rows
 
 

@@ -58,6 +58,28 @@ def test_half_second_transfers_stay_unbiased_too(virtual: ModuleType) -> None:
     assert table[Phase.DOWNLOAD].naive_net_bias > 0.5
 
 
+def test_lines_that_arrive_late_are_found_out(virtual: ModuleType) -> None:
+    # 60 ms late: as an emulation 12 times faster than real time sees 5 ms of the host.
+    found = []
+    for seed in range(8):
+        signal = virtual.rounds_of_one_device(seed, 20, 0.5)
+        fit = attribute(virtual.metered(signal, seed, late_s=0.06), signal.spans, fit_lateness=True)
+        assert abs(fit.lateness_s - 0.065) < 4.0 * fit.u_lateness_s
+        assert fit.u_lateness_s < 0.03
+        found.append(fit.lateness_s)
+    assert np.mean(found) == pytest.approx(0.065, abs=0.02)
+
+
+def test_late_lines_spoil_short_transfers_unless_their_lateness_is_fitted(virtual: ModuleType) -> None:
+    def download(fit_lateness: bool) -> float:
+        table = virtual.fidelity(30, 20, 0.5, late_s=0.06, fit_lateness=fit_lateness)
+        assert table[0].phase is Phase.DOWNLOAD
+        return float(table[0].net_bias)
+
+    assert download(False) < -0.08
+    assert abs(download(True)) < 0.03
+
+
 def test_the_uncertainty_is_not_so_wide_that_it_would_hold_anything(virtual: ModuleType) -> None:
     pulls = []
     for seed in range(30):

@@ -50,9 +50,11 @@ def test_two_and_a_half_periods_are_still_bridged() -> None:
 
 def test_the_nearest_value_is_held_at_an_edge_that_is_near_and_not_at_one_that_is_far() -> None:
     near = whole_run(ns(1, 2, 3), [2.0, 2.0, 3.0], 0, 4 * S, delay_s=0.0)
-    assert (near.joules, near.gap_s) == (pytest.approx(2 + 2 + 2.5 + 3), 0.0)
+    assert near.joules == pytest.approx(2 + 2 + 2.5 + 3)
+    assert near.gap_s == 0.0
     far = whole_run(ns(2, 3), [2.0, 2.0], 0, 5 * S, delay_s=0.0)
-    assert (far.joules, far.covered_s, far.gap_s) == (pytest.approx(2.0), 1.0, 4.0)
+    assert far.joules == pytest.approx(2.0)
+    assert (far.covered_s, far.gap_s) == (1.0, 4.0)
 
 
 def test_no_samples_at_all_are_a_gap_as_long_as_the_run() -> None:
