@@ -31,6 +31,10 @@ def run_experiment(experiment: Experiment, *, fleet: str, runs_dir: Path, consol
     """
     if fleet not in FLEETS:
         raise ConfigError([f"--fleet: expected one of {', '.join(FLEETS)}, got {fleet!r}"])
+    if experiment.rounds.lookahead and fleet != "rehearsal":
+        raise ConfigError(
+            ["rounds.lookahead: an oracle that no bench has; expected false where energy is measured"]
+        )
     movement = movement_of(experiment)
     _say_world(console, experiment, movement)
     paths = []

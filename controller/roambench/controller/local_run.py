@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import encode
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.sections import Experiment
@@ -13,6 +14,7 @@ from roambench.controller.progress import RunProgress
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import Movement, lesson_of
 from roambench.rounds.loop import run_rounds
+from roambench.rounds.run import Pace
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
@@ -47,6 +49,7 @@ async def run_local(
                     lesson.initial_model,
                     throughput=rounds.throughput,
                     evaluator=evaluator,
+                    pace=clock_pace(experiment.rounds.step_close, bench.clock),
                 )
             bench.watch.step = rounds.settings.steps
             await bench.clock.sleep(baseline_s)
@@ -58,6 +61,22 @@ async def run_local(
     save_model(model_path, result.model, names=layout.names, shapes=layout.shapes, about=about)
     export_run(folder)
     folder.update(state=RunState.FINISHED)
+
+
+def clock_pace(step_close: str, clock: DeviceClock) -> Pace | None:
+    """For "clock:<s>": step t closes no earlier than (t + 1) * s seconds of device time after this call.
+
+    A step whose orders take longer closes when they are answered, and the next ones catch up.
+    """
+    if step_close == "answers":
+        return None
+    step_s = float(step_close.removeprefix("clock:"))
+    started_ns = clock.now_ns()
+
+    async def pace(step: int) -> None:
+        await clock.sleep_until_ns(started_ns + round((step + 1) * step_s * 1e9))
+
+    return pace
 
 
 def _say_fleet(console: Console, bench: LocalBench) -> None:

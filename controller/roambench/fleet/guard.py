@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from roambench.contract.errors import IdentityError
+from roambench.contract.errors import FleetError, IdentityError
 from roambench.identity.authority import Credential, name_of, serial_of
 from roambench.wire.v1.methods import channel_options
 
@@ -39,15 +39,24 @@ class Guard:
 def secure_server(
     credential: Credential, address: str, max_message_bytes: int, handlers: grpc.GenericRpcHandler
 ) -> tuple[grpc.aio.Server, int]:
-    """A mutual-TLS server with `handlers`, bound to `address`; returns it (not started) and its port."""
+    """A mutual-TLS server with `handlers`, bound to `address`; returns it (not started) and its port.
+
+    Raises FleetError when the address cannot be bound.
+    """
     server = grpc.aio.server(options=[*channel_options(max_message_bytes), ("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers((handlers,))
-    port = server.add_secure_port(
-        address,
-        grpc.ssl_server_credentials(
-            [(credential.key_pem, credential.certificate_pem)],
-            root_certificates=credential.authority_pem,
-            require_client_auth=True,
-        ),
-    )
+    try:
+        port = server.add_secure_port(
+            address,
+            grpc.ssl_server_credentials(
+                [(credential.key_pem, credential.certificate_pem)],
+                root_certificates=credential.authority_pem,
+                require_client_auth=True,
+            ),
+        )
+    except RuntimeError:
+        raise FleetError(
+            f"cannot listen on {address}: the port is taken or the address is not this machine's; "
+            "stop the other program or choose another port"
+        ) from None
     return server, port

@@ -15,7 +15,7 @@ from roambench.rounds.lookahead import returning
 from roambench.rounds.ports import Evaluator, Fleet, Journal
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, FateDecided, StepClosed
-from roambench.rounds.run import OnStep, RunResult, RunSettings, StepSummary, Throughput
+from roambench.rounds.run import OnStep, Pace, RunResult, RunSettings, StepSummary, Throughput
 from roambench.rounds.settle import Aggregate, GivenUp, Uploads
 from roambench.rounds.state import RunState, initial_state
 from roambench.systems.system import SyncRule, System, UploadRule
@@ -32,13 +32,15 @@ async def run_rounds(
     throughput: Throughput,
     evaluator: Evaluator | None = None,
     on_step: OnStep | None = None,
+    pace: Pace | None = None,
     state: RunState | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> RunResult:
     """Run steps 0..settings.steps-1, or from `state.next_step` on when a state is given.
 
     `initial_model`: float32 of shape (parameters,); not used when continuing. A device that fails is a
-    record with a reason; only errors of the fleet, journal or evaluator themselves end the run.
+    record with a reason; only errors of the fleet, journal or evaluator themselves end the run. `pace` is
+    awaited before a step closes: it holds the step open until the bench's clock says so.
     Cancelling leaves the journal complete up to that moment; outstanding trainings stay pending.
     """
     if system.sync is not SyncRule.APS:
@@ -58,6 +60,8 @@ async def run_rounds(
         state, here = await run.step(state, step)
         if evaluator is not None and state.global_digest != before:
             state = replace(state, score=await evaluator.score(state.global_model))
+        if pace is not None:
+            await pace(step)
         summary = run.close(state, here, stopwatch() - started_s)
         if on_step is not None:
             on_step(summary, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from roambench.contract.errors import ConfigError
@@ -53,6 +53,10 @@ class StepSummary:
 
 #: Called when a step is closed, with the state from which the run could be continued.
 OnStep = Callable[[StepSummary, RunState], None]
+
+
+#: Returns when this step may close.
+Pace = Callable[[int], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

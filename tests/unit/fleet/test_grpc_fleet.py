@@ -15,7 +15,7 @@ import pytest
 from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.agent.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.errors import FleetError, LinkError, ModelError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import AnswerStatus, IdleOrder, TrainOrder, UploadOrder, UploadReply
@@ -438,3 +438,18 @@ async def test_the_background_phase_is_told_again_to_an_agent_that_was_away() ->
                 while not agent.orders:
                     await asyncio.sleep(0.01)
             assert not agent.orders[0].idle.present
+
+
+async def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
+    async with bench() as where:
+        settings = FleetSettings(
+            "run", ("pi-01",), (SPEC,), LAYOUT, 5.0, control_port=where.fleet.control_port
+        )
+        with pytest.raises(FleetError, match=r"cannot listen on 127\.0\.0\.1:\d+: the port is taken"):
+            GrpcFleet(
+                settings,
+                where.authority.issue(CONTROLLER_NAME),
+                DeviceClock(),
+                lambda name, uuid, records: 0,
+                lambda *event: None,
+            )
