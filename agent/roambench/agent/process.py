@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Coroutine
 from importlib.metadata import version
 from pathlib import Path
 
@@ -91,6 +92,7 @@ class Agent:
         self._drain_s = 5.0
         self._stopping = asyncio.Event()
         self._data_channel: grpc.aio.Channel | None = None
+        self._data_address = ""
         self._spec: LearningSpec | None = None
         self._chores: set[asyncio.Task[None]] = set()
 
@@ -167,7 +169,10 @@ class Agent:
                 self._log(f"frame of unknown kind {kind!r} ignored")
 
     def _take_welcome(self, welcome: wire.Welcome) -> None:
-        if self._data_channel is None:
+        if welcome.data_address != self._data_address:  # a restarted controller may listen elsewhere
+            if self._data_channel is not None:
+                self._begin_chore(self._data_channel.close())
+            self._data_address = welcome.data_address
             self._data_channel = secure_channel(
                 welcome.data_address, self._credential, MAX_DATA_MESSAGE_BYTES
             )
@@ -175,9 +180,12 @@ class Agent:
         spec = LearningSpec.from_json(welcome.experiment_json)
         if spec != self._spec:
             self._spec = spec
-            chore = asyncio.create_task(self._prepare(spec))
-            self._chores.add(chore)
-            chore.add_done_callback(self._chores.discard)
+            self._begin_chore(self._prepare(spec))
+
+    def _begin_chore(self, work: Coroutine[None, None, None]) -> None:
+        chore = asyncio.create_task(work)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
 
     async def _prepare(self, spec: LearningSpec) -> None:
         """Warm the trainer; a failure here comes back with the first train order, which tries again."""
