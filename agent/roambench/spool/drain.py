@@ -62,8 +62,9 @@ class Drain:
             progress = await self._send_some() if self._spool.depth else True
             if not progress:
                 await asyncio.sleep(self.backoff_s(self._failures))
-            elif self._spool.depth < self._batch_records:
-                await asyncio.sleep(self._period_s)
+            else:
+                # With a backlog only let others run: the meter's lines are stamped by this same loop.
+                await asyncio.sleep(self._period_s if self._spool.depth < self._batch_records else 0)
 
     async def flush(self, timeout_s: float) -> bool:
         """Send until the spool is empty; False if `timeout_s` passed first (the rest stays spooled)."""

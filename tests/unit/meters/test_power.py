@@ -1,0 +1,41 @@
+"""What an emulated board draws."""
+
+import math
+
+import pytest
+
+from roambench.meters.emulator.power import IDLE, Activity, PiPower
+
+
+def test_a_3b_plus_draws_its_published_figures():
+    power = PiPower()
+    assert power.watts(IDLE) == 1.9
+    assert power.watts(Activity(busy_cores=1.0)) == pytest.approx(2.7)
+    assert power.watts(Activity(busy_cores=4.0)) == pytest.approx(5.1)
+    assert power.watts(Activity(busy_cores=9.0)) == pytest.approx(5.1)
+
+
+def test_the_radio_costs_a_fixed_part_and_a_part_per_rate():
+    power = PiPower()
+    assert power.watts(Activity(tx_mbit_s=10.0)) == pytest.approx(1.9 + 0.25 + 0.1)
+    assert power.watts(Activity(rx_mbit_s=20.0)) == pytest.approx(1.9 + 0.15 + 0.1)
+
+
+def test_boards_differ_by_their_index_and_not_by_chance():
+    power = PiPower()
+    assert power.varied(1, 2) == power.varied(1, 2)
+    assert power.varied(1, 2) != power.varied(1, 3)
+    assert abs(power.varied(1, 2).idle_w / 1.9 - 1.0) <= 0.03
+
+
+@pytest.mark.parametrize("wrong", [-0.1, math.nan, math.inf])
+def test_an_impossible_activity_is_refused(wrong):
+    with pytest.raises(ValueError, match="busy_cores"):
+        Activity(busy_cores=wrong)
+
+
+def test_untrusted_values_are_numbers_or_refused():
+    assert Activity.from_values({"busy_cores": 2, "else": 1}) == Activity(busy_cores=2.0)
+    for wrong in ("1", None, True, [1]):
+        with pytest.raises(ValueError, match="tx_mbit_s"):
+            Activity.from_values({"tx_mbit_s": wrong})

@@ -1,0 +1,156 @@
+"""Draining a spool into a far side that fails in every way."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from roambench.contract.draws import generator
+from roambench.contract.errors import LinkError
+from roambench.contract.records import RecordKind
+from roambench.spool.drain import BatchRefused, Drain
+from roambench.spool.spool import Record, Spool
+
+
+class FarSide:
+    """Keeps records by their key, and fails as it is told."""
+
+    def __init__(self, uuid: str) -> None:
+        self._uuid = uuid
+        self.kept: dict[tuple[str, int], bytes] = {}
+        self.calls = 0
+        self.repeats = 0
+
+    def keep(self, records: list[Record]) -> int:
+        self.calls += 1
+        for seq, _, payload in records:
+            self.repeats += (self._uuid, seq) in self.kept
+            self.kept[self._uuid, seq] = payload
+        return records[-1][0]
+
+    async def take(self, records: list[Record]) -> int:
+        return self.keep(records)
+
+
+@pytest.fixture
+def spool(tmp_path):
+    spool = Spool(tmp_path / "spool.sqlite")
+    for i in range(1000):
+        spool.append(RecordKind.READING, b"%d" % i)
+    yield spool
+    spool.close()
+
+
+@pytest.mark.asyncio
+async def test_everything_arrives_exactly_once_through_a_flaky_sender(spool):
+    far = FarSide(spool.uuid)
+    draws = generator(1, "flaky")
+
+    async def send(records: list[Record]) -> int:
+        match int(draws.integers(5)):
+            case 0:
+                raise LinkError("no session")
+            case 1:
+                far.keep(records)
+                raise ConnectionResetError("the answer was lost")
+            case 2:
+                return far.keep(records[: 1 + len(records) // 3])  # took the first part only
+            case 3:
+                return 0  # took nothing, says so
+            case _:
+                return far.keep(records)
+
+    drain = Drain(spool, send, batch_records=30, period_s=0.001, backoff_first_s=0.001, backoff_most_s=0.01)
+    running = asyncio.create_task(drain.run())
+    async with asyncio.timeout(20):
+        while spool.depth:
+            await asyncio.sleep(0.01)
+    spool.append(RecordKind.READING, b"1000")  # what comes while it runs goes too
+    async with asyncio.timeout(20):
+        while spool.depth:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    assert far.kept == {(spool.uuid, i + 1): b"%d" % i for i in range(1001)}
+    assert far.repeats > 0  # lost answers made repeats, which the key undid
+
+
+@pytest.mark.asyncio
+async def test_a_far_side_cannot_acknowledge_what_it_was_not_sent(spool):
+    far = FarSide(spool.uuid)
+
+    async def send(records: list[Record]) -> int:
+        far.keep(records)
+        return 10**12
+
+    assert await Drain(spool, send, batch_records=100).flush(5.0)
+    assert len(far.kept) == 1000
+    assert far.repeats == 0
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_sent_while_the_gate_is_closed(spool):
+    far = FarSide(spool.uuid)
+    gate = asyncio.Event()
+    drain = Drain(spool, far.take, gate=gate, period_s=0.001, batch_records=10)
+    running = asyncio.create_task(drain.run())
+    await asyncio.sleep(0.05)
+    assert far.calls == 0
+    gate.set()
+    while spool.depth > 500:
+        await asyncio.sleep(0)
+    gate.clear()
+    calls = far.calls
+    await asyncio.sleep(0.05)
+    assert far.calls <= calls + 1
+    assert 0 < spool.depth <= 500
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert await drain.flush(5.0)  # the run is over: no phase to disturb
+    assert len(far.kept) == 1000
+
+
+@pytest.mark.asyncio
+async def test_a_record_that_is_refused_is_buried_alone_and_the_rest_arrives(spool):
+    far = FarSide(spool.uuid)
+
+    async def send(records: list[Record]) -> int:
+        if any(seq in (1, 77, 1000) for seq, _, _ in records):
+            raise BatchRefused("field type conflict")
+        return far.keep(records)
+
+    assert await Drain(spool, send, batch_records=200).flush(10.0)
+    assert sorted(seq for _, seq in far.kept) == [i for i in range(1, 1001) if i not in (1, 77, 1000)]
+    assert spool.dead == 3
+
+
+@pytest.mark.asyncio
+async def test_flush_gives_up_in_time_and_keeps_the_rest(spool):
+    async def send(records: list[Record]) -> int:
+        raise LinkError("no session")
+
+    drain = Drain(spool, send)
+    assert not await drain.flush(0.1)
+    assert spool.depth == 1000
+    assert drain.last_error == "no session"
+
+
+@pytest.mark.asyncio
+async def test_a_mistake_in_the_sender_is_not_hidden(spool):
+    async def send(records: list[Record]) -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await Drain(spool, send).run()
+
+
+def test_the_pause_doubles_up_to_a_minute_and_differs_between_spools(spool, tmp_path):
+    far = FarSide(spool.uuid)
+    drain = Drain(spool, far.take)
+    for failures, ceiling in [(1, 1.0), (2, 2.0), (3, 4.0), (7, 60.0), (500, 60.0)]:
+        assert 0.5 * ceiling <= drain.backoff_s(failures) <= ceiling
+    assert drain.backoff_s(5) == drain.backoff_s(5)
+    other = Spool(tmp_path / "other.sqlite")
+    assert Drain(other, far.take).backoff_s(5) != drain.backoff_s(5)
+    other.close()
