@@ -23,6 +23,8 @@ from roambench.mobility.walks.generator import Generator
 _AWAY, _SEEN, _UNSEEN = 0, 1, 2
 _HOME: Final = -1  # stands for the device's home where places are meant by index
 _DAY_H: Final = 24.0
+_GOLDEN: Final = (5**0.5 - 1) / 2
+_MOST_OUTINGS: Final = 60.0  # the busiest device goes out this many times as often as the laziest
 _HOMES_AT_ONCE: Final = 1024  # devices whose favourites are drawn together: bounds (devices, places) arrays
 
 Indices = npt.NDArray[np.int64]
@@ -110,7 +112,7 @@ def _map(parameters: CityParameters, seed: int) -> _Map:
     alone = (draw.random(count) < parameters.scattered) | outside
     points_m = np.where(alone[:, None], strewn_m, clustered_m)
     rank = draw.permutation(count) + 1
-    popularity = rank**-parameters.place_zipf
+    popularity = rank**-parameters.place_zipf * np.where(alone, parameters.scattered_pull, 1.0)
     return _Map(points_m[:, 0], points_m[:, 1], popularity / popularity.sum())
 
 
@@ -128,8 +130,11 @@ def _people(parameters: CityParameters, places: _Map, seed: int) -> _People:
         apart_m = np.hypot(home_x_m[rows, None] - places.x_m, home_y_m[rows, None] - places.y_m)
         weights = places.popularity * np.exp(-apart_m / parameters.near_home_m)
         favourites[rows] = _draw_rows(weights, choice_draw.random((len(weights), parameters.favourites)))
-    spread = parameters.outing_spread
-    rates = np.exp(spread * generator(seed, "city rates").standard_normal(count) - spread**2 / 2)
+    # Multiples of the golden ratio fill 0..1 evenly however many are taken: the city's mean rate does not
+    # hang on a few lucky draws (independent draws moved the mean presence by +-7 % between seeds).
+    even = (generator(seed, "city rates").random() + np.arange(count) * _GOLDEN) % 1.0
+    tail = parameters.outing_tail
+    rates = np.minimum((1.0 - even) ** (-1.0 / tail), _MOST_OUTINGS) * (tail - 1.0) / tail
     per_step = parameters.outings_per_day / 86_400.0 * parameters.step_s
     return _People(home_x_m, home_y_m, favourites, per_step * rates)
 

@@ -27,11 +27,12 @@ class CityParameters:
     utc_offset_h: float = -5.0  # of the local hour that the rhythm follows
 
     # Where places are.
-    hubs: int = 24  # clusters of places; their sizes fall with rank by `hub_zipf`
-    hub_zipf: float = 0.5
-    hub_reach_m: float = 4600.0  # standard deviation of the hubs around the middle, per axis
-    hub_spread_m: float = 900.0  # standard deviation of a hub's places around it, per axis
-    scattered: float = 0.25  # share of the places strewn evenly over the box, in no hub
+    hubs: int = 60  # clusters of places; their sizes fall with rank by `hub_zipf`
+    hub_zipf: float = 0.8
+    hub_reach_m: float = 3700.0  # standard deviation of the hubs around the middle, per axis
+    hub_spread_m: float = 1000.0  # standard deviation of a hub's places around it, per axis
+    scattered: float = 0.13  # share of the places strewn evenly over the box, in no hub
+    scattered_pull: float = 9.0  # how much more popular a scattered place is than one in a hub
     place_zipf: float = 0.6  # popularity of the n-th most popular place: n ** -place_zipf
 
     # Where devices go.
@@ -42,17 +43,17 @@ class CityParameters:
     explore: float = 0.15  # chance of any place, by popularity alone, when choosing anew
 
     # When devices are seen (presence = "routine"). By day, the chances are:
-    outings_per_day: float = 8.0  # mean rate at which a device that is away appears, per 24 h of daytime
-    outing_spread: float = 0.6  # standard deviation of the rate's logarithm over the devices
-    stay: float = 0.35  # seen now -> seen in the next step
-    pause: float = 0.35  # seen now -> still out, but not seen
-    resume: float = 0.4  # out, not seen -> seen again
-    keep_pausing: float = 0.35  # out, not seen -> still so
+    outings_per_day: float = 0.767  # mean rate at which a device that is away appears, per 24 h of daytime
+    outing_tail: float = 1.4  # Pareto exponent of the rate over the devices (smaller: more unequal)
+    stay: float = 0.384  # seen now -> seen in the next step
+    pause: float = 0.358  # seen now -> still out, but not seen
+    resume: float = 0.425  # out, not seen -> seen again
+    keep_pausing: float = 0.383  # out, not seen -> still so
 
     # The day's rhythm, a factor of all these chances: 0 asleep .. 1 awake.
-    rises_h: float = 7.0  # local hour at which half the city is up
-    settles_h: float = 24.0  # ... and at which half of it is home again (past midnight: more than 24)
-    ramp_h: float = 0.8  # how gradual both are
+    rises_h: float = 6.0  # local hour at which half the city is up
+    settles_h: float = 26.0  # ... and at which half of it is home again (past midnight: more than 24)
+    ramp_h: float = 0.4  # how gradual both are
 
     def __post_init__(self) -> None:
         problems = [
@@ -79,13 +80,15 @@ class CityParameters:
                 "hub_spread_m",
                 "place_zipf",
                 "outings_per_day",
-                "outing_spread",
+                "scattered_pull",
             )
             if not getattr(self, name) >= 0
         ]
         for first, second in (("at_home", "explore"), ("stay", "pause"), ("resume", "keep_pausing")):
             if getattr(self, first) + getattr(self, second) > 1:
                 problems.append(f"{first} + {second} is more than 1")
+        if not self.outing_tail > 1:
+            problems.append(f"outing_tail is {self.outing_tail}, expected more than 1")
         if self.presence not in ("routine", "always"):
             problems.append(f"presence is {self.presence!r}, expected routine or always")
         if self.aps > self.places:
