@@ -145,7 +145,8 @@ def check(certificate_pem: bytes, authority_pem: bytes) -> None:
             "is this machine's clock right?"
         )
     if now > certificate.not_valid_after_utc:
-        raise IdentityError(f"the certificate of {name!r} expired {certificate.not_valid_after_utc:%F %T} UTC")
+        expired = f"{certificate.not_valid_after_utc:%F %T} UTC"
+        raise IdentityError(f"the certificate of {name!r} expired {expired}")
 
 
 def _certificate(pem: bytes) -> x509.Certificate:
