@@ -10,40 +10,22 @@ and a span's energy is P_phase * its measured seconds.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-from scipy import linalg, sparse
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
-from roambench.energy.occupancy import SP2_WINDOW, Floats, MeterWindow, occupancy
+from roambench.energy.lateness import informative, likeliest_lateness
+from roambench.energy.least_squares import Design, Fit, fit_levels
+from roambench.energy.occupancy import SP2_WINDOW, Columns, Floats, MeterWindow
 from roambench.energy.samples import PowerSamples, without_bursts
-
-Columns = npt.NDArray[np.int64]
 
 #: R7: a phase this long is resolved by itself, or repeated phases of its type that add up to 10 periods.
 RESOLVED_SPAN_S: Final = 5.0
 RESOLVED_PERIODS: Final = 10.0
-#: Readings that lie in one phase alone; fewer than this do not tell that phase's noise.
-MIN_PURE_READINGS: Final = 8
-_PURE: Final = 1.0 - 1e-9
-#: 3.81687 mW steps of the power register: no reading is better than this.
-_QUANTUM_W2: Final = 3.81687e-3**2 / 12.0
-_ITERATIONS: Final = 4  # one unweighted, three reweighted
-#: Tried when lateness is fitted: from a clock 0.1 s ahead to lines 0.4 s late.
-_LATENESS_S: Final = tuple(0.05 * k for k in range(-2, 9))
-_LATENESS_PRIOR_S: Final = 0.1
-#: The ages of real windows are not quite uniform: this scatter stays however long the run (virtual time).
-_LATENESS_FLOOR_S: Final = 0.013
-#: So many readings near borders place the lines to a few milliseconds; more only cost time.
-_LATENESS_READINGS: Final = 2000
-#: Gauss-Legendre over the latch age: the reading is piecewise linear in it.
-_AGE_NODES, _AGE_WEIGHTS = np.polynomial.legendre.leggauss(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +160,14 @@ def attribute(
     origin = int(starts[0]) if len(starts) else 0
     at_s, starts_s, ends_s = (np.multiply(ns - origin, 1e-9) for ns in (arrivals.ns, starts, ends))
 
-    def fitted(late_s: float, chosen: Columns | slice = slice(None)) -> _Fit:
-        design = _Design(at_s[chosen] - late_s, starts_s, ends_s, level_of_span, count, window)
-        return _fit(design, arrivals.watts[chosen][design.used])
+    def fitted(late_s: float, chosen: Columns | slice = slice(None)) -> Fit:
+        design = Design(at_s[chosen] - late_s, starts_s, ends_s, level_of_span, count, window)
+        return fit_levels(design, arrivals.watts[chosen][design.used])
 
     late_s = u_late_s = 0.0
     if fit_lateness:
-        # What lies deep inside a phase says nothing about it.
-        near = _near_borders(at_s, starts_s, level_of_span)[:_LATENESS_READINGS]
-        late_s, u_late_s = _likeliest_lateness(lambda tried_s: fitted(tried_s, near).surprise)
+        near = informative(at_s, starts_s, ends_s, level_of_span, window)
+        late_s, u_late_s = likeliest_lateness(lambda tried_s: fitted(tried_s, near).surprise)
     fit = fitted(late_s)
     if u_late_s:
         slope = (fitted(late_s + 0.025).watts - fitted(late_s - 0.025).watts) / 0.05
@@ -225,178 +206,3 @@ def _levels(
             name = f"{name}[{i}]"
         level_of_span[i] = index.setdefault(name, len(index))
     return tuple(index), level_of_span
-
-
-class _Design:
-    """The occupancy of readings in levels, and how it would change with the unknown latch age."""
-
-    def __init__(
-        self,
-        at_s: Floats,
-        starts_s: Floats,
-        ends_s: Floats,
-        level_of_span: Columns,
-        levels: int,
-        window: MeterWindow,
-    ) -> None:
-        fitted = np.flatnonzero(level_of_span >= 0)
-        self._starts, self._ends = starts_s[fitted], ends_s[fitted]
-        self._to_levels = sparse.csr_array(
-            (np.ones(len(fitted)), (np.arange(len(fitted)), level_of_span[fitted])),
-            shape=(len(fitted), levels),
-        )
-        self._window = window
-        whole = occupancy(at_s, self._starts, self._ends, window) @ self._to_levels
-        self.used = np.asarray(whole.sum(axis=1)).ravel() > _PURE
-        self.matrix: Any = whole[np.flatnonzero(self.used)]
-        self.at_s = at_s[self.used]
-        largest = self.matrix.max(axis=1).toarray().ravel() if len(self.at_s) else np.empty(0)
-        self.pure = largest > _PURE
-        # Only these depend on the age of the window.
-        self._edge = np.flatnonzero(~self.pure)
-        self._edge_at_ages = [
-            occupancy(
-                self.at_s[self._edge] - 0.5 * window.latch_s * (1.0 + node),
-                self._starts,
-                self._ends,
-                MeterWindow(window.window_s, 0.0),
-            )
-            @ self._to_levels
-            for node in _AGE_NODES
-        ]
-        weighted = list(zip(_AGE_WEIGHTS / 2.0, self._edge_at_ages, strict=True))
-        mean = sum(weight * share for weight, share in weighted)
-        square = sum(weight * share.power(2) for weight, share in weighted)
-        self._age_spread: Any = square - mean.power(2)
-
-    def age_variance(self, watts: Floats, variance_w2: Floats) -> Floats:
-        """Variance of each reading over its unknown age, W^2, shape (readings,): (dP u_t)^2 at an edge.
-
-        `variance_w2` is how well the powers are known, shape (levels,): a short phase whose power is still
-        unknown must not look certain because it is thought to draw what its neighbours do.
-        """
-        variance = np.zeros(len(self.at_s))
-        if len(self._edge):
-            values = np.stack([occupied @ watts for occupied in self._edge_at_ages])
-            weights = (_AGE_WEIGHTS / 2.0)[:, None]
-            mean = (weights * values).sum(axis=0)
-            variance[self._edge] = (weights * np.square(values - mean)).sum(axis=0)
-            variance[self._edge] += self._age_spread @ variance_w2
-        return variance
-
-
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    watts: Floats
-    covariance: Floats
-    noise_w2: Floats
-    correlation: Floats
-    residual_sd: float
-    prior_sd: float
-    readings: Floats
-    used_readings: int
-    surprise: float  # -2 log likelihood, but for a constant
-
-
-def _fit(design: _Design, readings_w: Floats) -> _Fit:
-    """Iterated generalised least squares with a diagonal error model that the residuals and edges set."""
-    matrix = design.matrix
-    levels = matrix.shape[1]
-    if not len(readings_w):
-        nan = np.full(levels, np.nan)
-        return _Fit(nan, np.full((levels, levels), np.nan), nan, nan, np.nan, 0.0, np.zeros(levels), 0, 0.0)
-    low, high = float(readings_w.min()), float(readings_w.max())
-    prior_w = 0.5 * (low + high)
-    prior_sd = max(high - low, 0.05 * abs(prior_w), 1e-3)
-    noise_w2 = np.full(levels, max(float(np.var(readings_w)), _QUANTUM_W2))
-    correlation = np.zeros(levels)
-    watts = np.full(levels, prior_w)
-    covariance = np.eye(levels) * prior_sd**2
-    residual = readings_w - prior_w
-    variance = np.ones(len(readings_w))
-    edge = ~design.pure
-    unsteady = 1.0
-    for iteration in range(_ITERATIONS):
-        variance = matrix @ (noise_w2 * (1.0 + correlation) / (1.0 - correlation))
-        if iteration:
-            variance = variance + unsteady * design.age_variance(watts, np.diag(covariance))
-        weighted = matrix.multiply(1.0 / variance[:, None]).T.tocsr()
-        normal = (weighted @ matrix).toarray() + np.eye(levels) / prior_sd**2
-        right = weighted @ (readings_w - matrix @ np.full(levels, prior_w))
-        factor = linalg.cho_factor(normal)
-        watts = prior_w + linalg.cho_solve(factor, right)
-        covariance = linalg.cho_solve(factor, np.eye(levels))
-        residual = readings_w - matrix @ watts
-        noise_w2, correlation = _noise(design, residual)
-        if iteration and edge.any():
-            # Arrivals that jitter, or borders stamped late: the edges scatter more than the age explains.
-            ratio = np.square(residual[edge]).sum() / variance[edge].sum()
-            unsteady = max(1.0, unsteady * float(ratio))
-    return _Fit(
-        watts,
-        covariance,
-        noise_w2,
-        correlation,
-        float(np.sqrt(np.mean(np.square(residual)))),
-        prior_sd,
-        np.asarray(matrix.sum(axis=0), dtype=np.float64).ravel(),
-        len(readings_w),
-        float(np.sum(np.square(residual) / variance + np.log(variance))),
-    )
-
-
-def _near_borders(at_s: Floats, starts_s: Floats, level_of_span: Columns) -> Columns:
-    """Indices of the readings within a second after a change of level (or up to 0.5 s before it)."""
-    borders = starts_s[1:][np.diff(level_of_span) != 0]
-    if not len(borders) or not len(at_s):
-        return np.empty(0, dtype=np.int64)
-    last = np.searchsorted(borders, at_s + 0.5, "right") - 1
-    return np.flatnonzero((last >= 0) & (at_s - borders[np.maximum(last, 0)] <= 1.0))
-
-
-def _likeliest_lateness(surprise: Callable[[float], float]) -> tuple[float, float]:
-    """The lateness with the least surprise and its standard uncertainty: a scan, a parabola at its minimum.
-
-    A normal prior of 0 +- 0.1 s keeps a run that has few edges where the window model says.
-    """
-
-    def cost(late_s: float) -> float:
-        return surprise(late_s) + (late_s / _LATENESS_PRIOR_S) ** 2
-
-    here, best = min((cost(late_s), late_s) for late_s in _LATENESS_S)
-    # Narrower than this and the parabola meets the kinks of the window's ends, wider and it is none.
-    step = 0.5 * (_LATENESS_S[1] - _LATENESS_S[0])
-    before, after = cost(best - step), cost(best + step)
-    if before < here:
-        before, here, after, best = cost(best - 2.0 * step), before, here, best - step
-    elif after < here:
-        before, here, after, best = here, after, cost(best + 2.0 * step), best + step
-    bend = before - 2.0 * here + after
-    if bend <= 0.0:
-        return 0.0, _LATENESS_PRIOR_S
-    move = min(1.0, max(-1.0, 0.5 * (before - after) / bend))
-    return best + step * move, math.hypot(step * math.sqrt(2.0 / bend), _LATENESS_FLOOR_S)
-
-
-def _noise(design: _Design, residual: Floats) -> tuple[Floats, Floats]:
-    """Variance and lag-1 correlation of the readings inside each level, from readings of one level alone."""
-    levels = design.matrix.shape[1]
-    pure = np.flatnonzero(design.pure)
-    rows = design.matrix[pure]
-    level = rows.argmax(axis=1) if len(pure) else np.empty(0, dtype=np.int64)
-    level = np.asarray(level).ravel()
-    r = residual[pure]
-    n = np.bincount(level, minlength=levels)
-    square = np.bincount(level, np.square(r), levels)
-    neighbours = np.flatnonzero((np.diff(pure) == 1) & (level[1:] == level[:-1]))
-    product = np.bincount(level[neighbours], r[neighbours] * r[neighbours + 1], levels)
-    pairs = np.bincount(level[neighbours], minlength=levels)
-    pooled = float(square.sum() / n.sum()) if n.sum() else float(np.mean(np.square(residual)))
-    enough = n >= MIN_PURE_READINGS
-    noise_w2 = np.where(enough, square / np.maximum(n - 1, 1), pooled)
-    noise_w2 = np.maximum(noise_w2, _QUANTUM_W2)
-    mean_product = product / np.maximum(pairs, 1)
-    correlation = np.where(
-        enough & (pairs >= MIN_PURE_READINGS), np.clip(mean_product / noise_w2, 0.0, 0.95), 0.0
-    )
-    return noise_w2, correlation

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 Floats = npt.NDArray[np.float64]
+Columns = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,9 +70,23 @@ def test_lines_that_arrive_late_are_found_out(virtual: ModuleType) -> None:
     assert np.mean(found) == pytest.approx(0.065, abs=0.02)
 
 
+def test_lost_time_beside_a_training_does_not_look_like_lateness(virtual: ModuleType) -> None:
+    found = []
+    for seed in range(8):
+        signal = virtual.rounds_of_one_device(seed, 20, 2.0)
+        spans = [
+            PhaseSpan(s.device, s.boot_id, Phase.LOST, s.step, s.start_ns, s.end_ns)
+            if s.phase is Phase.UPLOAD
+            else s
+            for s in signal.spans
+        ]
+        found.append(attribute(virtual.metered(signal, seed), spans, fit_lateness=True).lateness_s)
+    assert np.mean(found) == pytest.approx(0.005, abs=0.025)
+
+
 def test_late_lines_spoil_short_transfers_unless_their_lateness_is_fitted(virtual: ModuleType) -> None:
     def download(fit_lateness: bool) -> float:
-        table = virtual.fidelity(30, 20, 0.5, late_s=0.06, fit_lateness=fit_lateness)
+        table = virtual.fidelity(16, 20, 0.5, late_s=0.06, fit_lateness=fit_lateness)
         assert table[0].phase is Phase.DOWNLOAD
         return float(table[0].net_bias)
 
