@@ -24,6 +24,7 @@ from roambench.contract.errors import TraceError
 from roambench.mobility.trace import Trace
 
 FORMAT: Final = 1
+_MAX_STEPS: Final = 10_000_000  # a step table of 80 MB; more is a damaged or hostile header
 _KEY: Final = b"roambench.trace"
 _SCHEMA: Final = pa.schema(
     [
@@ -142,6 +143,10 @@ def _header(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     for key, kind in expected.items():
         if type(header.get(key)) is not kind:
             raise TraceError(f"{path}: trace header: {key} must be {kind.__name__}")
+    if not 1 <= header["steps"] <= _MAX_STEPS:
+        raise TraceError(f"{path}: trace header: steps is {header['steps']}, expected 1 to {_MAX_STEPS}")
+    if not 0.0 < header["step_s"] <= 1e9 or abs(header["start_utc_s"]) > 1 << 40:
+        raise TraceError(f"{path}: trace header: step_s or start_utc_s is no time")
     return header
 
 

@@ -25,6 +25,7 @@ _HOME: Final = -1  # stands for the device's home where places are meant by inde
 _DAY_H: Final = 24.0
 _GOLDEN: Final = (5**0.5 - 1) / 2
 _MOST_OUTINGS: Final = 60.0  # the busiest device goes out this many times as often as the laziest
+_DECIMALS: Final = 2  # positions are whole centimetres: the last bit of another CPU's log() does not show
 _HOMES_AT_ONCE: Final = 1024  # devices whose favourites are drawn together: bounds (devices, places) arrays
 
 Indices = npt.NDArray[np.int64]
@@ -113,6 +114,7 @@ def _map(parameters: CityParameters, seed: int) -> _Map:
     points_m = np.where(alone[:, None], strewn_m, clustered_m)
     rank = draw.permutation(count) + 1
     popularity = rank**-parameters.place_zipf * np.where(alone, parameters.scattered_pull, 1.0)
+    points_m = np.round(points_m, _DECIMALS)
     return _Map(points_m[:, 0], points_m[:, 1], popularity / popularity.sum())
 
 
@@ -124,6 +126,7 @@ def _people(parameters: CityParameters, places: _Map, seed: int) -> _People:
     # Homes are a few streets from a place, whoever visits it.
     home_x_m = np.clip(places.x_m[near] + 600.0 * (draws[:, 1] - 0.5), 0.0, parameters.box_m)
     home_y_m = np.clip(places.y_m[near] + 600.0 * (draws[:, 2] - 0.5), 0.0, parameters.box_m)
+    home_x_m, home_y_m = np.round(home_x_m, _DECIMALS), np.round(home_y_m, _DECIMALS)
     favourites = np.empty((count, parameters.favourites), np.int64)
     for start in range(0, count, _HOMES_AT_ONCE):
         rows = slice(start, start + _HOMES_AT_ONCE)

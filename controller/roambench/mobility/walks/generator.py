@@ -14,7 +14,7 @@ from roambench.mobility.trace import Trace
 class Generator:
     """A synthetic source of movement. `parameters` is a frozen dataclass with a default for every field.
 
-    `make(parameters, seed)` is pure: equal arguments give equal traces on every machine.
+    `make(parameters, seed)` is pure: equal arguments give equal traces.
     """
 
     name: str
