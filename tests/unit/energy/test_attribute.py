@@ -125,6 +125,17 @@ def test_net_energy_is_gross_without_the_idle_level_and_idle_has_none() -> None:
     assert (parts[0].net_j, parts[0].u_net_j) == (0.0, 0.0)
 
 
+def test_net_power_keeps_the_covariance_of_its_two_levels(virtual: ModuleType) -> None:
+    signal = virtual.rounds_of_one_device(1, 5, 0.5)
+    fit = attribute(virtual.metered(signal, 1), signal.spans)
+    upload = fit.levels.index("upload")
+    c = fit.covariance_w2
+    assert fit.net_watts_of(Phase.UPLOAD)[1] ** 2 == pytest.approx(
+        float(np.array([-1.0, 1.0]) @ c[np.ix_([0, upload], [0, upload])] @ np.array([-1.0, 1.0]))
+    )
+    assert fit.net_watts_of(Phase.IDLE) == (0.0, 0.0)
+
+
 def test_energy_is_attributed_to_the_covered_part_of_a_span_only() -> None:
     spans = timeline((Phase.IDLE, 30), (Phase.TRAIN, 30), (Phase.IDLE, 30))
     samples = steady(spans, WATTS)
