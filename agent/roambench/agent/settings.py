@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,53 +57,7 @@ class AgentSettings:
     def load(cls, path: Path) -> AgentSettings:
         """Read a settings file; ConfigError names the file and every key that is wrong."""
         try:
-            values = json.loads(path.read_text())
-        except OSError as error:
-            raise ConfigError([f"{path}: cannot be read ({error.strerror})"]) from None
-        except ValueError as error:
-            raise ConfigError([f"{path}: not JSON ({error})"]) from None
-        return cls.from_values(values, str(path))
-
-    @classmethod
-    def from_values(cls, values: object, source: str) -> AgentSettings:
-        problems: list[str] = []
-        settings = _build(cls, values, source, "", problems)
-        if problems:
-            raise ConfigError(problems)
-        assert isinstance(settings, AgentSettings)
-        return settings
-
-
-def _build(kind: type, values: object, source: str, prefix: str, problems: list[str]) -> object | None:
-    """Build dataclass `kind` from a JSON object; every mistake becomes a line of `problems`."""
-    if not isinstance(values, dict):
-        problems.append(f"{source}: {prefix or 'settings'}: expected an object")
-        return None
-    hints = get_type_hints(kind)
-    known = {entry.name for entry in fields(kind)}
-    problems += [f"{source}: {prefix}{key}: unknown key" for key in sorted(values.keys() - known)]
-    arguments: dict[str, Any] = {}
-    for name in sorted(values.keys() & known):
-        arguments[name] = _value(hints[name], values[name], source, f"{prefix}{name}", problems)
-    missing = [
-        entry.name
-        for entry in fields(kind)
-        if entry.name not in values and entry.default is MISSING and entry.default_factory is MISSING
-    ]
-    problems += [f"{source}: {prefix}{name}: is missing" for name in missing]
-    built: object = None if missing else kind(**arguments)
-    return built
-
-
-def _value(hint: Any, value: object, source: str, key: str, problems: list[str]) -> object:
-    options = [part for part in getattr(hint, "__args__", (hint,)) if part is not type(None)]
-    if value is None and len(options) < len(getattr(hint, "__args__", (hint,))):
-        return None
-    expected = options[0]
-    if is_dataclass(expected) and isinstance(expected, type):
-        return _build(expected, value, source, f"{key}.", problems)
-    if expected is float and type(value) is int:
-        return float(value)
-    if type(value) is not expected:
-        problems.append(f"{source}: {key}: expected {expected.__name__}, got {value!r}")
-    return value
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError([f"{path}: cannot be read ({error})"]) from None
+        return from_json(cls, text, str(path))

@@ -29,6 +29,7 @@ from roambench.agent.launch import load_trainer, run_agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.worker import die_with_parent
 from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import from_values
 
 _POLL_S = 0.05
 _STOP_PATIENCE_S = 20.0
@@ -49,7 +50,7 @@ def main() -> int:
     try:
         spec = json.loads(Path(sys.argv[1]).read_text())
         agents = [
-            AgentSettings.from_values(values, f"{sys.argv[1]}: agents[{index}]")
+            from_values(AgentSettings, values, f"{sys.argv[1]}: agents[{index}]")
             for index, values in enumerate(spec["agents"])
         ]
         restart_delay_s = float(spec["restart_delay_s"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
-from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +31,6 @@ class LearningSpec:
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod
-    def from_json(cls, text: bytes) -> LearningSpec:
+    def from_json(cls, text: str | bytes) -> LearningSpec:
         """Inverse of `to_json`; raises ConfigError that names what is missing or of the wrong type."""
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise ConfigError([f"learning settings are not JSON: {error}"]) from None
-        if not isinstance(values, dict):
-            raise ConfigError(["learning settings: expected a table"])
-        problems = [f"learning settings: unknown key {key!r}" for key in values.keys() - _TYPES.keys()]
-        for key, expected in _TYPES.items():
-            if key not in values:
-                problems.append(f"learning settings: {key} is missing")
-            elif type(values[key]) is not expected and not (expected is float and type(values[key]) is int):
-                problems.append(f"learning settings: {key} must be {expected.__name__}")
-        if problems:
-            raise ConfigError(problems)
-        return cls(**values)
-
-
-_TYPES: dict[str, type] = {
-    field.name: {"str": str, "int": int, "float": float, "bool": bool}[str(field.type)]
-    for field in fields(LearningSpec)
-}
+        return from_json(cls, text, "learning settings")

@@ -43,9 +43,9 @@ def test_every_mistake_is_listed_with_its_key():
         "emulator.json: devices[0].link_path: expected str, got 5",
         "devices[1].gain: expected float, got 'much'",
         "devices[1].faults[0].kind: expected one of drop,",
-        "devices[2].name: missing",
+        "devices[2].name: is missing",
         "devices[2].colour: unknown key",
-        "socket_path: missing",
+        "socket_path: is missing",
         "time_scale: expected float, got True",
     ):
         assert part in problems

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import from_json, from_values
 from roambench.meters.emulator.power import PiPower
 
 
@@ -81,15 +79,7 @@ class EmulatorSpec:
     @classmethod
     def from_json(cls, text: str | bytes, source: str = "emulator spec") -> EmulatorSpec:
         """Inverse of `to_json`; ConfigError lists everything that is wrong, with its key."""
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError([f"{source}: not JSON ({error})"]) from None
-        problems: list[str] = []
-        spec = _value(cls, values, source, "", problems)
-        if problems:
-            raise ConfigError(problems)
-        assert isinstance(spec, EmulatorSpec)
+        spec = from_json(cls, text, source)
         problems = _doubts(spec, source)
         if problems:
             raise ConfigError(problems)
@@ -98,12 +88,7 @@ class EmulatorSpec:
 
 def fault_from_values(values: dict[str, object], source: str = "fault") -> Fault:
     """A fault from an untrusted JSON object; ConfigError (a ValueError) lists what is wrong."""
-    problems: list[str] = []
-    fault = _value(Fault, values, source, "", problems)
-    if problems:
-        raise ConfigError(problems)
-    assert isinstance(fault, Fault)
-    return fault
+    return from_values(Fault, values, source)
 
 
 def _doubts(spec: EmulatorSpec, source: str) -> list[str]:
@@ -125,49 +110,3 @@ def _doubts(spec: EmulatorSpec, source: str) -> list[str]:
         if name in ("", ".", "..") or "/" in name or "\0" in name
     ]
     return problems
-
-
-def _value(hint: Any, value: object, source: str, key: str, problems: list[str]) -> object:
-    """`value` as `hint` wants it; every mistake becomes a line of `problems`."""
-    if get_origin(hint) is UnionType:
-        return None if value is None else _value(get_args(hint)[0], value, source, key, problems)
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            problems.append(f"{source}: {key}: expected a list")
-            return ()
-        row = get_args(hint)[0]
-        return tuple(_value(row, item, source, f"{key}[{i}]", problems) for i, item in enumerate(value))
-    if is_dataclass(hint) and isinstance(hint, type):
-        return _built(hint, value, source, key, problems)
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        if value in [str(member) for member in hint]:
-            return hint(value)
-        problems.append(f"{source}: {key}: expected one of {', '.join(hint)}, got {value!r}")
-        return value
-    if hint is float and type(value) is int:
-        value = float(value)
-    if type(value) is not hint or (isinstance(value, float) and not math.isfinite(value)):
-        problems.append(f"{source}: {key}: expected {hint.__name__}, got {value!r}")
-    return value
-
-
-def _built(kind: type, value: object, source: str, key: str, problems: list[str]) -> object:
-    if not isinstance(value, dict):
-        problems.append(f"{source}: {key or 'spec'}: expected an object")
-        return None
-    dot = f"{key}." if key else ""
-    known = {entry.name: entry for entry in fields(kind)}
-    before = len(problems)
-    problems += [f"{source}: {dot}{name}: unknown key" for name in sorted(value.keys() - known.keys())]
-    problems += [
-        f"{source}: {dot}{name}: missing"
-        for name, entry in known.items()
-        if name not in value and entry.default is MISSING and entry.default_factory is MISSING
-    ]
-    hints = get_type_hints(kind)
-    arguments = {
-        name: _value(hints[name], value[name], source, f"{dot}{name}", problems)
-        for name in known
-        if name in value
-    }
-    return kind(**arguments) if len(problems) == before else None

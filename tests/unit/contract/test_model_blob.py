@@ -1,0 +1,89 @@
+"""A model as bytes: what encode made comes back, anything else is refused with its reason."""
+
+import hashlib
+import struct
+
+import numpy as np
+import pytest
+
+from roambench.contract.errors import ModelError
+from roambench.contract.model_blob import (
+    BULK_CHUNK_BYTES,
+    PACED_CHUNK_BYTES,
+    chunks,
+    decode,
+    digest_of,
+    encode,
+)
+
+MODEL = np.array([1.5, -2.25, 3.0], dtype=np.float32)
+
+
+def test_a_model_survives_the_round_trip_bit_by_bit() -> None:
+    blob = encode(MODEL, "ab" * 16)
+    np.testing.assert_array_equal(decode(blob, layout="ab" * 16), MODEL)
+    assert blob[-12:] == struct.pack("<3f", 1.5, -2.25, 3.0)
+
+
+def test_the_digest_is_sha_256_of_all_bytes() -> None:
+    blob = encode(MODEL, "ab")
+    assert digest_of(blob) == hashlib.sha256(blob).hexdigest()
+    assert digest_of(blob) != digest_of(encode(MODEL, "cd"))
+
+
+@pytest.mark.parametrize(
+    ("blob", "reason"),
+    [
+        (b"", "magic"),
+        (b"\x80\x04pickle-like bytes", "magic"),
+        (b"ROAMBLB1" + struct.pack("<I", 4097) + b"{}", "does not fit"),
+        (b"ROAMBLB1" + struct.pack("<I", 200) + b"{}", "does not fit"),
+        (b"ROAMBLB1" + struct.pack("<I", 2) + b"{]", "not readable"),
+        (b"ROAMBLB1" + struct.pack("<I", 2) + b"{}", "not readable"),
+        (b"ROAMBLB1" + struct.pack("<I", 2) + b"[]", "not readable"),
+        (encode(MODEL, "ab")[:-1], "its header says 12"),
+        (encode(MODEL, "ab") + b"x", "its header says 12"),
+        (encode(MODEL, "ab").replace(b"float32", b"float64"), "expected float32"),
+        (encode(np.array([np.inf], dtype=np.float32), "ab"), "NaN or infinity"),
+    ],
+)
+def test_what_is_no_model_is_refused(blob: bytes, reason: str) -> None:
+    with pytest.raises(ModelError, match=reason):
+        decode(blob)
+
+
+def test_a_model_of_another_layout_is_refused() -> None:
+    with pytest.raises(ModelError, match="has layout ab, expected cd"):
+        decode(encode(MODEL, "ab"), layout="cd")
+
+
+def test_only_flat_float32_vectors_are_models() -> None:
+    for wrong in (MODEL.astype(np.float64), MODEL.reshape(1, 3)):
+        with pytest.raises(ModelError, match="flat float32"):
+            encode(wrong, "ab")  # type: ignore[arg-type]
+
+
+def test_random_bytes_never_raise_anything_but_a_model_error() -> None:
+    random = np.random.Generator(np.random.PCG64(7))
+    good = encode(np.arange(64, dtype=np.float32), "ab")
+    refused = 0
+    for _ in range(3000):
+        spoilt = bytearray(good)
+        for _ in range(int(random.integers(1, 6))):
+            spoilt[int(random.integers(0, 60))] = int(random.integers(0, 256))
+        try:
+            accepted = decode(bytes(spoilt), layout="ab")
+        except ModelError:
+            refused += 1
+        else:
+            assert accepted.shape == (64,)
+    assert refused > 2500
+
+
+def test_chunks_join_to_the_blob_and_suit_the_transfer() -> None:
+    blob = bytes(range(256)) * 4096 + b"tail"  # 1 MiB and 4 bytes
+    paced = list(chunks(blob, is_paced=True))
+    bulk = list(chunks(blob, is_paced=False))
+    assert b"".join(paced) == b"".join(bulk) == blob
+    assert [len(piece) for piece in paced] == [PACED_CHUNK_BYTES] * 4 + [4]
+    assert max(len(piece) for piece in bulk) <= BULK_CHUNK_BYTES

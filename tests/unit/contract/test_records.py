@@ -1,0 +1,67 @@
+"""Spool records: exact round trips, and nothing but ValueError for bytes that are none."""
+
+import math
+
+import numpy as np
+import pytest
+
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.records import (
+    AgentEvent,
+    Reading,
+    ReadingFlag,
+    phase_from_bytes,
+    phase_to_bytes,
+)
+
+
+def test_a_reading_survives_exactly() -> None:
+    reading = Reading(2**62, 5.161, 0.662, 3.416, 0.001, ReadingFlag.TORN | ReadingFlag.BURST)
+    assert Reading.from_bytes(reading.to_bytes()) == reading
+
+
+def test_a_field_the_meter_does_not_report_stays_nan() -> None:
+    assert math.isnan(Reading.from_bytes(Reading(1, 5.0, 0.4, 2.0).to_bytes()).watt_hours)
+
+
+@pytest.mark.parametrize("payload", [b"", b"short", b"x" * 43, b"x" * 45])
+def test_a_reading_of_another_length_is_refused(payload: bytes) -> None:
+    with pytest.raises(ValueError, match="44 bytes"):
+        Reading.from_bytes(payload)
+
+
+def test_unknown_flag_bits_are_refused() -> None:
+    payload = Reading(1, 5.0, 0.4, 2.0).to_bytes()[:-4] + b"\x00\x00\x01\x00"
+    with pytest.raises(ValueError, match="0x10000"):
+        Reading.from_bytes(payload)
+
+
+def test_a_span_survives_and_takes_the_drains_device_name() -> None:
+    span = PhaseSpan("pi-01", "boot", Phase.UPLOAD, 7, 10, 25, "up", "train", 99)
+    assert phase_from_bytes("pi-01", phase_to_bytes(span)) == span
+    assert phase_from_bytes("pi-02", phase_to_bytes(span)).device == "pi-02"
+
+
+def test_a_span_that_ends_before_it_starts_is_refused() -> None:
+    payload = phase_to_bytes(PhaseSpan("pi-01", "boot", Phase.IDLE, 0, 10, 5))
+    with pytest.raises(ValueError, match="ends before it starts"):
+        phase_from_bytes("pi-01", payload)
+
+
+def test_mutated_payloads_raise_nothing_but_value_errors() -> None:
+    random = np.random.Generator(np.random.PCG64(3))
+    payloads = [
+        phase_to_bytes(PhaseSpan("pi-01", "boot", Phase.TRAIN, 7, 10, 25, "o", "o", 1)),
+        AgentEvent("train started", 5, "x").to_bytes(),
+        b"[" * 5000,
+    ]
+    refused = 0
+    for number in range(6000):
+        payload = bytearray(payloads[number % 3])
+        payload[int(random.integers(0, len(payload)))] = int(random.integers(0, 256))
+        for decode in (lambda p: phase_from_bytes("pi-01", p), AgentEvent.from_bytes, Reading.from_bytes):
+            try:
+                decode(bytes(payload))
+            except ValueError:
+                refused += 1
+    assert refused > 12_000
