@@ -1,0 +1,211 @@
+"""What a run cost: whole runs, phases, Table 10, measured against modelled communication; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from roambench.contract.orders import AnswerStatus
+from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.contract.records import ReadingFlag
+from roambench.energy.compare import (
+    MIN_COVERAGE,
+    Comparison,
+    LinkUse,
+    compare_transfers,
+    fit_link_power,
+)
+from roambench.energy.energy_value import Energy
+from roambench.energy.ledger import LedgerRow, total, totals_by_phase
+from roambench.energy.link_model import LINKS, Direction, megabits, transfer_energy_j
+from roambench.energy.table10 import Table10, is_wasted, table10
+from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
+from roambench.runs.accounts import DeviceEnergy, RunEnergy
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnergy:
+    """All spans of one phase over all boards. Standard uncertainties; `naive_j` is the trapezoid."""
+
+    phase: Phase
+    spans: int
+    duration_s: float
+    gross: Energy
+    net: Energy
+    naive_j: float
+    unresolved: int  # spans too short for the meter (R7)
+
+
+@dataclass(frozen=True, slots=True)
+class TruthCheck:
+    """Measured against true energy over the covered time of the emulated boards whose truth is known."""
+
+    boards: int
+    measured_j: float
+    true_j: float
+
+    @property
+    def error(self) -> float:
+        """Relative: +0.03 is 3 % too much."""
+        return self.measured_j / self.true_j - 1.0 if self.true_j > 0.0 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class BoardEnergy:
+    """One board's line."""
+
+    device: str
+    whole_run: Energy  # with the meter's uncertainty
+    idle_w: float | None
+    consumed: Energy
+    wasted: Energy
+    lost_s: float
+    readings: int
+    torn: int
+    undervoltage: int
+    truth: TruthCheck | None
+
+
+@dataclass(frozen=True)
+class EnergySummary:
+    """Energy of one run. Joules are gross unless said otherwise; `measured` False: no meter saw anything."""
+
+    measured: bool
+    duration_s: float
+    whole_run: Energy
+    gross: Table10
+    net: Table10
+    phases: tuple[PhaseEnergy, ...]
+    wasted_by_phase: Mapping[Phase, float]
+    consumed_by_step: Mapping[int, float]  # by the round of the training
+    wasted_by_step: Mapping[int, float]
+    comparison: Comparison
+    modelled_at_measured_j: float
+    fitted_down: tuple[float, float]  # alpha in mW per Mbit/s, beta in mW; NaN where it cannot be fitted
+    fitted_up: tuple[float, float]
+    truth: TruthCheck | None
+    boards: tuple[BoardEnergy, ...]
+
+
+def energy_summary(
+    energy: RunEnergy | None, records: Sequence[RoundRecord], *, rounds: int, finished: bool
+) -> EnergySummary | None:
+    """Sum up a run's energy; None for a run that has none. `finished`: pending models count as wasted."""
+    if energy is None:
+        return None
+    rows, spans = energy.rows, energy.spans
+    names = [device.device for device in energy.devices]
+    active = [row for row in rows if row.phase in ACTIVE_PHASES]
+    comparison = compare_transfers(rows, spans, _links(records))
+    seen = [t for t in comparison.transfers if t.covered_s >= MIN_COVERAGE * t.duration_s]
+    checks = [check for check in map(_truth, energy.devices) if check is not None]
+    return EnergySummary(
+        measured=energy.measured,
+        duration_s=(energy.end_ns - energy.start_ns) * 1e-9,
+        whole_run=energy.whole_run,
+        gross=table10(rows, "gross", rounds=rounds, devices=names, finished=finished),
+        net=table10(rows, "net", rounds=rounds, devices=names, finished=finished),
+        phases=_phases(rows),
+        wasted_by_phase=_sums(row for row in active if is_wasted(row, finished=finished)),
+        consumed_by_step=_by_step(active),
+        wasted_by_step=_by_step([row for row in active if is_wasted(row, finished=finished)]),
+        comparison=comparison,
+        modelled_at_measured_j=math.fsum(t.modelled_at_measured_j for t in seen),
+        fitted_down=fit_link_power(comparison.transfers, Phase.DOWNLOAD),
+        fitted_up=fit_link_power(comparison.transfers, Phase.UPLOAD),
+        truth=_sum_truth(checks),
+        boards=tuple(_board(device, finished) for device in energy.devices),
+    )
+
+
+def modelled_from_log_j(records: Sequence[RoundRecord]) -> dict[Direction, float]:
+    """Eq. 1 with Eq. 2's throughput over every transfer that the event log says was done, measured or not."""
+    links = _links(records)
+    kinds = {record.order_id: record.kind for record in records if isinstance(record, OrderGiven)}
+    joules: dict[Direction, list[float]] = {"down": [], "up": []}
+    for record in records:
+        if not isinstance(record, OrderAnswered) or record.status != AnswerStatus.DONE:
+            continue
+        use = links.get(record.order_id)
+        if use is None or not record.transferred_bytes:
+            continue
+        direction: Direction = "up" if kinds[record.order_id] == "upload" else "down"
+        size = megabits(record.transferred_bytes)
+        link = LINKS[use.link]
+        joules[direction].append(float(transfer_energy_j(size, link, use.throughput_mbit_s, direction)))
+    return {direction: math.fsum(values) for direction, values in joules.items()}
+
+
+def _links(records: Sequence[RoundRecord]) -> dict[str, LinkUse]:
+    """What Eq. 2 says of every transfer; orders without a modelled link (rehearsals) are left out."""
+    return {
+        record.order_id: LinkUse(record.link, record.throughput_mbit_s)
+        for record in records
+        if isinstance(record, OrderGiven) and record.link in LINKS and record.throughput_mbit_s > 0.0
+    }
+
+
+def _phases(rows: Sequence[LedgerRow]) -> tuple[PhaseEnergy, ...]:
+    gross, net = totals_by_phase(rows, "gross"), totals_by_phase(rows, "net")
+    found = []
+    for phase in Phase:
+        of_phase = [row for row in rows if row.phase is phase]
+        if of_phase:
+            found.append(
+                PhaseEnergy(
+                    phase,
+                    len(of_phase),
+                    math.fsum(row.duration_s for row in of_phase),
+                    gross[phase],
+                    net[phase],
+                    math.fsum(row.naive_j for row in of_phase),
+                    sum(not row.resolved for row in of_phase),
+                )
+            )
+    return tuple(found)
+
+
+def _sums(rows: Iterable[LedgerRow]) -> dict[Phase, float]:
+    groups: dict[Phase, list[float]] = {}
+    for row in rows:
+        groups.setdefault(row.phase, []).append(row.gross_j)
+    return {phase: math.fsum(values) for phase, values in groups.items()}
+
+
+def _by_step(rows: Sequence[LedgerRow]) -> dict[int, float]:
+    groups: dict[int, list[float]] = {}
+    for row in rows:
+        groups.setdefault(row.step, []).append(row.gross_j)
+    return {step: math.fsum(groups[step]) for step in sorted(groups)}
+
+
+def _truth(device: DeviceEnergy) -> TruthCheck | None:
+    if device.truth_j is None or not device.whole_run.covered_s:
+        return None
+    return TruthCheck(1, device.whole_run.joules, device.truth_j)
+
+
+def _sum_truth(checks: Sequence[TruthCheck]) -> TruthCheck | None:
+    if not checks:
+        return None
+    return TruthCheck(
+        len(checks), math.fsum(c.measured_j for c in checks), math.fsum(c.true_j for c in checks)
+    )
+
+
+def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
+    active = [row for row in device.rows if row.phase in ACTIVE_PHASES]
+    idle_w = device.account.attribution.idle_w
+    return BoardEnergy(
+        device.device,
+        device.whole_run,
+        idle_w if math.isfinite(idle_w) else None,
+        total(active),
+        total(row for row in active if is_wasted(row, finished=finished)),
+        math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
+        len(device.readings),
+        device.flagged(ReadingFlag.TORN),
+        device.flagged(ReadingFlag.UNDERVOLTAGE),
+        _truth(device),
+    )

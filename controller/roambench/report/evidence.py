@@ -1,0 +1,73 @@
+"""What a report is made from: everything that run folders hold, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roambench.contract.errors import RunError, TraceError
+from roambench.mobility.files import read_trace
+from roambench.mobility.trace import Trace
+from roambench.rounds.records import RoundRecord
+from roambench.runs.accounts import RunEnergy, account_run
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunInfo
+
+
+@dataclass(frozen=True)
+class RunEvidence:
+    """One run as read from its folder. `label` tells it apart from the other runs of the report."""
+
+    label: str
+    path: Path
+    info: RunInfo
+    config: dict[str, Any]
+    records: tuple[RoundRecord, ...]
+    energy: RunEnergy | None  # None: neither readings nor phases
+    trace: Trace | None  # None: not in the folder, or not readable (then a note says why)
+    dead_letters: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def systems_parameter_k2(self) -> int | None:
+        """Steps between cloud aggregations, where the configuration tells."""
+        rounds = self.config.get("rounds")
+        value = rounds.get("cloud_every_steps") if isinstance(rounds, dict) else None
+        return value if isinstance(value, int) else None
+
+    @property
+    def accuracy_threshold(self) -> float | None:
+        rounds = self.config.get("rounds")
+        value = rounds.get("accuracy_threshold") if isinstance(rounds, dict) else None
+        return float(value) if isinstance(value, int | float) else None
+
+
+def read_runs(paths: Sequence[Path | str]) -> list[RunEvidence]:
+    """Read the folders in the order given; equal names are told apart by a number behind them."""
+    if not paths:
+        raise RunError("a report needs at least one run folder, for example runs/mohawk")
+    labels: list[str] = []
+    for path in paths:
+        name = Path(path).resolve().name
+        count = sum(label == name or label.startswith(f"{name} (") for label in labels)
+        labels.append(name if not count else f"{name} ({count + 1})")
+    return [_read_run(Path(path), label) for path, label in zip(paths, labels, strict=True)]
+
+
+def _read_run(path: Path, label: str) -> RunEvidence:
+    with RunFolder.open(path) as folder:
+        records = tuple(folder.read_journal())
+        notes = []
+        trace = None
+        if (path / "trace.parquet").is_file():
+            try:
+                trace = read_trace(path / "trace.parquet")
+            except TraceError as error:
+                notes.append(f"the trace is not shown: {error}")
+        dead = tuple(f"{letter.device}: {letter.reason}" for letter in folder.records.dead_letters())
+        energy = account_run(folder, records)
+        return RunEvidence(
+            label, path, folder.info, folder.config, records, energy, trace, dead, tuple(notes)
+        )

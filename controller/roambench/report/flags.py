@@ -1,0 +1,72 @@
+"""Doubts about a run that a reader must see before its numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from roambench.contract.phases import ACTIVE_PHASES
+from roambench.report.energy_summary import EnergySummary
+from roambench.report.evidence import RunEvidence
+from roambench.report.learning_summary import OrderSummary
+from roambench.runs.info import RunState
+
+#: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
+#: device time puts joules into the wrong phase.
+LATENESS_LIMIT_S: Final = 0.130
+#: Rule R4: below it a whole-run energy is not valid without being flagged.
+COVERAGE_LIMIT: Final = 0.99
+
+
+def flags_of(run: RunEvidence, orders: OrderSummary, energy: EnergySummary | None) -> tuple[str, ...]:
+    """One sentence per doubt, the gravest first."""
+    flags = []
+    if run.info.state is not RunState.FINISHED:
+        reason = f": {run.info.reason}" if run.info.reason else ""
+        flags.append(f"the run is {run.info.state.value}{reason}")
+    if run.info.lookahead:
+        flags.append("lookahead is on: devices are chosen by the future, so waste means nothing")
+    if energy is None or not energy.measured:
+        flags.append("no meter readings: joules are not measured")
+    else:
+        flags += _energy_flags(energy)
+    # `late_s` is told in device time, so the time scale is in it already.
+    if orders.lateness_p99_s is not None and orders.lateness_p99_s > LATENESS_LIMIT_S:
+        flags.append(
+            f"the host could not keep up: emulated trainings ended up to {orders.lateness_p99_s:.2f} s late "
+            f"(99th percentile; limit {LATENESS_LIMIT_S:.2f} s); lower local.time_scale or use fewer agents"
+        )
+    if orders.unanswered and run.info.state is RunState.FINISHED:
+        flags.append(f"{orders.unanswered} orders have no answer in the event log")
+    if run.dead_letters:
+        flags.append(
+            f"{len(run.dead_letters)} drained records could not be decoded, first: {run.dead_letters[0]}"
+        )
+    flags += run.notes
+    return tuple(flags)
+
+
+def _energy_flags(energy: EnergySummary) -> list[str]:
+    flags = []
+    if energy.whole_run.coverage < COVERAGE_LIMIT:
+        flags.append(
+            f"coverage {energy.whole_run.coverage:.1%}: {energy.whole_run.gap_s:,.0f} board-seconds were not "
+            "measured and hold no joules"
+        )
+    silent = [board.device for board in energy.boards if not board.whole_run.covered_s]
+    if silent:
+        flags.append(f"boards without a single usable reading: {', '.join(silent)}")
+    torn = sum(board.torn for board in energy.boards)
+    if torn:
+        flags.append(f"{torn} torn readings were left out")
+    low = sum(board.undervoltage for board in energy.boards)
+    if low:
+        flags.append(f"{low} readings below 4.75 V: a board may have slowed itself down")
+    short = {
+        item.phase.value: item.unresolved
+        for item in energy.phases
+        if item.phase in ACTIVE_PHASES and item.unresolved
+    }
+    if short:
+        text = ", ".join(f"{count} of {phase}" for phase, count in short.items())
+        flags.append(f"spans too short for this meter ({text}): trust sums, not single values")
+    return flags

@@ -1,0 +1,225 @@
+"""The report as one self-contained page: no network, no other file; opens from a disk ten years later."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from plotly.offline import get_plotlyjs
+
+from roambench.report import numbers
+from roambench.report.evidence import RunEvidence
+from roambench.report.figures import (
+    PHASE_COLOURS,
+    Figure,
+    accuracy_figure,
+    accuracy_per_joule_figure,
+    aggregated_figure,
+    energy_figure,
+    run_colour,
+    whole_run_figure,
+)
+from roambench.report.movement_figures import availability_figure, map_figure
+from roambench.report.power_data import power_data
+from roambench.report.summary import RunSummary, comparison_flags, improvements, reference_of
+from roambench.report.table import Table
+from roambench.report.tables import comparison_tables, detail_tables
+
+#: Nothing may be loaded from anywhere, whatever a run's names try.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "font-src data:"
+)
+#: Longer tables fold away.
+_OPEN_ROWS: Final = 30
+
+
+def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
+    """The whole document for 1 to about 6 runs; more work, but their colours repeat."""
+    tables = {table.key: table for table in comparison_tables(summaries)}
+    power = power_data(runs)
+    figures = {
+        figure.key: figure
+        for figure in (
+            accuracy_figure(summaries),
+            accuracy_per_joule_figure(summaries),
+            aggregated_figure(summaries),
+            energy_figure(summaries),
+            whole_run_figure(summaries),
+            availability_figure(runs, summaries),
+            map_figure(runs),
+        )
+        if figure is not None
+    }
+
+    def parts(*keys: str) -> str:
+        made = []
+        for key in keys:
+            if key in figures:
+                made.append(_figure(figures[key]))
+            elif key in tables:
+                made.append(_table(tables[key]))
+        return "".join(made)
+
+    sections = [
+        ("Runs", "runs", _cards(summaries) + _flags(summaries) + parts("runs")),
+        ("Learning", "learning", parts("accuracy", "learning", "aggregated")),
+        (
+            "Energy",
+            "energy",
+            parts("energy", "table10-gross", "table10-net", "accuracy-per-joule")
+            + parts("spent", "whole-run", "phases", "communication"),
+        ),
+        ("Power over time", "power", _power(power)),
+        ("Movement and trainings", "movement", parts("availability", "trainings", "map")),
+        ("Details", "details", "".join(_table(table, fold=True) for table in detail_tables(summaries))),
+    ]
+    body = "".join(
+        f'<section id="{key}"><h2>{title}</h2>{content}</section>'
+        for title, key, content in sections
+        if content
+    )
+    links = "".join(f'<a href="#{key}">{title}</a>' for title, key, content in sections if content)
+    title = "roambench: " + ", ".join(run.label for run in summaries)
+    data = {
+        "figures": [
+            {"key": figure.key, "data": figure.data, "layout": figure.layout, "height": figure.height}
+            for figure in figures.values()
+        ],
+        "power": power,
+        "phaseColours": {phase.value: colour for phase, colour in PHASE_COLOURS.items()},
+    }
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{_resource('page.css')}</style></head><body>"
+        f'<header><div class="bar"><span class="brand">roambench</span><nav>{links}</nav></div></header>'
+        f"<main>{_intro(summaries)}{body}{_footer(summaries)}</main>"
+        f'<script type="application/json" id="report-data">{_script_json(data)}</script>'
+        f"<script>{get_plotlyjs()}</script><script>{_resource('page.js')}</script></body></html>\n"
+    )
+
+
+def _intro(runs: Sequence[RunSummary]) -> str:
+    names = " against ".join(dict.fromkeys(run.info.system for run in runs))
+    first = runs[0]
+    steps = max(len(run.learning.points) for run in runs)
+    devices = max(len(run.info.device_names) for run in runs)
+    fleets = ", ".join(dict.fromkeys(run.info.fleet for run in runs))
+    return (
+        f"<h1>{html.escape(names)}</h1>"
+        f'<p class="lead">{numbers.count(devices, "device")} on the {html.escape(fleets)} fleet, '
+        f"{numbers.count(steps, 'step')} of the trace, seed {first.info.seed}.</p>"
+    )
+
+
+def _cards(runs: Sequence[RunSummary]) -> str:
+    """One card per run: the four numbers that a reader looks for first."""
+    factors = improvements(runs)
+    reference = reference_of(runs).label
+    cards = []
+    for index, run in enumerate(runs):
+        energy = run.measured
+        wasted = consumed = coverage = numbers.NONE
+        note = ""
+        if energy is not None:
+            wasted = numbers.joules(energy.gross.cumulative_wasted.joules)
+            consumed = numbers.joules(energy.gross.cumulative_consumed.joules)
+            coverage = numbers.percent(energy.whole_run.coverage, 2)
+            factor = factors.get(run.label, {}).get("gross", {}).get("cumulative_wasted_j", math.nan)
+            if not math.isnan(factor):
+                note = f"{numbers.factor(factor)} {reference}"
+        figures = (
+            ("final accuracy", numbers.percent(run.learning.final_accuracy), ""),
+            ("wasted", wasted, note),
+            ("consumed", consumed, ""),
+            ("trainings wasted", numbers.percent(run.trainings.wasted_share), ""),
+            ("coverage", coverage, ""),
+        )
+        cells = "".join(
+            f'<div class="number"><span class="name">{name}</span>'
+            f'<span class="value">{html.escape(value)}</span><span class="note">{html.escape(extra)}</span></div>'
+            for name, value, extra in figures
+        )
+        cards.append(
+            f'<div class="card" style="--run:{run_colour(index)}"><h3>{html.escape(run.label)}'
+            f'<span class="state {run.info.state.value}">{run.info.state.value}</span></h3>'
+            f'<div class="numbers">{cells}</div></div>'
+        )
+    return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def _flags(runs: Sequence[RunSummary]) -> str:
+    items = [f"<li>{html.escape(flag)}</li>" for flag in comparison_flags(runs)]
+    items += [
+        f"<li><b>{html.escape(run.label)}</b>: {html.escape(flag)}</li>" for run in runs for flag in run.flags
+    ]
+    if not items:
+        return ""
+    return f'<div class="flags"><h3>Read this first</h3><ul>{"".join(items)}</ul></div>'
+
+
+def _figure(figure: Figure) -> str:
+    key = html.escape(figure.key)
+    return (
+        f'<figure><h3>{html.escape(figure.title)}</h3><div class="plot" id="plot-{key}" '
+        f'style="height:{figure.height}px"></div><figcaption>{html.escape(figure.caption)}</figcaption></figure>'
+    )
+
+
+def _table(table: Table, *, fold: bool = False) -> str:
+    def cell(tag: str, text: str, column: int) -> str:
+        side = ' class="n"' if column >= table.numeric_from else ""
+        indent = " style='padding-left:1.6em'" if column == 0 and text.startswith("  ") else ""
+        return f"<{tag}{side}{indent}>{html.escape(text.strip())}</{tag}>"
+
+    head = "".join(cell("th", name, column) for column, name in enumerate(table.head))
+    rows = "".join(
+        "<tr>" + "".join(cell("td", text, column) for column, text in enumerate(row)) + "</tr>"
+        for row in table.rows
+    )
+    grid = (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f"<p class='caption'>{html.escape(table.caption)}</p>"
+    )
+    title = html.escape(table.title)
+    if fold:
+        opened = " open" if len(table.rows) <= _OPEN_ROWS else ""
+        return f'<details class="table"{opened}><summary>{title}</summary>{grid}</details>'
+    return f'<div class="table"><h3>{title}</h3>{grid}</div>'
+
+
+def _power(power: dict[str, Any] | None) -> str:
+    if power is None:
+        return ""
+    return (
+        '<figure><div class="choose"><label>run <select id="power-run"></select></label>'
+        '<label>board <select id="power-device"></select></label></div>'
+        '<div class="plot" id="plot-power" style="height:420px"></div>'
+        "<figcaption>What the meter read, with the board's phases shaded behind it: the shading is what the "
+        "agent stamped, the line what the meter saw, about a quarter of a second late and here moved back by "
+        "that. A break in the line is time without readings. Drag to zoom, double-click to see all."
+        "</figcaption></figure>"
+    )
+
+
+def _footer(runs: Sequence[RunSummary]) -> str:
+    versions = {f"{name} {version}" for run in runs for name, version in run.info.versions.items()}
+    made = ", ".join(sorted(versions)) or "versions not recorded"
+    when = ", ".join(dict.fromkeys(run.info.created_utc for run in runs if run.info.created_utc))
+    return f"<footer>Runs of {html.escape(when or 'unknown date')}. {html.escape(made)}.</footer>"
+
+
+def _script_json(value: object) -> str:
+    """JSON that cannot end the script element it stands in, whatever text it holds."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _resource(name: str) -> str:
+    return (files("roambench.report") / name).read_text(encoding="utf-8")

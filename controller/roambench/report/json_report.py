@@ -1,0 +1,231 @@
+"""The report for machines: one JSON document with stable keys. Joules are floats, what is unknown is null."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from roambench.energy.compare import ComparisonTotal
+from roambench.energy.energy_value import Energy
+from roambench.energy.table10 import MeanSd, Table10
+from roambench.report.energy_summary import EnergySummary, TruthCheck
+from roambench.report.summary import (
+    RunSummary,
+    comparison_flags,
+    finite,
+    improvements,
+    reference_of,
+)
+
+#: Raised when a key changes its meaning or disappears; new keys do not raise it.
+SCHEMA: Final = "roambench.report/1"
+
+
+def json_text(runs: Sequence[RunSummary]) -> str:
+    return json.dumps(document(runs), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def document(runs: Sequence[RunSummary]) -> dict[str, Any]:
+    """The document: `runs` in the order given, and how many times more each spends than `reference`.
+
+    A factor is null where it is no number (both spend nothing) or without bound (only the run does).
+    """
+    return {
+        "schema": SCHEMA,
+        "runs": [_run(run) for run in runs],
+        "improvement": {
+            "reference": reference_of(runs).label,
+            "factors": {
+                label: {kind: _finite(rows) for kind, rows in kinds.items()}
+                for label, kinds in improvements(runs).items()
+            },
+        },
+        "flags": list(comparison_flags(runs)),
+    }
+
+
+def _run(run: RunSummary) -> dict[str, Any]:
+    info = run.info
+    measured = run.measured
+    return {
+        "name": run.label,
+        "run_id": info.run_id,
+        "system": info.system,
+        "seed": info.seed,
+        "fleet": info.fleet,
+        "state": info.state.value,
+        "reason": info.reason,
+        "trace_hash": info.trace_hash,
+        "time_scale": info.time_scale,
+        "lookahead": info.lookahead,
+        "devices": list(info.device_names),
+        "versions": dict(info.versions),
+        "flags": list(run.flags),
+        "wasted_j": measured.gross.cumulative_wasted.joules if measured else None,
+        "consumed_j": measured.gross.cumulative_consumed.joules if measured else None,
+        "wasted_net_j": measured.net.cumulative_wasted.joules if measured else None,
+        "consumed_net_j": measured.net.cumulative_consumed.joules if measured else None,
+        "learning": {
+            "final_accuracy": finite(run.learning.final_accuracy),
+            "final_loss": finite(run.learning.final_loss),
+            "best_accuracy": finite(run.learning.best_accuracy),
+            "threshold": run.learning.threshold,
+            "threshold_step": run.learning.threshold_step,
+            "cloud_aggregations": run.learning.cloud_aggregations,
+            "aggregated_per_step": run.learning.aggregated_per_step,
+            "steps": [
+                {
+                    "step": point.step,
+                    "present": point.present,
+                    "trainings": point.trainings,
+                    "aggregated": point.aggregated,
+                    "outstanding": point.outstanding,
+                    "cloud": point.cloud,
+                    "accuracy": finite(point.accuracy),
+                    "loss": finite(point.loss),
+                }
+                for point in run.learning.points
+            ],
+        },
+        "trainings": {
+            "ordered": run.trainings.ordered,
+            "aggregated": run.trainings.aggregated,
+            "wasted": run.trainings.wasted,
+            "outstanding": run.trainings.pending,
+            "wasted_share": run.trainings.wasted_share,
+            "wasted_reasons": dict(run.trainings.reasons),
+            "wasted_reappeared": run.trainings.wasted_reappeared,
+            "reached_cloud": run.trainings.reached_cloud,
+        },
+        "orders": {
+            "answers": [
+                {"kind": kind, "status": status, "count": count}
+                for (kind, status), count in run.orders.answers.items()
+            ],
+            "unanswered": run.orders.unanswered,
+            "troubles": [
+                {
+                    "step": item.step,
+                    "device": item.device,
+                    "kind": item.kind,
+                    "status": item.status,
+                    "reason": item.reason,
+                }
+                for item in run.orders.troubles
+            ],
+            "lateness_p99_s": run.orders.lateness_p99_s,
+        },
+        "incidents": [
+            {"step": item.step, "device": item.device, "kind": item.kind, "detail": item.detail}
+            for item in run.incidents
+        ],
+        "distance_m": None
+        if run.distance is None
+        else {"mean": run.distance.mean_m, "sd": run.distance.sd_m, "pairs": run.distance.pairs},
+        "modelled_j": {
+            "download": run.modelled_from_log_j["down"],
+            "upload": run.modelled_from_log_j["up"],
+        },
+        "energy": _energy(measured) if measured else None,
+    }
+
+
+def _energy(energy: EnergySummary) -> dict[str, Any]:
+    return {
+        "duration_s": energy.duration_s,
+        "whole_run": _value(energy.whole_run),
+        "truth": _truth(energy.truth),
+        "table10": {"gross": _table10(energy.gross), "net": _table10(energy.net)},
+        "phases": {
+            item.phase.value: {
+                "spans": item.spans,
+                "duration_s": item.duration_s,
+                "gross": _value(item.gross),
+                "net": _value(item.net),
+                "naive_j": item.naive_j,
+                "unresolved_spans": item.unresolved,
+            }
+            for item in energy.phases
+        },
+        "communication": {
+            "download": _compared(energy.comparison.download),
+            "upload": _compared(energy.comparison.upload),
+            "total": _compared(energy.comparison.total),
+            "modelled_at_measured_throughput_j": finite(energy.modelled_at_measured_j),
+            "fitted": {
+                name: {"alpha_mw_per_mbit_s": finite(alpha), "beta_mw": finite(beta)}
+                for name, (alpha, beta) in (("down", energy.fitted_down), ("up", energy.fitted_up))
+            },
+        },
+        "boards": [
+            {
+                "device": board.device,
+                "whole_run": _value(board.whole_run),
+                "idle_w": board.idle_w,
+                "consumed_j": board.consumed.joules,
+                "wasted_j": board.wasted.joules,
+                "lost_s": board.lost_s,
+                "readings": board.readings,
+                "torn": board.torn,
+                "undervoltage": board.undervoltage,
+                "truth": _truth(board.truth),
+            }
+            for board in energy.boards
+        ],
+    }
+
+
+def _value(energy: Energy) -> dict[str, Any]:
+    """`u_joules` is a standard uncertainty (k = 1)."""
+    return {
+        "joules": finite(energy.joules),
+        "u_joules": finite(energy.u_joules),
+        "covered_s": energy.covered_s,
+        "gap_s": energy.gap_s,
+        "coverage": energy.coverage,
+    }
+
+
+def _truth(truth: TruthCheck | None) -> dict[str, Any] | None:
+    if truth is None:
+        return None
+    return {
+        "boards": truth.boards,
+        "measured_j": truth.measured_j,
+        "true_j": truth.true_j,
+        "relative_error": finite(truth.error),
+    }
+
+
+def _table10(table: Table10) -> dict[str, Any]:
+    def spread(value: MeanSd) -> dict[str, Any]:
+        return {"mean_j": finite(value.mean), "sd_j": finite(value.sd), "count": value.count}
+
+    return {
+        "cumulative_wasted": _value(table.cumulative_wasted),
+        "cumulative_consumed": _value(table.cumulative_consumed),
+        "per_training_wasted": spread(table.per_training_wasted),
+        "per_training_consumed": spread(table.per_training_consumed),
+        "per_board_wasted": spread(table.per_board_wasted),
+        "per_board_consumed": spread(table.per_board_consumed),
+        "per_round_wasted": spread(table.per_round_wasted),
+        "per_round_consumed": spread(table.per_round_consumed),
+        "empty_rounds": table.empty_rounds,
+    }
+
+
+def _compared(part: ComparisonTotal) -> dict[str, Any]:
+    return {
+        "transfers": part.transfers,
+        "left_out": part.left_out,
+        "measured_net_j": part.measured_net_j,
+        "u_measured_net_j": part.u_measured_net_j,
+        "modelled_j": part.modelled_j,
+        "ratio": finite(part.ratio),
+        "u_ratio": finite(part.u_ratio),
+    }
+
+
+def _finite(rows: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: finite(value) for name, value in rows.items()}

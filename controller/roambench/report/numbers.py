@@ -1,0 +1,81 @@
+"""Numbers as people read them: units, three significant places where more say nothing, a dash for none."""
+
+from __future__ import annotations
+
+import math
+
+from roambench.energy.energy_value import Energy
+from roambench.energy.table10 import MeanSd
+
+NONE = "–"
+
+
+def joules(value: float | None) -> str:
+    """18.3 J, 1,234 J, 56,789 J."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    return f"{value:,.0f} J" if abs(value) >= 1000.0 else f"{value:.{_places(value)}f} J"
+
+
+def energy(value: Energy, *, zero: str = NONE) -> str:
+    """Joules with their expanded uncertainty (k = 2); `zero` where nothing was measured."""
+    if not value.covered_s and not value.joules:
+        return zero
+    u = 2.0 * value.u_joules
+    if not math.isfinite(u):
+        return joules(value.joules)
+    places = 0 if abs(value.joules) >= 1000.0 else _places(max(u, 1e-3 * abs(value.joules)))
+    return f"{value.joules:,.{places}f} ± {u:,.{places}f} J"
+
+
+def mean_sd(value: MeanSd) -> str:
+    if not value.count:
+        return NONE
+    places = _places(max(abs(value.mean), value.sd))
+    return f"{value.mean:,.{places}f} ± {value.sd:,.{places}f} J"
+
+
+def percent(share: float | None, places: int = 1) -> str:
+    return NONE if share is None or not math.isfinite(share) else f"{100.0 * share:.{places}f} %"
+
+
+def signed_percent(share: float | None, places: int = 2) -> str:
+    return NONE if share is None or not math.isfinite(share) else f"{100.0 * share:+.{places}f} %"
+
+
+def number(value: float | None, places: int = 2) -> str:
+    return NONE if value is None or not math.isfinite(value) else f"{value:,.{places}f}"
+
+
+def factor(value: float | None) -> str:
+    """How many times more: 2.56 ×."""
+    if value is None or math.isnan(value):
+        return NONE
+    return "∞ ×" if math.isinf(value) else f"{value:.2f} ×"
+
+
+def seconds(value: float) -> str:
+    """45.2 s, 12 min 5 s, 3 h 20 min."""
+    if value < 120.0:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min"
+
+
+def kilometres(mean_m: float, sd_m: float) -> str:
+    return f"{mean_m / 1000.0:.2f} ± {sd_m / 1000.0:.2f} km"
+
+
+def count(value: int, one: str) -> str:
+    """1 step, 12 steps."""
+    return f"{value:,} {one}" if value == 1 else f"{value:,} {one}s"
+
+
+def _places(value: float) -> int:
+    magnitude = abs(value)
+    if magnitude >= 100.0:
+        return 0
+    return 1 if magnitude >= 10.0 else 2

@@ -1,0 +1,62 @@
+"use strict";
+(() => {
+  const report = JSON.parse(document.getElementById("report-data").textContent);
+  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+  for (const figure of report.figures) {
+    const place = document.getElementById("plot-" + figure.key);
+    if (place) Plotly.newPlot(place, figure.data, { ...figure.layout, height: figure.height }, config);
+  }
+
+  const power = report.power;
+  if (!power) return;
+  const runs = document.getElementById("power-run");
+  const devices = document.getElementById("power-device");
+  const fill = (select, names) => select.replaceChildren(...names.map((name, index) => new Option(name, index)));
+  const font = report.figures.length ? report.figures[0].layout.font : {};
+  const axis = { gridcolor: "#e7ebf0", zeroline: false, linecolor: "#aab4c0", ticks: "outside", tickcolor: "#aab4c0", ticklen: 4, automargin: true };
+
+  const draw = () => {
+    const device = power.runs[runs.value].devices[devices.value];
+    const seen = device.w.filter((watts) => watts !== null);
+    // A loop, not Math.max(...seen): thousands of arguments overflow some browsers' stacks.
+    let top = 1;
+    for (const watts of seen) if (watts > top) top = watts;
+    top *= 1.08;
+    const shading = Object.entries(device.phases).map(([phase, borders]) => {
+      const x = [], y = [];
+      for (let i = 0; i < borders.length; i += 2) {
+        x.push(borders[i], borders[i], borders[i + 1], borders[i + 1], null);
+        y.push(0, top, top, 0, null);
+      }
+      return {
+        type: "scatter", mode: "lines", x, y, fill: "toself", fillcolor: report.phaseColours[phase],
+        line: { width: 0 }, opacity: 0.55, name: phase, hoverinfo: "skip",
+      };
+    });
+    const line = {
+      type: "scatter", mode: seen.length < 400 ? "lines+markers" : "lines", x: device.t, y: device.w, name: "power",
+      line: { color: "#1d2733", width: 1.3 }, marker: { size: 3.5, color: "#1d2733" }, connectgaps: false,
+      hovertemplate: "%{x:.3f} " + power.unit + ": %{y:.3f} W<extra></extra>",
+    };
+    const layout = {
+      template: "none", font, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", height: 420,
+      margin: { l: 64, r: 20, t: 44, b: 52 }, hovermode: "closest",
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left" },
+      xaxis: { ...axis, title: { text: "device time since the start of the run, " + power.unit, standoff: 10 } },
+      yaxis: { ...axis, title: { text: "power, W", standoff: 10 }, range: [0, top] },
+      annotations: seen.length ? [] : [{ text: "no readings", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }],
+    };
+    Plotly.react("plot-power", [...shading, line], layout, config);
+  };
+  const choose = () => {
+    const kept = devices.value;
+    const names = power.runs[runs.value].devices.map((device) => device.name);
+    fill(devices, names);
+    if (kept && kept < names.length) devices.value = kept;
+    draw();
+  };
+  fill(runs, power.runs.map((run) => run.label));
+  runs.addEventListener("change", choose);
+  devices.addEventListener("change", draw);
+  choose();
+})();

@@ -1,0 +1,46 @@
+"""The report of runs: read the folders, sum up, write what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from roambench.contract.errors import RunError
+from roambench.report.evidence import RunEvidence, read_runs
+from roambench.report.html import page
+from roambench.report.json_report import json_text
+from roambench.report.summary import RunSummary, summarise
+
+
+@dataclass(frozen=True)
+class Report:
+    """Runs side by side. `console.print_report(report.summaries, console)` shows it in a terminal."""
+
+    evidence: tuple[RunEvidence, ...]
+    summaries: tuple[RunSummary, ...]
+
+    def json(self) -> str:
+        return json_text(self.summaries)
+
+    def html(self) -> str:
+        return page(self.evidence, self.summaries)
+
+
+def report(run_paths: Sequence[Path | str], html: Path | None = None, json: Path | None = None) -> Report:
+    """Read and sum up the runs, finished or not; write the page and the document where paths are given.
+
+    Raises RunError for what is no run folder, or for a file that cannot be written.
+    """
+    evidence = tuple(read_runs(run_paths))
+    made = Report(evidence, tuple(summarise(run) for run in evidence))
+    for path, text in ((html, made.html), (json, made.json)):
+        if path is not None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text(), encoding="utf-8")
+            except OSError as error:
+                if isinstance(error, RunError):
+                    raise
+                raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return made

@@ -1,0 +1,112 @@
+"""One run summed up: everything that tables, figures and JSON say about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roambench.energy.link_model import Direction
+from roambench.energy.table10 import improvement
+from roambench.report.energy_summary import EnergySummary, energy_summary, modelled_from_log_j
+from roambench.report.evidence import RunEvidence
+from roambench.report.flags import flags_of
+from roambench.report.learning_summary import (
+    DistanceSummary,
+    Incident,
+    LearningSummary,
+    OrderSummary,
+    TrainingSummary,
+    distance_summary,
+    incidents,
+    learning_summary,
+    order_summary,
+    training_summary,
+)
+from roambench.runs.info import RunInfo, RunState
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run. `energy` is None when the run holds neither readings nor phases (a rehearsal)."""
+
+    label: str
+    info: RunInfo
+    learning: LearningSummary
+    trainings: TrainingSummary
+    orders: OrderSummary
+    incidents: tuple[Incident, ...]
+    distance: DistanceSummary | None
+    energy: EnergySummary | None
+    modelled_from_log_j: Mapping[Direction, float]
+    flags: tuple[str, ...]
+
+    @property
+    def measured(self) -> EnergySummary | None:
+        """The energy when a meter saw anything, else None: 0 J over no time is no measurement."""
+        return self.energy if self.energy is not None and self.energy.measured else None
+
+
+def summarise(run: RunEvidence) -> RunSummary:
+    names = run.info.device_names
+    finished = run.info.state is RunState.FINISHED
+    learning = learning_summary(run.records, run.accuracy_threshold)
+    orders = order_summary(run.records, names)
+    energy = energy_summary(run.energy, run.records, rounds=len(learning.points), finished=finished)
+    return RunSummary(
+        label=run.label,
+        info=run.info,
+        learning=learning,
+        trainings=training_summary(run.records),
+        orders=orders,
+        incidents=incidents(run.records, names),
+        distance=distance_summary(run.records),
+        energy=energy,
+        modelled_from_log_j=modelled_from_log_j(run.records),
+        flags=flags_of(run, orders, energy),
+    )
+
+
+def reference_of(summaries: Sequence[RunSummary]) -> RunSummary:
+    """The run that the others are compared with: the first of MOHAWK, else the first."""
+    return next((run for run in summaries if run.info.system.startswith("mohawk")), summaries[0])
+
+
+def improvements(summaries: Sequence[RunSummary]) -> dict[str, dict[str, dict[str, float]]]:
+    """How many times more each run spends than the reference: label -> "gross" or "net" -> row -> factor.
+
+    Runs that were not measured are left out, and so is the reference itself.
+    """
+    reference = reference_of(summaries).measured
+    factors: dict[str, dict[str, dict[str, float]]] = {}
+    if reference is None:
+        return factors
+    for run in summaries:
+        if run.measured is not None and run.measured is not reference:
+            factors[run.label] = {
+                "gross": improvement(run.measured.gross, reference.gross),
+                "net": improvement(run.measured.net, reference.net),
+            }
+    return factors
+
+
+def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
+    """Why the runs of a report should not be compared, if there is a reason."""
+    flags = []
+    for what, values in (
+        ("traces", {run.info.trace_hash for run in summaries}),
+        ("fleets", {run.info.fleet for run in summaries}),
+        ("numbers of devices", {len(run.info.device_names) for run in summaries}),
+        ("time scales", {run.info.time_scale for run in summaries}),
+    ):
+        if len(values) > 1:
+            flags.append(f"the runs have different {what}: their differences are not the systems' alone")
+    unfinished = [run.label for run in summaries if run.info.state is not RunState.FINISHED]
+    if unfinished and len(summaries) > 1:
+        flags.append(f"not finished, so its sums are over a shorter time: {', '.join(unfinished)}")
+    return tuple(flags)
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None where it is no number: what JSON can carry."""
+    return value if value is not None and math.isfinite(value) else None
