@@ -26,4 +26,14 @@ def report(
 
 
 def show(runs: Sequence[Path], *, html: Path | None, as_json: bool, console: Console) -> None:
-    raise NotImplementedError
+    """Print the comparison (or JSON, and nothing else, on standard output) and write the page."""
+    from roambench.report import console as terminal
+    from roambench.report.report import report as made_of
+
+    made = made_of(runs, html=html)
+    if as_json:
+        typer.echo(made.json(), nl=False)
+        return
+    terminal.print_report(made.summaries, console)
+    if html is not None:
+        console.print(f"report: {html}", soft_wrap=True, highlight=False, markup=False)
