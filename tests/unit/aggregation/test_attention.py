@@ -119,7 +119,7 @@ def test_a_huge_sigma_does_not_overflow():
 
 
 def test_an_unknown_reading_is_named():
-    with pytest.raises(ConfigError, match="per_tensor.*per_column"):
+    with pytest.raises(ConfigError, match=r"per_tensor.*per_column"):
         attention_weights(REFERENCE, [SAME], SIGMA, "per_tensor")
 
 
