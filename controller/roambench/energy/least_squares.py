@@ -125,6 +125,8 @@ def fit_levels(design: Design, readings_w: Floats) -> Fit:
             # Arrivals that jitter, or borders stamped late: the edges scatter more than the age explains.
             ratio = np.square(residual[edge]).sum() / variance[edge].sum()
             unsteady = max(1.0, unsteady * float(ratio))
+    # A steady power is rounded to the same step every time: no number of readings averages that away.
+    covariance = covariance + _QUANTUM_W2 * np.eye(levels)
     return Fit(
         watts,
         covariance,
