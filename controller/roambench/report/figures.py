@@ -52,7 +52,15 @@ def base_layout(**changes: Any) -> dict[str, Any]:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": _FONT, "size": 13, "color": INK},
         "margin": {"l": 64, "r": 20, "t": 44, "b": 52},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1.02,
+            "yanchor": "bottom",
+            "xanchor": "left",
+            "traceorder": "normal",
+        },
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#aab4c0", "activecolor": "#1f5fbf"},
         "hovermode": "closest",
         "hoverlabel": {"font": {"family": _FONT, "size": 12}},
     }
@@ -61,7 +69,7 @@ def base_layout(**changes: Any) -> dict[str, Any]:
 
 def axis(title: str, **changes: Any) -> dict[str, Any]:
     return {
-        "title": {"text": title, "standoff": 10},
+        "title": {"text": title, "standoff": 10, "font": {"size": 13}},
         "gridcolor": FAINT,
         "zeroline": False,
         "linecolor": "#aab4c0",
@@ -175,12 +183,12 @@ def accuracy_per_joule_figure(runs: Sequence[RunSummary]) -> Figure | None:
                     "type": "scatter",
                     "mode": "lines+markers",
                     "name": safe(run.label),
-                    "x": [round(spent[point.step] / 1000.0, 5) for point in points],
+                    "x": [round(spent[point.step], 3) for point in points],
                     "y": [100.0 * (point.accuracy or 0.0) for point in points],
                     "line": {"color": run_colour(index), "dash": RUN_DASHES[index % 6], "width": 2},
                     "marker": {"symbol": RUN_SYMBOLS[index % 6], "size": 8, "color": run_colour(index)},
                     "customdata": [point.step for point in points],
-                    "hovertemplate": "step %{customdata}: %{y:.1f} % after %{x:.2f} kJ<extra>"
+                    "hovertemplate": "step %{customdata}: %{y:.1f} % after %{x:,.0f} J<extra>"
                     + safe(run.label)
                     + "</extra>",
                 }
@@ -194,7 +202,7 @@ def accuracy_per_joule_figure(runs: Sequence[RunSummary]) -> Figure | None:
         "trainings ordered before it took (gross, all boards). Higher and further left is better.",
         data,
         base_layout(
-            xaxis=axis("consumed so far, kJ", rangemode="tozero"),
+            xaxis=axis("consumed so far, J", rangemode="tozero"),
             yaxis=axis("accuracy, %", rangemode="tozero"),
         ),
     )

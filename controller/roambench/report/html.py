@@ -139,11 +139,13 @@ def _cards(runs: Sequence[RunSummary]) -> str:
             ("wasted", wasted, note),
             ("consumed", consumed, ""),
             ("trainings wasted", numbers.percent(run.trainings.wasted_share), ""),
+            ("aggregated per step", numbers.number(run.learning.aggregated_per_step), ""),
             ("coverage", coverage, ""),
         )
         cells = "".join(
             f'<div class="number"><span class="name">{name}</span>'
-            f'<span class="value">{html.escape(value)}</span><span class="note">{html.escape(extra)}</span></div>'
+            f'<span class="value">{html.escape(value)}</span>'
+            f'<span class="note">{html.escape(extra)}</span></div>'
             for name, value, extra in figures
         )
         cards.append(
@@ -183,8 +185,10 @@ def _table(table: Table, *, fold: bool = False) -> str:
         "<tr>" + "".join(cell("td", text, column) for column, text in enumerate(row)) + "</tr>"
         for row in table.rows
     )
+    # Names on the left and numbers at the far right would be hard to read across.
+    wide = ' class="compare"' if table.numeric_from == 1 and len(table.head) <= 4 else ""
     grid = (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="scroll"><table{wide}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
         f"<p class='caption'>{html.escape(table.caption)}</p>"
     )
     title = html.escape(table.title)

@@ -24,7 +24,8 @@ def energy(value: Energy, *, zero: str = NONE) -> str:
     u = 2.0 * value.u_joules
     if not math.isfinite(u):
         return joules(value.joules)
-    places = 0 if abs(value.joules) >= 1000.0 else _places(max(u, 1e-3 * abs(value.joules)))
+    # Two digits of the uncertainty: more would only look exact.
+    places = min(3, max(0, 1 - math.floor(math.log10(u)))) if u > 0.0 else _places(value.joules)
     return f"{value.joules:,.{places}f} ± {u:,.{places}f} J"
 
 
