@@ -70,7 +70,7 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
     """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
     section = experiment.learning
     folder = Path(section.data_path) if section.data_path else None
-    dataset = load_dataset(section.dataset, folder)
+    dataset = load_dataset(section.dataset, folder, download=section.download)
     parts = partition(
         dataset.train_labels, devices, section.images_per_device, section.alpha, experiment.seed
     )
@@ -113,6 +113,7 @@ def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], 
             sigma=rounds.sigma,
             cosine=rounds.cosine,
             lookahead=rounds.lookahead,
+            empty_sync_clears=rounds.empty_sync_clears,
             shapes=shapes,
         ),
     )

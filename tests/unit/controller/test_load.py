@@ -78,7 +78,7 @@ def test_a_key_in_the_wrong_table_is_told_where_it_belongs(tmp_path: Path) -> No
         ),
         (
             'rounds.step_close = "later"',
-            'rounds.step_close: expected "answers", got "later"',
+            'rounds.step_close: expected "answers" or "clock:<seconds>", got "later"',
         ),
         ('name = "a/b"', 'name: expected letters, digits, dot, dash and underscore, at most 64, got "a/b"'),
         ("local.meter_stall_at_s = 3", "local.meter_stall_at_s: expected meter_stall_s > 0 beside it"),
@@ -93,7 +93,6 @@ def test_every_key_that_names_a_row_lists_the_rows_there_are(tmp_path: Path) -> 
     systems = ["x"]
     trace.generator = "x"
     learning = {dataset = "x", model = "x"}
-    local.meter = "x"
     """
     problems = problems_of(written(tmp_path, text))
     assert [problem.split(": ")[1] for problem in problems] == [
@@ -101,7 +100,6 @@ def test_every_key_that_names_a_row_lists_the_rows_there_are(tmp_path: Path) -> 
         "trace.generator",
         "learning.dataset",
         "learning.model",
-        "local.meter",
     ]
     assert all(": expected one of " in problem and problem.endswith('got "x"') for problem in problems)
 
@@ -214,3 +212,8 @@ def test_an_experiment_cannot_be_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "experiments").glob("*.toml")), ids=str)
 def test_the_experiments_that_ship_are_valid(path: Path) -> None:
     assert load_experiment(path).name
+
+
+def test_a_step_may_be_paced_by_the_clock(tmp_path: Path) -> None:
+    rounds = load_experiment(written(tmp_path, ""), ["rounds.step_close=clock:2.5"]).rounds
+    assert rounds.step_close == "clock:2.5"

@@ -1,6 +1,6 @@
 """docs/adding.md is run as it stands: its files are written, its commands executed, their output compared.
 
-The one thing replaced is `pip install -e .`: the entry points are installed by hand, as pip would record them.
+Only `pip install -e .` is replaced: the entry points are recorded by hand, as pip would record them.
 """
 
 import os

@@ -17,7 +17,6 @@ NAMED: dict[tuple[str, ...], str] = {
     ("trace", "generator"): "generators",
     ("learning", "dataset"): "datasets",
     ("learning", "model"): "models",
-    ("local", "meter"): "meters",
 }
 
 

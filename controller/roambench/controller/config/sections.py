@@ -130,9 +130,12 @@ class RoundsSection(Section):
         description="A cloud aggregation that is due while no AP aggregated anything still gives up what is "
         "outstanding (MOHAWK Alg. 1 line 29).",
     )
-    step_close: Literal["answers"] = Field(
+    step_close: str = Field(
         "answers",
-        description="When a step ends: when every order is answered or past its deadline. Deterministic.",
+        pattern=r"^(answers|clock:[0-9]+(\.[0-9]+)?)$",
+        json_schema_extra={"expected": '"answers" or "clock:<seconds>"'},
+        description="When a step ends: `answers` (every order answered or past its deadline; deterministic), "
+        "or `clock:<seconds>` (not before that much device time per step has passed, either).",
     )
 
 
@@ -150,9 +153,6 @@ class LocalSection(Section):
     )
     upload_mbit_s: float = Field(20.0, ge=0.0, description="Emulated uplink in Mbit/s; 0: unpaced.")
     download_mbit_s: float = Field(20.0, ge=0.0, description="Emulated downlink in Mbit/s; 0: unpaced.")
-    meter: str = Field(
-        "smartpower2", description="Meter emulated behind each agent (`roambench list meters`)."
-    )
     meter_gain: float = Field(
         1.0, gt=0.0, description="Gain every emulated sensor has: 1.03 reads 3 % too much, on purpose."
     )
