@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.energy.ledger import Kind
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report import numbers
@@ -108,9 +109,11 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
             str(item.spans),
             numbers.seconds(item.duration_s),
             numbers.energy(item.gross, zero="0 J"),
-            numbers.energy(item.net, zero="0 J"),
+            numbers.energy(item.net, zero="0 J") if item.phase in ACTIVE_PHASES else NONE,
             numbers.joules(item.naive_j),
-            f"{item.net.joules / item.net.covered_s:+.3f} W" if item.net.covered_s > 0.0 else NONE,
+            f"{item.net.joules / item.net.covered_s:+.3f} W"
+            if item.net.covered_s > 0.0 and item.phase in ACTIVE_PHASES
+            else NONE,
         )
         for run in runs
         for item in (run.measured.phases if run.measured else ())
@@ -139,10 +142,11 @@ def communication_table(runs: Sequence[RunSummary]) -> Table | None:
                     for name, joules in (("download", logged["down"]), ("upload", logged["up"]))
                 ]
             continue
-        for name, part in (
-            ("download", compared.download),
-            ("upload", compared.upload),
-            ("both", compared.total),
+        real = run.measured.modelled_at_measured_j if run.measured else {}
+        for name, part, at_real_j in (
+            ("download", compared.download, real.get(Phase.DOWNLOAD)),
+            ("upload", compared.upload, real.get(Phase.UPLOAD)),
+            ("both", compared.total, math.fsum(real.values())),
         ):
             rows.append(
                 (
@@ -152,9 +156,7 @@ def communication_table(runs: Sequence[RunSummary]) -> Table | None:
                     f"{part.measured_net_j:,.2f} ± {2 * part.u_measured_net_j:,.2f} J",
                     numbers.number(part.ratio, 3),
                     numbers.joules(part.modelled_j),
-                    numbers.joules(run.measured.modelled_at_measured_j)
-                    if name == "both" and run.measured
-                    else NONE,
+                    numbers.joules(at_real_j),
                 )
             )
     if not rows:
@@ -164,8 +166,8 @@ def communication_table(runs: Sequence[RunSummary]) -> Table | None:
         "Communication energy: measured against modelled",
         "Measured: net of idle, ± k = 2. Modelled: Eq. 1 on the bytes really sent, with the link and "
         "throughput that Eq. 2 gives the placement's distance (LTE or Wi-Fi of a phone, Huang et al. 2012); "
-        "the last column puts the throughput that really was into Eq. 1. A board's wired link is no phone's "
-        "radio: the ratio is the finding." + _fitted(runs),
+        "the last column puts the throughput that really was into Eq. 1. The model is a phone's radio, a board "
+        "has another: the ratio is the finding." + _fitted(runs),
         (
             "run",
             "direction",

@@ -152,7 +152,9 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
             "download": _compared(energy.comparison.download),
             "upload": _compared(energy.comparison.upload),
             "total": _compared(energy.comparison.total),
-            "modelled_at_measured_throughput_j": finite(energy.modelled_at_measured_j),
+            "modelled_at_measured_throughput_j": {
+                phase.value: finite(joules) for phase, joules in energy.modelled_at_measured_j.items()
+            },
             "fitted": {
                 name: {"alpha_mw_per_mbit_s": finite(alpha), "beta_mw": finite(beta)}
                 for name, (alpha, beta) in (("down", energy.fitted_down), ("up", energy.fitted_up))

@@ -41,9 +41,10 @@
     const layout = {
       template: "none", font, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", height: 420,
       margin: { l: 64, r: 20, t: 44, b: 52 }, hovermode: "closest",
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: "#aab4c0", activecolor: "#1f5fbf" },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left" },
-      xaxis: { ...axis, title: { text: "device time since the start of the run, " + power.unit, standoff: 10 } },
-      yaxis: { ...axis, title: { text: "power, W", standoff: 10 }, range: [0, top] },
+      xaxis: { ...axis, title: { text: "device time since the start of the run, " + power.unit, standoff: 10, font: { size: 13 } }, range: [0, device.end] },
+      yaxis: { ...axis, title: { text: "power, W", standoff: 10, font: { size: 13 } }, range: [0, top] },
       annotations: seen.length ? [] : [{ text: "no readings", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }],
     };
     Plotly.react("plot-power", [...shading, line], layout, config);

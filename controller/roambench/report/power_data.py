@@ -76,6 +76,7 @@ def _device(device: DeviceEnergy, energy: RunEnergy, scale: float, most: int) ->
             phases.setdefault(span.phase.value, []).extend(round(border, 5) for border in borders)
     return {
         "name": device.device,
+        "end": round((energy.end_ns - energy.start_ns) * 1e-9 / scale, 5),
         "t": [round(value, 5) for value in at.tolist()],
         "w": [None if np.isnan(value) else round(value, 4) for value in watts.tolist()],
         "phases": {phase.value: phases[phase.value] for phase in Phase if phase.value in phases},
