@@ -1,0 +1,225 @@
+"""Whole runs with real processes: a run is a process of its own, watched from outside like a user would.
+
+What happens inside is read from its run folder; its agents are found in /proc by the files they hold.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+import pytest
+
+from roambench.contract.errors import RunError
+from roambench.rounds.records import FleetEvent, RoundRecord
+from roambench.runs.accounts import RunEnergy, account_run
+from roambench.runs.folder import RunFolder
+
+Found = TypeVar("Found")
+
+#: Everybody is always there, nothing is big: what a test needs longer or slower it overrides.
+SMALL = """
+name = "small"
+seed = 11
+systems = ["mohawk"]
+
+[trace]
+generator = "city"
+window = "first"
+steps = 6
+
+[trace.parameters]
+presence = "always"
+devices = 4
+steps = 8
+places = 200
+aps = 20
+
+[fleet]
+agents = 4
+aps = 5
+
+[learning]
+dataset = "digits"
+model = "mlp"
+images_per_device = 40
+test_images = 200
+
+[rounds]
+cloud_every_steps = 3
+
+[local]
+time_scale = 4.0
+
+[energy]
+idle_baseline_s = 2.0
+"""
+
+
+def until(ask: Callable[[], Found | None], patience_s: float, what: str) -> Found:
+    """The first answer of `ask` that is true; fails with `what` when there is none in time."""
+    deadline_s = time.monotonic() + patience_s
+    while time.monotonic() < deadline_s:
+        if answer := ask():
+            return answer
+        time.sleep(0.01)
+    raise AssertionError(f"{patience_s:.0f} s passed without {what}")
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Living processes whose command line names something in `folder` (forked agents keep their zygote's)."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and any(str(folder) in part for part in process.cmdline()):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        except psutil.Error:
+            continue  # it ended meanwhile
+    return found
+
+
+@dataclass(frozen=True)
+class AgentProcesses:
+    """One agent as the kernel sees it: the reader is the agent itself, the nursery forks its trainers."""
+
+    reader: psutil.Process
+    trainer: psutil.Process
+
+
+@dataclass
+class Driven:
+    """A run in progress or done. `folder` is the run folder of the experiment's only (or named) system."""
+
+    process: subprocess.Popen[bytes]
+    runs_dir: Path
+    log: Path
+    name: str
+
+    def folder(self, system: str = "mohawk") -> Path:
+        return self.runs_dir / f"{self.name}-{system}"
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def finish(self, patience_s: float = 100.0) -> Driven:
+        """Wait for the end; the run must have succeeded."""
+        status = self.process.wait(patience_s)
+        assert status == 0, self.text()
+        return self
+
+    def records(self, system: str = "mohawk") -> list[RoundRecord]:
+        """The journal so far; empty before it exists."""
+        try:
+            return list(RunFolder.open(self.folder(system)).read_journal())
+        except RunError:
+            return []
+
+    def of(self, kind: type[Found], system: str = "mohawk") -> list[Found]:
+        return [record for record in self.records(system) if isinstance(record, kind)]
+
+    def events(self, kind: str, name: str, system: str = "mohawk") -> list[FleetEvent]:
+        """What the fleet saw of the device, of that kind."""
+        return [e for e in self.of(FleetEvent, system) if e.kind == kind and e.name == name]
+
+    def wait_for_event(self, kind: str, name: str, detail: str, patience_s: float = 60.0) -> FleetEvent:
+        def look() -> FleetEvent | None:
+            assert self.process.poll() is None, f"the run ended before {kind}:\n{self.text()}"
+            return next((e for e in self.events(kind, name) if e.detail == detail), None)
+
+        return until(look, patience_s, f"{kind} of {name} ({detail})")
+
+    def agent(self, name: str, system: str = "mohawk") -> AgentProcesses:
+        """Found by its log, which is the standard output of all its processes."""
+        log = str(self.folder(system) / "agents" / name / "agent.log")
+        family = [p for p in processes_of(self.folder(system)) if _output(p) == log]
+        pids = {process.pid for process in family}
+        (reader,) = [process for process in family if process.ppid() not in pids]
+        (nursery,) = reader.children()
+        (trainer,) = nursery.children()
+        return AgentProcesses(reader, trainer)
+
+    def energy(self, system: str = "mohawk") -> RunEnergy:
+        """The account of the finished run, from its raw readings and phases."""
+        folder = RunFolder.open(self.folder(system))
+        energy = account_run(folder, list(folder.read_journal()))
+        folder.close()
+        assert energy is not None
+        return energy
+
+
+@dataclass
+class Launcher:
+    """Starts runs below `base`; ends what is left of them."""
+
+    base: Path
+    started: list[Driven] = field(default_factory=list)
+
+    def __call__(
+        self,
+        *overrides: str,
+        file: Path | None = None,
+        name: str = "small",
+        one_core: bool = False,
+        command: Sequence[str] = (),
+    ) -> Driven:
+        """Start SMALL (or `file`) with `overrides`; `command` is put before FILE instead of drive.py."""
+        runs_dir = self.base / f"runs-{len(self.started)}"
+        runs_dir.mkdir()
+        if file is None:
+            file = runs_dir / "small.toml"
+            file.write_text(SMALL)
+        drive = [sys.executable, str(Path(__file__).with_name("drive.py")), *["--one-core"] * one_core]
+        log = runs_dir / "run.log"
+        arguments = (
+            [*command, str(file), "--runs-dir", str(runs_dir), *(w for o in overrides for w in ("--set", o))]
+            if command
+            else [*drive, str(file), str(runs_dir), *overrides]
+        )
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        driven = Driven(process, runs_dir, log, name)
+        self.started.append(driven)
+        return driven
+
+    def end(self) -> list[str]:
+        """Kill what is still there; returns the command lines of processes whose run had ended before."""
+        for driven in self.started:
+            if driven.process.poll() is None:  # a test failed in the middle
+                driven.process.send_signal(signal.SIGINT)
+        for driven in self.started:
+            try:
+                driven.process.wait(30)
+            except subprocess.TimeoutExpired:
+                driven.process.kill()
+                driven.process.wait()
+        left = processes_of(self.base)
+        for process in left:
+            process.kill()
+        return [" ".join(process.info.get("cmdline", [])) or str(process) for process in left]
+
+
+def _output(process: psutil.Process) -> str:
+    try:
+        return os.readlink(f"/proc/{process.pid}/fd/1")
+    except OSError:
+        return ""
+
+
+@pytest.fixture(scope="module")
+def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """Starts runs; when the module is done, none of their processes may be left."""
+    launcher = Launcher(tmp_path_factory.mktemp("local").resolve())
+    yield launcher
+    left = launcher.end()
+    assert not left, f"processes outlive their run: {left}"

@@ -1,0 +1,30 @@
+"""Runs an experiment on local agents, in a process that a test may kill:
+
+    python drive.py [--one-core] FILE RUNS_DIR [KEY=VALUE...]
+
+Prints what `roambench run` prints; the comparison at the end is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from roambench.controller.composition import run_experiment
+from roambench.controller.config import load_experiment
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[0] == "--one-core":
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # agents and emulator inherit it
+        arguments = arguments[1:]
+    file, runs_dir, *overrides = arguments
+    experiment = load_experiment(file, overrides)
+    run_experiment(experiment, fleet="local", runs_dir=Path(runs_dir), console=Console(width=300))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

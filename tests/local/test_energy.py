@@ -1,0 +1,149 @@
+"""Joules of real agents behind emulated meters, beside a truth that never passed through a sensor.
+
+Three runs of the same experiment at once: plain, with meters that read 3 % too much, with meters that fall
+silent for 5 s. Phases last seconds, as they do on boards; a quarter of the time is the emulation's scale.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from roambench.contract.phases import Phase
+from roambench.energy.timeline import partition_check
+from roambench.meters.emulator.truth import energy_j, read_truth
+from roambench.runs.accounts import DeviceEnergy, RunEnergy
+
+pytestmark = pytest.mark.timeout(150)
+
+UP_MBIT_S, DOWN_MBIT_S = 0.03, 0.04  # 9.7 kB take 2.6 and 1.9 s
+LONG_PHASES = (
+    "fleet.agents=3",
+    "local.cpu_slowdown=800",
+    f"local.upload_mbit_s={UP_MBIT_S}",
+    f"local.download_mbit_s={DOWN_MBIT_S}",
+    "energy.idle_baseline_s=10",
+)
+#: What the emulated board draws, phase by phase (idle 1.9 W, 0.8 W for a busy core, its radio's shares).
+WATTS = {
+    Phase.IDLE: 1.9,
+    Phase.ABSENT: 1.9,
+    Phase.WAIT: 1.9,
+    Phase.TRAIN: 1.9 + 0.8,
+    Phase.UPLOAD: 1.9 + 0.25 + 0.010 * UP_MBIT_S,
+    Phase.DOWNLOAD: 1.9 + 0.15 + 0.005 * DOWN_MBIT_S,
+}
+
+
+@pytest.fixture(scope="module")
+def runs(launch):
+    plain = launch(*LONG_PHASES)
+    gain = launch(*LONG_PHASES, "local.meter_gain=1.03")
+    # Counted from the emulator's start, some 10 s of device time before the run's.
+    stall = launch(*LONG_PHASES, "local.meter_stall_at_s=45", "local.meter_stall_s=5")
+    return {"plain": plain.finish(), "gain": gain.finish(), "stall": stall.finish()}
+
+
+@pytest.fixture(scope="module")
+def energies(runs) -> dict[str, RunEnergy]:
+    return {name: run.energy() for name, run in runs.items()}
+
+
+def true_j(run, device: DeviceEnergy) -> float:
+    """The truth over exactly the time that the meter covered."""
+    truth = run.folder() / "truth" / f"{device.device}.csv"
+    return math.fsum(energy_j(truth, *interval) for interval in device.account.curve.covered_intervals())
+
+
+def measured_over_true(run, energy: RunEnergy) -> float:
+    return energy.whole_run.joules / math.fsum(true_j(run, device) for device in energy.devices)
+
+
+def test_the_truth_is_what_the_phases_drew(runs, energies):
+    """By hand, from the phases the agents stamped: the truth follows device time, not the host's load."""
+    energy = energies["plain"]
+    for device in energy.devices:
+        by_hand = math.fsum(WATTS[span.phase] * span.duration_s for span in device.spans)
+        truth = runs["plain"].folder() / "truth" / f"{device.device}.csv"
+        assert energy_j(truth, energy.start_ns, energy.end_ns) == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_measured_energy_is_within_two_percent_of_the_truth(runs, energies):
+    energy = energies["plain"]
+    assert len(energy.devices) == 3
+    assert energy.whole_run.covered_s > 3 * 50
+    assert energy.whole_run.coverage == 1.0
+    assert measured_over_true(runs["plain"], energy) == pytest.approx(1.0, abs=0.02)
+    for device in energy.devices:
+        assert device.truth_j == pytest.approx(true_j(runs["plain"], device), rel=1e-12)
+
+
+def test_training_energy_split_off_by_the_fit_is_that_of_the_training_phases(runs, energies):
+    energy = energies["plain"]
+    rows = [row for row in energy.rows if row.phase is Phase.TRAIN]
+    assert len(rows) == 3 * 5  # three devices train in every step but the last
+    true_train_j = sum(2.7 * row.duration_s for row in rows)
+    assert sum(row.gross_j for row in rows) == pytest.approx(true_train_j, rel=0.05)
+    assert sum(row.net_j for row in rows) == pytest.approx(0.8 / 2.7 * true_train_j, rel=0.15)
+
+
+def test_a_gain_of_three_percent_shows_as_three_percent(runs, energies):
+    assert measured_over_true(runs["gain"], energies["gain"]) == pytest.approx(1.03, abs=0.007)
+
+
+def test_a_stall_of_five_seconds_is_a_gap_and_not_filled_in(runs, energies):
+    """Five lines of one a second are missing, so two neighbours are six seconds apart."""
+    energy = energies["stall"]
+    for device in energy.devices:
+        assert device.whole_run.gap_s == pytest.approx(5.5, abs=1.0)
+        assert device.whole_run.coverage < 0.95
+        length_s = (energy.end_ns - energy.start_ns) * 1e-9
+        assert device.whole_run.covered_s + device.whole_run.gap_s == pytest.approx(length_s, abs=1e-6)
+    assert measured_over_true(runs["stall"], energy) == pytest.approx(1.0, abs=0.02)
+    whole_truth_j = sum(
+        energy_j(runs["stall"].folder() / "truth" / f"{device.device}.csv", energy.start_ns, energy.end_ns)
+        for device in energy.devices
+    )
+    # Had the gaps been bridged, the joules would be those of the whole run.
+    assert energy.whole_run.joules < 0.95 * whole_truth_j
+
+
+@pytest.mark.parametrize("name", ["plain", "gain", "stall"])
+def test_the_phases_of_every_device_partition_its_run(energies, name):
+    energy = energies[name]
+    for device in energy.devices:
+        assert partition_check(device.spans, energy.start_ns, energy.end_ns) == []
+        phases = [span.phase for span in device.spans]
+        assert Phase.LOST not in phases
+        assert [phases.count(p) for p in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)] == [5, 5, 5]
+        uploads_s = [span.duration_s for span in device.spans if span.phase is Phase.UPLOAD]
+        assert min(uploads_s) > 9_700 * 8 / (UP_MBIT_S * 1e6)
+
+
+@pytest.mark.parametrize("name", ["plain", "gain", "stall"])
+def test_every_record_arrives_exactly_once(runs, energies, name):
+    with closing(sqlite3.connect(runs[name].folder() / "records.sqlite")) as store:
+        rows = store.execute("SELECT device, spool_uuid, seq FROM record ORDER BY device, seq").fetchall()
+        dead = store.execute("SELECT count(*) FROM dead_letter").fetchone()
+    assert dead == (0,)
+    assert len({uuid for _, uuid, _ in rows}) == 3  # one spool per device
+    for device in ("pi-01", "pi-02", "pi-03"):
+        seqs = [seq for name_, _, seq in rows if name_ == device]
+        assert seqs == list(range(1, len(seqs) + 1))
+    missing = 5 if name == "stall" else 0
+    for device in energies[name].devices:
+        ns = device.readings.ns
+        seconds = (ns[-1] - ns[0]) * 1e-9
+        assert len(np.unique(ns)) == len(ns) == pytest.approx(seconds + 1 - missing, abs=1.6)
+        with closing(sqlite3.connect(runs[name].folder() / "agents" / device.device / "spool.sqlite")) as spool:
+            assert spool.execute("SELECT count(*) FROM records").fetchone() == (0,)
+
+
+def test_the_truth_file_ends_when_the_emulator_does(runs, energies):
+    signal = read_truth(runs["plain"].folder() / "truth" / "pi-01.csv")
+    assert math.isnan(signal.segments[-1][1])
+    assert signal.segments[-1][0] > energies["plain"].end_ns

@@ -1,0 +1,133 @@
+"""The order in which answers arrive, and the cores there are, change no result of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from roambench.contract.phases import Fate
+from roambench.mobility.files import write_trace
+from roambench.mobility.trace import Trace
+from roambench.rounds.records import (
+    CloudAggregated,
+    EdgeAggregated,
+    FateDecided,
+    OrderAnswered,
+    OrderGiven,
+    StepClosed,
+    StepOpened,
+)
+
+pytestmark = pytest.mark.timeout(150)
+
+SYSTEMS = ("mohawk", "hierfavg")
+#: One row per device, one letter per step: the AP it is at, "-" while it is away.
+WHEREABOUTS = ("aabbaabb", "ab-ab-ab", "-bbaa-ba", "b-a-ba-b")
+WAYS = {
+    "plain": ((), False),
+    "disorder": (("local.reply_delay_s=0.15", 'local.arrival="reversed"'), False),
+    "one core": ((), True),
+}
+
+
+def drawn_trace() -> Trace:
+    fixes = [
+        (step, device, row[step])
+        for step in range(len(WHEREABOUTS[0]))
+        for device, row in enumerate(WHEREABOUTS)
+        if row[step] != "-"
+    ]
+    return Trace(
+        steps=len(WHEREABOUTS[0]),
+        step_s=3600.0,
+        device_names=tuple(f"d{device}" for device in range(len(WHEREABOUTS))),
+        step=np.array([fix[0] for fix in fixes], dtype=np.int32),
+        device=np.array([fix[1] for fix in fixes], dtype=np.int32),
+        x_m=np.array([{"a": 100.0, "b": 900.0}[fix[2]] for fix in fixes]),
+        y_m=np.zeros(len(fixes)),
+        ap_names=("a", "b"),
+        ap_x_m=np.array([0.0, 1000.0]),
+        ap_y_m=np.zeros(2),
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(launch):
+    trace = launch.base / "drawn.parquet"
+    write_trace(drawn_trace(), trace)
+    begun = {
+        way: launch(
+            f"systems={list(SYSTEMS)}".replace("'", '"'),
+            f'trace={{file="{trace}", steps=8}}',
+            "fleet.aps=0",
+            "learning.alpha=0.5",  # unequal sample counts and classes: the weights differ
+            "rounds.sigma=0.8",
+            "local.time_scale=8",
+            "local.upload_mbit_s=1",
+            "local.download_mbit_s=1",
+            "energy.idle_baseline_s=0",
+            *overrides,
+            one_core=one_core,
+        )
+        for way, (overrides, one_core) in WAYS.items()
+    }
+    return {way: run.finish() for way, run in begun.items()}
+
+
+def story(run, system: str) -> list[object]:
+    """Everything the run decided, in order; what the clock said is left out."""
+    kept: list[object] = []
+    for record in run.records(system):
+        match record:
+            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | FateDecided():
+                kept.append(record)
+            case OrderAnswered():
+                kept.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))
+            case StepClosed():
+                kept.append(dataclasses.replace(record, wall_s=0.0))
+    return kept
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("way", ["disorder", "one core"])
+def test_placements_orders_weights_and_digests_are_those_of_the_plain_run(runs, system, way):
+    assert story(runs[way], system) == story(runs["plain"], system)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_compared_runs_hold_all_there_is_to_compare(runs, system):
+    run = runs["plain"]
+    placements = [(r.devices, r.aps) for r in run.of(StepOpened, system)]
+    assert [devices for devices, _ in placements[1:4]] == [(0, 1, 2), (0, 2, 3), (0, 1, 2)]
+    if system == "mohawk":  # the nearest AP; HierFAVG's devices keep theirs
+        assert [aps for _, aps in placements[1:4]] == [(0, 1, 1), (1, 1, 0), (1, 0, 0)]
+    weights = {weight for r in run.of(EdgeAggregated, system) for weight in r.weights}
+    if system == "mohawk":
+        assert len(weights) > 4  # by cosine attention
+    else:
+        assert weights == {0.5, 1.0}  # equal sample counts
+    assert len({r.digest for r in run.of(EdgeAggregated, system)}) > 5
+    assert len({r.digest for r in run.of(CloudAggregated, system)}) == 2  # k2 = 3 in 8 steps: t = 3 and 6
+    assert all(answer.status == "done" for answer in run.of(OrderAnswered, system))
+    fates = [r.fate for r in run.of(FateDecided, system)]
+    assert set(fates) == {Fate.AGGREGATED, Fate.WASTED}
+
+
+def test_the_two_systems_do_differ(runs):
+    plain = runs["plain"]
+    first, second = ([r.digest for r in plain.of(CloudAggregated, system)] for system in SYSTEMS)
+    assert first[-1] != second[-1]
+    wasted = [sum(r.fate is Fate.WASTED for r in plain.of(FateDecided, system)) for system in SYSTEMS]
+    assert wasted[0] < wasted[1]
+
+
+def test_the_disorder_was_real(runs):
+    """The first of n devices answers 50 ms x n late, the last 50 ms: only where they are sorted they match."""
+
+    def wall_s(way: str) -> float:
+        return sum(r.wall_s for r in runs[way].of(StepClosed))
+
+    # In seven steps the first device trains or uploads, and waits 0.2 s before it says so.
+    assert wall_s("disorder") > 7 * 0.2
