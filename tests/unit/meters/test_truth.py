@@ -10,8 +10,8 @@ SECOND = 1_000_000_000
 
 def test_the_energy_of_a_closed_file_is_the_hand_computed_one(tmp_path):
     log = TruthLog(tmp_path / "pi.csv")
-    log.power(0, 1.9)
     log.power(10 * SECOND, 2.7)
+    log.power(0, 1.9)
     log.alive(12 * SECOND)
     log.power(11 * SECOND, 3.1)  # told late, after the heartbeat
     log.close(20 * SECOND)
