@@ -111,10 +111,9 @@ def _map(parameters: CityParameters, seed: int) -> _Map:
     strewn_m = draw.uniform(0.0, parameters.box_m, (count, 2))
     outside = ((clustered_m < 0.0) | (clustered_m > parameters.box_m)).any(axis=1)
     alone = (draw.random(count) < parameters.scattered) | outside
-    points_m = np.where(alone[:, None], strewn_m, clustered_m)
+    points_m: FloatColumn = np.where(alone[:, None], strewn_m, clustered_m).round(_DECIMALS)
     rank = draw.permutation(count) + 1
     popularity = rank**-parameters.place_zipf * np.where(alone, parameters.scattered_pull, 1.0)
-    points_m = np.round(points_m, _DECIMALS)
     return _Map(points_m[:, 0], points_m[:, 1], popularity / popularity.sum())
 
 
