@@ -24,7 +24,6 @@ from roambench.energy.table10 import Table10, is_wasted, table10
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
 
-
 #: Slope and intercept of the radio's power are told apart only by throughputs this far from each other.
 _FIT_RANGE: Final = 1.5
 

@@ -166,8 +166,8 @@ def communication_table(runs: Sequence[RunSummary]) -> Table | None:
         "Communication energy: measured against modelled",
         "Measured: net of idle, ± k = 2. Modelled: Eq. 1 on the bytes really sent, with the link and "
         "throughput that Eq. 2 gives the placement's distance (LTE or Wi-Fi of a phone, Huang et al. 2012); "
-        "the last column puts the throughput that really was into Eq. 1. The model is a phone's radio, a board "
-        "has another: the ratio is the finding." + _fitted(runs),
+        "the last column puts the throughput that really was into Eq. 1. A board's radio is not a phone's: "
+        "the ratio is the finding." + _fitted(runs),
         (
             "run",
             "direction",
