@@ -45,9 +45,9 @@ class OrdersDesk:
 
     def submit(self, order: wire.Order) -> None:
         """Queue an order; a repeat is answered from disk, or ignored while it is still being carried out."""
-        remembered = self.shelf.answer(order.order_id)
+        remembered = self._remembered(order.order_id)
         if remembered is not None:
-            self.emit(wire.AgentFrame(answer=wire.Answer.FromString(remembered)))
+            self.emit(wire.AgentFrame(answer=remembered))
         elif order.order_id not in self._known:
             self._known.add(order.order_id)
             self._queue.put_nowait(order)
@@ -57,6 +57,16 @@ class OrdersDesk:
             order = await self._queue.get()
             await self._carry_out(order)
             self._known.discard(order.order_id)
+
+    def _remembered(self, order_id: str) -> wire.Answer | None:
+        """The answer of an order that was carried out before, perhaps in an earlier life of the agent."""
+        answer = self.shelf.answer(order_id)
+        if answer is not None:
+            return wire.Answer.FromString(answer)
+        model = self.shelf.trained()
+        if model is not None and model.order_id == order_id:  # it died before it could note the answer
+            return wire.Answer(order_id=order_id, status=wire.Answer.DONE, train=_report(model.reply))
+        return None
 
     async def _carry_out(self, order: wire.Order) -> None:
         match order.WhichOneof("kind"):
@@ -130,8 +140,7 @@ class OrdersDesk:
         reply = _train_reply(outcome, download, device_s, late_s)
         self.shelf.keep(order_id, reply, draft)
         self._event("train finished", order_id)
-        report = wire.TrainReport(**{**asdict(reply), "model_digest": bytes.fromhex(reply.model_digest)})
-        return wire.Answer(status=wire.Answer.DONE, train=report)
+        return wire.Answer(status=wire.Answer.DONE, train=_report(reply))
 
     async def _upload(self, order: wire.Order) -> wire.Answer:
         spec, order_id = order.upload, order.order_id
@@ -191,6 +200,7 @@ class OrdersDesk:
     def _event(self, kind: str, order_id: str) -> None:
         """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""
         ns = self.clock.now_ns()
+        self.timeline.alive(ns)
         self.record(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
         self.emit(wire.AgentFrame(event=wire.Event(order_id=order_id, kind=kind, monotonic_ns=ns)))
 
@@ -217,3 +227,7 @@ def _train_reply(outcome: TrainOutcome, download: Transfer, device_s: float, lat
         downloaded_bytes=download.transferred_bytes,
         download_s=download.duration_s,
     )
+
+
+def _report(reply: TrainReply) -> wire.TrainReport:
+    return wire.TrainReport(**{**asdict(reply), "model_digest": bytes.fromhex(reply.model_digest)})

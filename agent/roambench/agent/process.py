@@ -99,8 +99,11 @@ class Agent:
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop, "SIGTERM", 5.0)
-        self._event("agent started", f"pid {os.getpid()}, version {version('roambench')}")
-        self._timeline.resume()
+        # One stamp for both: an "agent started" inside a phase would tell that the agent died in it.
+        started = AgentEvent(
+            "agent started", self._timeline.resume(), f"pid {os.getpid()}, version {version('roambench')}"
+        )
+        self._spool.append(RecordKind.EVENT, started.to_bytes())
         await self._worker.open()
         drain = Drain(self._spool, lambda records: self._link.drain(self._spool.uuid, records))
         tasks = [

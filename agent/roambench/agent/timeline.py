@@ -58,8 +58,11 @@ class PhaseTimeline:
     def current(self) -> OpenPhase | None:
         return self._open
 
-    def resume(self) -> None:
-        """Begin: idle on a first start; after a crash close what was interrupted and name the hole."""
+    def resume(self) -> int:
+        """Begin: idle on a first start; after a crash close what was interrupted and name the hole.
+
+        Returns the stamp at which this life begins (and a hole ends).
+        """
         now_ns = self._clock.now_ns()
         interrupted = self._read_phase_file()
         if interrupted is not None:
@@ -70,6 +73,7 @@ class PhaseTimeline:
             else:  # another boot: its clock says nothing about ours
                 self._finish(interrupted, last_ns, 0)
         self._begin(OpenPhase(self._boot_id, Phase.IDLE, -1, now_ns), 0.0)
+        return now_ns
 
     def enter(
         self,

@@ -136,6 +136,9 @@ class GrpcFleet:
         frame = order_frame(order, self._settings.deadline_s)
         if isinstance(order, IdleOrder | DiscardOrder):
             return self._tell(order, frame)
+        # An agent that dies over it comes back present in this step, not in the one it last idled in.
+        idle = IdleOrder(f"{order.order_id}/background", order.device, order.step, True)
+        self._background[order.device] = order_frame(idle, self._settings.deadline_s)
         entry = OutstandingOrder(order, frame)
         self._outstanding.add(entry)
         session = self.sessions.of(order.device)

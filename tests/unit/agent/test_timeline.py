@@ -52,7 +52,7 @@ def test_a_killed_agent_closes_the_span_where_it_was_last_alive_and_names_the_ho
     start_ns = first.enter(Phase.TRAIN, 4, order_id="o", train_order_id="o")
     first.alive(start_ns + 1000)  # then SIGKILL: no close
     second, spans = _timeline(tmp_path)
-    second.resume()
+    resumed_ns = second.resume()
     interrupted, hole = spans
     assert (interrupted.phase, interrupted.start_ns, interrupted.end_ns) == (
         Phase.TRAIN,
@@ -61,7 +61,7 @@ def test_a_killed_agent_closes_the_span_where_it_was_last_alive_and_names_the_ho
     )
     assert (hole.phase, hole.start_ns) == (Phase.LOST, start_ns + 1000)
     assert second.current is not None
-    assert second.current.start_ns == hole.end_ns
+    assert second.current.start_ns == hole.end_ns == resumed_ns
 
 
 def test_after_a_reboot_no_hole_is_claimed_because_the_clock_is_another(tmp_path: Path) -> None:

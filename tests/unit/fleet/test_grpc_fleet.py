@@ -453,3 +453,20 @@ async def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
                 lambda name, uuid, records: 0,
                 lambda *event: None,
             )
+
+
+async def test_an_agent_that_died_over_an_order_comes_back_in_the_step_of_that_order() -> None:
+    async with bench(deadline_s=5) as where:
+        await where.fleet.perform([IdleOrder("run/0/0/idle", 0, 0, False)])
+        digest = where.fleet.publish(MODEL)
+        asked = asyncio.create_task(where.fleet.perform([train_order(digest, number=6)]))
+
+        async def finish(agent: HandAgent, order: wire.Order) -> None:
+            if order.HasField("train"):
+                agent.link.send(done(order, train=REPORT))
+
+        async with hand_agent(where, on_order=finish) as agent:
+            (answer,) = await asyncio.wait_for(asked, 5)
+        background, work = agent.orders
+        assert (background.step, background.idle.present) == (6, True)
+        assert work.order_id == answer.order_id != background.order_id

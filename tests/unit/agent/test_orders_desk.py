@@ -1,0 +1,70 @@
+"""Every order is carried out once, whatever the agent lived through in between."""
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.settings import ChaosSettings
+from roambench.agent.shelf import Shelf
+from roambench.agent.timeline import PhaseTimeline
+from roambench.agent.worker import Worker
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.orders import TrainReply
+from roambench.wire.v1 import control_pb2 as wire
+
+REPLY = TrainReply(60, 8, 1.25, 2.5, "ab" * 32, cpu_s=0.5, device_s=6.0, downloaded_bytes=1000)
+
+
+Desk = Callable[[list[wire.AgentFrame]], OrdersDesk]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A new life of the same agent with every call, its frames put into the list given."""
+    ours, theirs = socket.socketpair()
+    clock = DeviceClock()
+    with ours, theirs:
+        yield lambda told: OrdersDesk(
+            timeline=PhaseTimeline("pi-01", "boot", clock, tmp_path, lambda kind, payload: None),
+            shelf=Shelf(tmp_path / "shelf"),
+            worker=Worker(ours),
+            clock=clock,
+            folder=tmp_path,
+            emit=told.append,
+            record=lambda kind, payload: None,
+            cpu_slowdown=None,
+            chaos=ChaosSettings(),
+        )
+
+
+def order(order_id: str) -> wire.Order:
+    return wire.Order(order_id=order_id, step=3, train=wire.TrainOrder(ap=1, local_epochs=1))
+
+
+def test_a_repeated_order_is_answered_from_disk_by_the_next_life_of_the_agent(desk: Desk) -> None:
+    first = wire.Answer(order_id="run/3/0/train", status=wire.Answer.FAILED, reason="no memory")
+    desk([]).shelf.remember("run/3/0/train", first.SerializeToString())
+    told: list[wire.AgentFrame] = []
+    desk(told).submit(order("run/3/0/train"))
+    assert [frame.answer for frame in told] == [first]
+
+
+def test_a_training_on_the_shelf_is_not_done_again_though_its_answer_was_never_noted(desk: Desk) -> None:
+    """SIGKILL between the two: the model is kept first, so that no answer promises what is not there."""
+    before = desk([])
+    draft = before.shelf.draft("run/3/0/train")
+    draft.write_bytes(b"a trained model")
+    before.shelf.keep("run/3/0/train", REPLY, draft)
+    told: list[wire.AgentFrame] = []
+    after = desk(told)
+    after.submit(order("run/3/0/train"))
+    (frame,) = told
+    assert frame.answer.status == wire.Answer.DONE
+    assert (frame.answer.order_id, frame.answer.train.samples) == ("run/3/0/train", 60)
+    assert frame.answer.train.model_digest == bytes.fromhex("ab" * 32)
+    assert frame.answer.train.device_s == 6.0
+    after.submit(order("run/4/0/train"))  # another order is carried out: queued, no answer yet
+    assert len(told) == 1
