@@ -45,6 +45,16 @@ def test_distances_over_a_city_are_off_by_a_few_metres_at_most():
         assert math.hypot(bx - ax, by - ay) == pytest.approx(expected_m, abs=8.0)
 
 
+def test_a_parallel_has_its_own_length_not_the_centres():
+    # 8.7 km north of 40.735 a degree of longitude is 0.12 % shorter: 11 m over half the box.
+    box = Box.square(40.7350, -73.9900)
+    middle_m, north_m = (metres(box, latitude, -73.89)[0] - 8750 for latitude in (40.7350, 40.8134))
+    assert north_m / middle_m == pytest.approx(
+        math.cos(math.radians(40.8134)) / math.cos(math.radians(40.735)), rel=1e-5
+    )
+    assert middle_m - north_m > 9
+
+
 def test_a_box_may_lie_across_the_date_line():
     assert metres(Box.square(0.0, 179.95, 20_000.0), 0.0, -179.99)[0] == pytest.approx(10_000 + 6_679, abs=1)
 

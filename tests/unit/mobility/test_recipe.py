@@ -68,6 +68,11 @@ def test_the_last_fix_of_a_step_counts_where_asked():
     assert build_trace(fixes_of(ROWS), replace(RECIPE, reduce="last")).y_m[0] == pytest.approx(1100, abs=0.1)
 
 
+def test_of_two_fixes_at_the_same_second_the_first_place_by_name_wins():
+    twice = fixes_of([("ann", 5, 0.0, "z"), ("ann", 5, 300.0, "b"), ("bob", 5, 0.0, "z")])
+    assert build_trace(twice, RECIPE).y_m.tolist() == pytest.approx([1300, 1000], abs=0.1)
+
+
 def test_only_the_busiest_devices_are_kept_and_the_rest_counted():
     trace = build_trace(fixes_of(ROWS), replace(RECIPE, devices=2))
     assert trace.device_names == ("ann", "bob")

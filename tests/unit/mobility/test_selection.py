@@ -34,6 +34,11 @@ def test_a_device_is_ranked_by_steps_present_then_by_its_first_step(make_trace):
     assert kept.x_m.tolist() == [10.0, 30.0, 11.0, 20.0, 31.0, 32.0, 21.0]
 
 
+def test_of_two_equally_busy_devices_the_one_seen_first_ranks_first(make_trace):
+    trace = make_trace([(0, 1, 0.0, 0.0), (1, 0, 0.0, 0.0)], APS, devices=2, steps=2)
+    assert busiest_devices(trace, 2).device_names == ("dev-1", "dev-0")
+
+
 def test_devices_alike_in_both_keep_their_order(make_trace):
     trace = make_trace([(0, 1, 0.0, 0.0), (0, 2, 0.0, 0.0)], APS, devices=4, steps=1)
     assert busiest_devices(trace, 4).device_names == ("dev-1", "dev-2", "dev-0", "dev-3")
