@@ -124,19 +124,17 @@ class OrdersDesk:
         self._event("train started", order_id)
         own = self.shelf.trained()
         draft = self.shelf.draft(order_id)
-        outcome = await self.worker.train(
-            TrainJob(
-                start_path=str(start_path),
-                out_path=str(draft),
-                own_path=str(own.path) if own is not None else "",
-                start_rule=spec.start_rule,
-                objective=spec.objective,
-                local_epochs=spec.local_epochs,
-                seed=spec.seed,
-            )
+        job = TrainJob(
+            start_path=str(start_path),
+            out_path=str(draft),
+            own_path=str(own.path) if own is not None else "",
+            start_rule=spec.start_rule,
+            objective=spec.objective,
+            local_epochs=spec.local_epochs,
+            seed=spec.seed,
         )
-        late_s = await self._stretch(started_ns, outcome.cpu_s)
-        device_s = (self.timeline.enter(Phase.WAIT, order.step) - started_ns) * 1e-9
+        outcome, ended_ns, late_s = await self._train_for_its_time(job, order.step, started_ns)
+        device_s = (ended_ns - started_ns) * 1e-9
         reply = _train_reply(outcome, download, device_s, late_s)
         self.shelf.keep(order_id, reply, draft)
         self._event("train finished", order_id)
@@ -177,14 +175,30 @@ class OrdersDesk:
         )
         return wire.Answer(status=wire.Answer.DONE, upload=report)
 
-    async def _stretch(self, started_ns: int, cpu_s: float) -> float:
-        """On a laptop: wait until the emulated Pi would be done. Returns by how much the host came late."""
+    async def _train_for_its_time(
+        self, job: TrainJob, step: int, started_ns: int
+    ) -> tuple[TrainOutcome, int, float]:
+        """Train, then wait; returns the outcome, the stamp at which the board was done, and the lateness.
+
+        An emulated board is done after its CPU-seconds x `cpu_slowdown` of device time, whatever else keeps
+        this machine busy: its power falls then. If the real training needs longer, the board waits, and by
+        how much (device seconds) is told, so that the run can be flagged.
+        """
+        training = asyncio.ensure_future(self.worker.train(job))
         if self.cpu_slowdown is None:
-            return 0.0
-        due_ns = started_ns + round(cpu_s * self.cpu_slowdown * 1e9)
-        late_s = max(0.0, (self.clock.now_ns() - due_ns) * 1e-9)
-        await self.clock.sleep_until_ns(due_ns)
-        return late_s
+            outcome = await training
+            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+        expected_s = self.worker.expected_cpu_s(job.local_epochs) * self.cpu_slowdown
+        due_ns = started_ns + round(expected_s * 1e9)
+        left_s = self.clock.host_seconds((due_ns - self.clock.now_ns()) * 1e-9)
+        await asyncio.wait({training}, timeout=max(0.0, left_s))
+        if training.done():
+            outcome = training.result()
+            await self.clock.sleep_until_ns(due_ns)
+            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+        ended_ns = self.timeline.enter(Phase.WAIT, step)
+        outcome = await training
+        return outcome, ended_ns, (self.clock.now_ns() - due_ns) * 1e-9
 
     async def _answer(self, order: wire.Order, answer: wire.Answer) -> None:
         answer.order_id = order.order_id

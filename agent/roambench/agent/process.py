@@ -23,7 +23,7 @@ from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import IdentityError
+from roambench.contract.errors import IdentityError, MeterError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, Reading, RecordKind
@@ -199,15 +199,26 @@ class Agent:
             self._tell("trainer not ready", str(error))
 
     async def _read_meter(self) -> None:
+        """Spool what the meter says. A meter that cannot be opened costs readings, not the agent."""
         settings = self._settings.meter
         meter = open_meter(
-            settings.driver, settings.port, self._clock, reopen_allowed=settings.reopen_allowed
+            settings.driver,
+            settings.port,
+            self._clock,
+            reopen_allowed=settings.reopen_allowed,
+            latch=Path(self._settings.state_dir) / "meter.latch",
         )
-        async with contextlib.aclosing(meter):
-            async for item in meter:
-                if isinstance(item, Reading):
-                    self._spool.append(RecordKind.READING, item.to_bytes())
-                    self._timeline.alive(item.monotonic_ns)
+        try:
+            async with contextlib.aclosing(meter):
+                async for item in meter:
+                    if isinstance(item, Reading):
+                        self._spool.append(RecordKind.READING, item.to_bytes())
+                        self._timeline.alive(item.monotonic_ns)
+                    else:
+                        self._spool.append(RecordKind.EVENT, item.to_bytes())
+        except MeterError as error:
+            self._tell("meter unavailable", str(error))
+            await self._stopping.wait()
 
     def _power_follows(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """What the emulated board draws from now on."""

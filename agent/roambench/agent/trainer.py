@@ -19,6 +19,8 @@ from roambench.learning.malloc import keep_freed_memory
 from roambench.learning.shards import Shard, read_shard
 from roambench.learning.training import single_threaded
 
+_WARM_STEPS = 4  # the first loads kernels and memory; the fastest of the rest tells a step's cost
+
 single_threaded()
 
 
@@ -29,7 +31,9 @@ def serve(link: socket.socket) -> None:
     trainer = Trainer()
     with link.makefile("rwb") as lines:
         for line in lines:
-            lines.write(json.dumps(trainer.answer(json.loads(line))).encode() + b"\n")
+            request = json.loads(line)
+            reply = {**trainer.answer(request), "id": request.get("id")}
+            lines.write(json.dumps(reply).encode() + b"\n")
             lines.flush()
 
 
@@ -56,8 +60,13 @@ class Trainer:
     def _prepare(self, spec: LearningSpec) -> dict[str, Any]:
         self._shard = read_shard(Path(spec.shard), in_channels=spec.in_channels, classes=spec.classes)
         self._learner = Learner(spec)
-        self._learner.warm_up()
-        return {"layout": self._learner.layout.fingerprint, "rss_bytes": rss_bytes()}
+        step_cpu_s = min(self._learner.warm_up() for _ in range(_WARM_STEPS))
+        return {
+            "layout": self._learner.layout.fingerprint,
+            "rss_bytes": rss_bytes(),
+            "samples": len(self._shard.labels),
+            "step_cpu_s": step_cpu_s,
+        }
 
     def _train(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._learner is None or self._shard is None:

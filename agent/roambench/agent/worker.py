@@ -3,7 +3,8 @@
 Three processes stand in a row: the agent (reader, spool, gRPC), a nursery that only waits, and the trainer.
 The nursery is there because an agent that has imported grpc can no longer fork safely: when the trainer dies
 (out of memory, SIGILL on some boards) the nursery forks the next one, and no reading is lost meanwhile.
-They talk JSON lines over a socket pair; models pass through files.
+They talk JSON lines over a socket pair; models pass through files. Requests and replies are numbered: one
+that a dying trainer left unread in the socket is answered by the next trainer, and nobody waits for that.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def _raise_trainers(link: socket.socket, serve: Callable[[socket.socket], None])
         ended = os.waitstatus_to_exitcode(status)
         reason = f"signal {signal.Signals(-ended).name}" if ended < 0 else f"exit status {ended}"
         try:
-            link.sendall(json.dumps({"died": reason, "pid": pid}).encode() + b"\n")
+            # The line break in front ends what the trainer may have been writing when it died.
+            link.sendall(b"\n" + json.dumps({"died": reason, "pid": pid}).encode() + b"\n")
         except OSError:
             return
 
@@ -118,15 +120,18 @@ class Worker:
 
     def __init__(self, link: socket.socket) -> None:
         self._socket = link
-        self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._listener: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._spec: LearningSpec | None = None
         self._prepared = False
+        self._requests = 0
+        self._awaited: asyncio.Future[dict[str, Any]] | None = None
         self.rss_bytes = 0
 
     async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
+        self._listener = asyncio.create_task(self._listen(reader), name="trainer")
 
     async def prepare(self, spec: LearningSpec) -> None:
         """Load model and data and take one throw-away step, so that the first order finds a warm trainer."""
@@ -142,9 +147,17 @@ class Worker:
             if not self._prepared:
                 await self._prepare()
             reply = await self._ask({"op": "train", **asdict(job)})
-        return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
+        outcome = TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
+        self._step_cpu_s = min(self._step_cpu_s, outcome.cpu_s / max(1, outcome.sgd_steps))
+        return outcome
+
+    def expected_cpu_s(self, local_epochs: int) -> float:
+        """CPU-seconds a training should take, by the fastest SGD step this trainer ever took."""
+        return self._step_cpu_s * self._steps_per_epoch * local_epochs
 
     def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
         if self._writer is not None:
             self._writer.close()
 
@@ -152,23 +165,52 @@ class Worker:
         assert self._spec is not None
         reply = await self._ask({"op": "prepare", "spec": self._spec.to_json().decode()})
         self.rss_bytes = int(reply["rss_bytes"])
+        self._steps_per_epoch = -(-int(reply["samples"]) // self._spec.batch_size)
+        self._step_cpu_s = float(reply["step_cpu_s"])
         self._prepared = True
 
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._reader is None or self._writer is None:
-            raise TrainerDied("the trainer was never started")
-        self._writer.write(json.dumps(request).encode() + b"\n")
-        await self._writer.drain()
-        line = await self._reader.readline()
-        if not line:
+        if self._writer is None or self._listener is None or self._listener.done():
             raise TrainerDied("the trainer's nursery ended")
-        reply: dict[str, Any] = json.loads(line)
-        if "died" in reply:
-            self._prepared = False
-            raise TrainerDied(f"the trainer died ({reply['died']})")
+        self._requests += 1
+        self._awaited = asyncio.get_running_loop().create_future()
+        try:
+            self._writer.write(json.dumps({**request, "id": self._requests}).encode() + b"\n")
+            reply = await self._awaited
+        finally:
+            self._awaited = None
         if "refused" in reply:
             raise TrainerRefused(str(reply["refused"]))
         return reply
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Hand replies to whoever waits for them; a death, asked for or not, costs the preparation."""
+        try:
+            while line := await reader.readline():
+                reply = _reply(line)
+                if "died" in reply:
+                    self._lose(f"the trainer died ({reply['died']})")
+                elif self._awaited is not None and reply.get("id") == self._requests:
+                    if not self._awaited.done():
+                        self._awaited.set_result(reply)
+        except OSError:
+            pass
+        finally:
+            self._lose("the trainer's nursery ended")
+
+    def _lose(self, reason: str) -> None:
+        self._prepared = False
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_exception(TrainerDied(reason))
+
+
+def _reply(line: bytes) -> dict[str, Any]:
+    """The reply in a line; nothing for the half line of a trainer that died while it wrote."""
+    try:
+        reply = json.loads(line)
+    except ValueError:
+        return {}
+    return reply if isinstance(reply, dict) else {}
 
 
 def rss_bytes() -> int:

@@ -52,9 +52,13 @@ class Learner:
             channels_last=self._spec.channels_last,
         )
 
-    def warm_up(self) -> None:
-        """One throw-away step on one batch of zeros, so that the first order finds everything loaded."""
+    def warm_up(self) -> float:
+        """One throw-away step on one batch of zeros, so that the first order finds everything loaded.
+
+        Returns the CPU-seconds it took.
+        """
         batch = self._spec.batch_size
         images = np.zeros((batch, self._spec.in_channels, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
         blank = Shard(images, np.zeros(batch, dtype=np.int64))
-        self.train(blank, np.zeros(self.layout.size, dtype=np.float32), local_epochs=1, seed=0)
+        start = np.zeros(self.layout.size, dtype=np.float32)
+        return self.train(blank, start, local_epochs=1, seed=0).cpu_s
