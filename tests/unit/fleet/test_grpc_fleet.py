@@ -470,3 +470,42 @@ async def test_an_agent_that_died_over_an_order_comes_back_in_the_step_of_that_o
         background, work = agent.orders
         assert (background.step, background.idle.present) == (6, True)
         assert work.order_id == answer.order_id != background.order_id
+
+
+async def test_an_upload_that_broke_off_counts_once_it_is_done_again() -> None:
+    """What SIGKILL in the middle of an upload leaves behind is no lie of the next life's answer."""
+    blob = encode(MODEL, LAYOUT)
+
+    async def stumble(agent: HandAgent, order: wire.Order) -> None:
+        header = data_pb2.UploadHeader(
+            device="pi-01",
+            order_id=order.order_id,
+            train_order_id=order.upload.train_order_id,
+            ap=order.upload.ap,
+            total_bytes=len(blob),
+            digest=bytes.fromhex(digest_of(blob)),
+        )
+
+        async def half() -> AsyncIterator[bytes]:
+            yield header.SerializeToString()
+            yield blob[: len(blob) // 2]
+
+        channel = secure_channel(
+            f"127.0.0.1:{where.fleet.data_port}", agent.credential, MAX_DATA_MESSAGE_BYTES
+        )
+        await channel.stream_unary(UPLOAD)(half())
+        await channel.close()
+        await agent.data.upload(
+            order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 5.0
+        )
+        report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
+        agent.link.send(done(order, upload=report))
+
+    async with bench() as where, hand_agent(where, on_order=stumble):
+        await connected(where)
+        where.fleet.publish(MODEL)
+        (answer,) = await where.fleet.perform([UploadOrder("run/2/0/upload", 0, 2, 4, "run/1/0/train")])
+    assert "upload refused" in where.kinds()
+    assert answer.status is AnswerStatus.DONE
+    assert isinstance(answer.reply, UploadReply)
+    np.testing.assert_array_equal(answer.reply.model, MODEL)
