@@ -79,9 +79,9 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and any(str(folder) in part for part in process.cmdline()):
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+            named = any(str(folder) in part for part in process.cmdline())
+            if named and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
         except psutil.Error:
             continue  # it ended meanwhile
     return found
@@ -211,7 +211,7 @@ class Launcher:
 
 def _output(process: psutil.Process) -> str:
     try:
-        return os.readlink(f"/proc/{process.pid}/fd/1")
+        return str(Path(f"/proc/{process.pid}/fd/1").readlink())
     except OSError:
         return ""
 

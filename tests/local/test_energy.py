@@ -139,7 +139,8 @@ def test_every_record_arrives_exactly_once(runs, energies, name):
         ns = device.readings.ns
         seconds = (ns[-1] - ns[0]) * 1e-9
         assert len(np.unique(ns)) == len(ns) == pytest.approx(seconds + 1 - missing, abs=1.6)
-        with closing(sqlite3.connect(runs[name].folder() / "agents" / device.device / "spool.sqlite")) as spool:
+        spool_path = runs[name].folder() / "agents" / device.device / "spool.sqlite"
+        with closing(sqlite3.connect(spool_path)) as spool:
             assert spool.execute("SELECT count(*) FROM records").fetchone() == (0,)
 
 

@@ -124,7 +124,7 @@ def test_the_two_systems_do_differ(runs):
 
 
 def test_the_disorder_was_real(runs):
-    """The first of n devices answers 50 ms x n late, the last 50 ms: only where they are sorted they match."""
+    """The first of n devices answers 50 ms x n late and the last one 50 ms, and a step waits for all."""
 
     def wall_s(way: str) -> float:
         return sum(r.wall_s for r in runs[way].of(StepClosed))
