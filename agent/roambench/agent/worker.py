@@ -127,6 +127,8 @@ class Worker:
         self._prepared = False
         self._requests = 0
         self._awaited: asyncio.Future[dict[str, Any]] | None = None
+        self._steps_per_epoch = 0
+        self._step_cpu_s = 0.0
         self.rss_bytes = 0
 
     async def open(self) -> None:
@@ -190,9 +192,8 @@ class Worker:
                 reply = _reply(line)
                 if "died" in reply:
                     self._lose(f"the trainer died ({reply['died']})")
-                elif self._awaited is not None and reply.get("id") == self._requests:
-                    if not self._awaited.done():
-                        self._awaited.set_result(reply)
+                elif reply.get("id") == self._requests and self._awaited and not self._awaited.done():
+                    self._awaited.set_result(reply)
         except OSError:
             pass
         finally:
