@@ -15,9 +15,10 @@ DATA_SERVICE: Final = "roambench.wire.v1.Data"
 DOWNLOAD: Final = f"/{DATA_SERVICE}/Download"
 UPLOAD: Final = f"/{DATA_SERVICE}/Upload"
 
-#: gRPC's own 4 MB default is replaced on purpose: control frames are small, models are chunked.
+#: gRPC's own 4 MB default is replaced on purpose: control frames are small; a data message is one piece of
+#: a model, at most `contract.model_blob.BULK_CHUNK_BYTES`.
 MAX_CONTROL_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-MAX_DATA_MESSAGE_BYTES: Final = 2 * 1024 * 1024
+MAX_DATA_MESSAGE_BYTES: Final = 5 * 1024 * 1024
 
 #: A dead peer is noticed within about 20 s outside measured phases; gRPC's default hides it for a minute.
 KEEPALIVE_OPTIONS: Final = (
