@@ -72,7 +72,7 @@ class LocalAgents:
         """Start emulator and zygote; agents say hello when they are ready."""
         spec_path = self._folder / "emulator.json"
         spec_path.write_text(self._emulator.to_json())
-        emulator = await self._spawn("roambench.meters.emulator", spec_path)
+        emulator = await self._spawn("roambench.meters.emulator", "--until-eof", str(spec_path))
         self._processes["meter emulator"] = emulator
         await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
         agents = [self._agent(index, name) for index, name in enumerate(self._names)]
@@ -85,7 +85,7 @@ class LocalAgents:
                 }
             )
         )
-        zygote = await self._spawn("roambench.agent.zygote", zygote_path, news=True)
+        zygote = await self._spawn("roambench.agent.zygote", str(zygote_path), news=True)
         self._processes["zygote"] = zygote
         self._news_task = asyncio.create_task(self._follow(zygote))
 
@@ -129,15 +129,16 @@ class LocalAgents:
             chaos=ChaosSettings(self._settings.chaos_random_delay_s, reversed_delay_s, self._settings.seed),
         )
 
-    async def _spawn(self, module: str, spec: Path, *, news: bool = False) -> asyncio.subprocess.Process:
+    async def _spawn(self, module: str, *arguments: str, news: bool = False) -> asyncio.subprocess.Process:
+        """Both processes end when the pipe to their standard input does, also by our own kill -9."""
         log_path = self._folder / f"{module.rsplit('.', 1)[-1]}.log"
         with log_path.open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 module,
-                str(spec),
-                stdin=asyncio.subprocess.PIPE if news else asyncio.subprocess.DEVNULL,
+                *arguments,
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE if news else log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C reaches the controller alone; it ends the others in order

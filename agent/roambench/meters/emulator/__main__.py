@@ -1,4 +1,4 @@
-"""`python -m roambench.meters.emulator SPEC.json` runs emulated meters until SIGTERM."""
+"""`python -m roambench.meters.emulator [--until-eof] SPEC.json` runs emulated meters until SIGTERM."""
 
 import sys
 

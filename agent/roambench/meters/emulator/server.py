@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import heapq
 import json
+import os
 import signal as signals
 import socket
 import sys
@@ -62,11 +63,16 @@ class EmulatorServer:
         self._latest_tick_ns = 0
         self._latest_record_ns = 0
 
-    async def run(self) -> None:
-        """Open everything, say so by making the socket appear, serve, close."""
+    async def run(self, lifeline: int | None = None) -> None:
+        """Open everything, say so by making the socket appear, serve, close.
+
+        `lifeline` is a pipe's file descriptor: when its other end closes, whoever needs the meters is gone.
+        """
         loop = asyncio.get_running_loop()
         for number in (signals.SIGTERM, signals.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
+        if lifeline is not None:
+            loop.add_reader(lifeline, self._feel, lifeline)
         start_ns = self._clock.now_ns()
         try:
             for index, device in enumerate(self._spec.devices):
@@ -85,6 +91,11 @@ class EmulatorServer:
         for talk in list(self._talks):
             talk.cancel()
         await asyncio.gather(beats, *self._talks, return_exceptions=True)
+
+    def _feel(self, lifeline: int) -> None:
+        if not os.read(lifeline, 4096):
+            asyncio.get_running_loop().remove_reader(lifeline)
+            self._stopping.set()
 
     async def _listen(self) -> asyncio.Server:
         path = Path(self._spec.socket_path)
@@ -235,14 +246,19 @@ class EmulatorServer:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m roambench.meters.emulator SPEC.json`; returns the exit status."""
-    if len(arguments) != 1:
-        print("usage: python -m roambench.meters.emulator SPEC.json", file=sys.stderr)
+    """`python -m roambench.meters.emulator [--until-eof] SPEC.json`; returns the exit status.
+
+    With `--until-eof` the end of standard input ends it too: kill -9 of the controller leaves no orphan.
+    """
+    until_eof = "--until-eof" in arguments
+    files = [argument for argument in arguments if argument != "--until-eof"]
+    if len(files) != 1:
+        print("usage: python -m roambench.meters.emulator [--until-eof] SPEC.json", file=sys.stderr)
         return 2
-    path = Path(arguments[0])
+    path = Path(files[0])
     try:
         spec = EmulatorSpec.from_json(path.read_bytes(), str(path))
-        asyncio.run(_serve(spec))
+        asyncio.run(_serve(spec, sys.stdin.fileno() if until_eof else None))
     except OSError as error:
         print(error, file=sys.stderr)
         return 1
@@ -252,7 +268,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-async def _serve(spec: EmulatorSpec) -> None:
+async def _serve(spec: EmulatorSpec, lifeline: int | None) -> None:
     server = EmulatorServer(spec)
-    await server.run()
+    await server.run(lifeline)
     print(json.dumps(server.stats()), file=sys.stderr)
