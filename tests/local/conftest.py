@@ -192,6 +192,10 @@ class Launcher:
         self.started.append(driven)
         return driven
 
+    def living(self, driven: Driven) -> list[str]:
+        """Every living process of the run, by its command line; the driving one too."""
+        return [" ".join(process.cmdline()) for process in processes_of(driven.runs_dir)]
+
     def end(self) -> list[str]:
         """Kill what is still there; returns the command lines of processes whose run had ended before."""
         for driven in self.started:
@@ -204,9 +208,10 @@ class Launcher:
                 driven.process.kill()
                 driven.process.wait()
         left = processes_of(self.base)
+        named = [" ".join(process.cmdline()) for process in left]
         for process in left:
             process.kill()
-        return [" ".join(process.info.get("cmdline", [])) or str(process) for process in left]
+        return named
 
 
 def _output(process: psutil.Process) -> str:

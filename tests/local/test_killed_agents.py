@@ -119,9 +119,9 @@ def test_the_run_goes_on_to_the_end(disaster):
     assert [record.step for record in closed] == [0, 1, 2, 3, 4, 5]
     # No step had to wait for a deadline: a killed agent is known to be lost when it is back.
     assert max(record.wall_s for record in closed) < DEADLINE_S / TIME_SCALE
-    statuses = [r.status for r in disaster.run.of(OrderAnswered) if not r.order_id.endswith("idle")]
-    assert len(statuses) == 4 * 5 + 4 * 5 - 2  # two trainings had no model to upload
-    assert sorted(status for status in statuses if status != "done") == ["failed", "lost"]
+    work = [r for r in disaster.run.of(OrderAnswered) if r.order_id.endswith(("train", "upload"))]
+    assert len(work) == 4 * 5 + 4 * 5 - 2  # two trainings had no model to upload
+    assert sorted(answer.status for answer in work if answer.status != "done") == ["failed", "lost"]
 
 
 def test_an_agent_killed_in_training_is_lost_and_its_training_wasted(disaster):
@@ -158,7 +158,8 @@ def test_a_dead_trainer_takes_no_reading_with_it(devices):
     assert device.whole_run.gap_s == 0.0
     assert Phase.LOST not in [span.phase for span in device.spans]
     (train,) = [span for span in device.spans if span.phase is Phase.TRAIN and span.step == 2]
-    assert train.duration_s < 4.0  # cut short: 0.4 CPU-seconds x 10 are 4 s
+    whole_s = [s.duration_s for s in device.spans if s.phase is Phase.TRAIN and s.step != 2]
+    assert train.duration_s < min(whole_s)  # cut short
 
 
 @pytest.mark.parametrize(("name", "step"), [("pi-03", 3), ("pi-04", 3)])
@@ -170,9 +171,7 @@ def test_a_model_trained_before_the_kill_arrives_when_the_agent_is_back(disaster
     assert uploaded.transferred_bytes > 659_242 * 4
     assert disaster.fate(disaster.order(step, name, "train")).fate is Fate.AGGREGATED
     (merged,) = [
-        r
-        for r in disaster.run.of(EdgeAggregated)
-        if disaster.order(step, name, "train") in r.train_order_ids
+        r for r in disaster.run.of(EdgeAggregated) if disaster.order(step, name, "train") in r.train_order_ids
     ]
     assert merged.step == step + 1
 
@@ -192,8 +191,10 @@ def test_the_hole_of_a_killed_agent_is_lost_and_unmeasured_while_its_meter_runs_
     assert TIME_SCALE * 1.0 < span.duration_s < TIME_SCALE * 10.0
     (row,) = [row for row in device.rows if row.phase is Phase.LOST]
     assert row.covered_s < 0.3  # a line stands for the 0.26 s before it
-    assert span.duration_s - 0.3 < device.whole_run.gap_s < span.duration_s + 3.0
-    assert device.whole_run.coverage < 0.95
+    # The last line before came up to a second before its death, the next one up to a second after.
+    assert span.duration_s - 0.3 < device.whole_run.gap_s < span.duration_s + 4.0
+    run_s = device.whole_run.covered_s + device.whole_run.gap_s
+    assert device.whole_run.coverage < 1.0 - (span.duration_s - 0.3) / run_s
     truth = disaster.run.folder() / "truth" / f"{name}.csv"
     # The board kept drawing at least its idle power, and the emulator knows it without a gap.
     assert energy_j(truth, span.start_ns, span.end_ns) > 1.89 * span.duration_s
