@@ -148,9 +148,12 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
         }
         for threshold in sorted({r.learning.threshold for r in runs if r.learning.threshold is not None})
     ]
+    tallest = max(
+        [*(run.learning.best_accuracy or 0.0 for run in runs), *(r.learning.threshold or 0.0 for r in runs)]
+    )
     layout = base_layout(
         xaxis=axis("step", domain=[0, 0.46]),
-        yaxis=axis("accuracy of the global model, %", rangemode="tozero"),
+        yaxis=axis("accuracy of the global model, %", range=[0.0, min(104.0, max(1.0, 112.0 * tallest))]),
         xaxis2=axis("step", domain=[0.56, 1], anchor="y2"),
         yaxis2=axis("loss on the test set", anchor="x2", rangemode="tozero"),
         shapes=shapes,

@@ -31,9 +31,11 @@ def flags_of(run: RunEvidence, orders: OrderSummary, energy: EnergySummary | Non
         flags += _energy_flags(energy)
     # `late_s` is told in device time, so the time scale is in it already.
     if orders.lateness_p99_s is not None and orders.lateness_p99_s > LATENESS_LIMIT_S:
+        share = f", {orders.late_share:.0%} of all training time" if orders.late_share else ""
         flags.append(
             f"the host could not keep up: emulated trainings ended up to {orders.lateness_p99_s:.2f} s late "
-            f"(99th percentile; limit {LATENESS_LIMIT_S:.2f} s); lower local.time_scale or use fewer agents"
+            f"(99th percentile, limit {LATENESS_LIMIT_S:.2f} s{share}), and their joules grew with it; lower "
+            "local.time_scale or use fewer agents"
         )
     if orders.unanswered and run.info.state is RunState.FINISHED:
         flags.append(f"{orders.unanswered} orders have no answer in the event log")

@@ -115,6 +115,7 @@ def _run(run: RunSummary) -> dict[str, Any]:
                 for item in run.orders.troubles
             ],
             "lateness_p99_s": run.orders.lateness_p99_s,
+            "late_share": run.orders.late_share,
         },
         "incidents": [
             {"step": item.step, "device": item.device, "kind": item.kind, "detail": item.detail}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,6 +109,7 @@ class OrderSummary:
     troubles: tuple[Trouble, ...]
     unanswered: int
     lateness_p99_s: float | None  # of emulated trainings, in device time
+    late_share: float | None  # of the time that emulated trainings lasted: the host's share, not the board's
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,8 @@ def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> Order
     answers: Counter[tuple[str, str]] = Counter()
     troubles = []
     answered: set[str] = set()
-    late_s = []
+    late_s: list[float] = []
+    train_s: list[float] = []
     for record in records:
         if not isinstance(record, OrderAnswered) or record.order_id not in given:
             continue
@@ -192,6 +195,7 @@ def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> Order
         answers[kind, record.status] += 1
         if kind == "train" and record.status == AnswerStatus.DONE:
             late_s.append(record.late_s)
+            train_s.append(record.train_s)
         if record.status != AnswerStatus.DONE:
             name = device_name(names, record.device)
             troubles.append(Trouble(record.step, name, kind, record.status, record.reason))
@@ -200,6 +204,7 @@ def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> Order
         troubles=tuple(troubles),
         unanswered=len(given.keys() - answered),
         lateness_p99_s=float(np.quantile(late_s, 0.99)) if late_s else None,
+        late_share=math.fsum(late_s) / math.fsum(train_s) if any(train_s) else None,
     )
 
 

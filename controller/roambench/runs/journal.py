@@ -6,9 +6,10 @@ import json
 import threading
 import types
 import typing
-from collections.abc import Iterator
-from dataclasses import MISSING, asdict, fields
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,7 @@ CREATE TABLE IF NOT EXISTS event (
 );
 """
 
-_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in typing.get_args(RoundRecord)}
-_TYPES: dict[str, dict[str, Any]] = {name: typing.get_type_hints(cls) for name, cls in _CLASSES.items()}
+Restore = Callable[[Any], Any]
 
 
 class SqliteJournal:
@@ -64,52 +64,88 @@ def read_journal(path: Path) -> Iterator[RoundRecord]:
         connection.close()
 
 
+def _restorer(expected: Any) -> Restore:
+    """What turns a value from JSON into the annotated type; it raises ValueError saying what was expected.
+
+    Made once per field: a month of 1,000 devices is 1.6 million records, 17 million values.
+    """
+    origin = typing.get_origin(expected)
+    if origin is tuple:
+        return partial(_restored_tuple, _restorer(typing.get_args(expected)[0]))
+    if origin is types.UnionType:
+        (inner,) = (kind for kind in typing.get_args(expected) if kind is not types.NoneType)
+        return partial(_restored_optional, _restorer(inner))
+    if origin is typing.Literal:
+        return partial(_restored_choice, typing.get_args(expected))
+    if issubclass(expected, Enum):
+        return typing.cast(Restore, expected)
+    return partial(_restored_plain, expected)
+
+
+def _restored_plain(expected: type, value: Any) -> Any:
+    if type(value) is expected:
+        return value
+    if expected is float and type(value) is int:
+        return float(value)
+    raise ValueError(f"expected {expected.__name__}, got {value!r}")
+
+
+def _restored_tuple(item: Restore, value: Any) -> Any:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list, got {value!r}")
+    return tuple(map(item, value))
+
+
+def _restored_optional(inner: Restore, value: Any) -> Any:
+    return None if value is None else inner(value)
+
+
+def _restored_choice(choices: tuple[Any, ...], value: Any) -> Any:
+    if value not in choices:
+        raise ValueError(f"expected one of {', '.join(choices)}, got {value!r}")
+    return value
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A class of record: how each field is restored, and which fields may be missing."""
+
+    make: type[Any]
+    restore: dict[str, Restore]
+    required: frozenset[str]
+
+    @classmethod
+    def of(cls, record: type[Any]) -> _Kind:
+        hints = typing.get_type_hints(record)
+        return cls(
+            record,
+            {item.name: _restorer(hints[item.name]) for item in fields(record)},
+            frozenset(item.name for item in fields(record) if item.default is MISSING),
+        )
+
+
+_KINDS: dict[str, _Kind] = {record.__name__: _Kind.of(record) for record in typing.get_args(RoundRecord)}
+
+
 def _decode(kind: str, body: str, where: str) -> RoundRecord:
-    cls = _CLASSES.get(kind)
-    if cls is None:
-        raise RunError(f"{where}: unknown kind {kind!r}; this version knows {', '.join(sorted(_CLASSES))}")
+    known = _KINDS.get(kind)
+    if known is None:
+        raise RunError(f"{where}: unknown kind {kind!r}; this version knows {', '.join(sorted(_KINDS))}")
     try:
         values = json.loads(body)
     except (TypeError, ValueError, RecursionError) as error:
         raise RunError(f"{where}: {kind} is not JSON: {error}") from None
     if not isinstance(values, dict):
         raise RunError(f"{where}: {kind} must be a table")
-    hints = _TYPES[kind]
-    for key in values.keys() - hints.keys():
-        raise RunError(f"{where}: {kind} has an unknown field {key!r}; it was written by another version")
+    for name in known.required - values.keys():
+        raise RunError(f"{where}: {kind} lacks {name}")
     made: dict[str, Any] = {}
-    for item in fields(cls):
-        if item.name in values:
-            try:
-                made[item.name] = _restore(values[item.name], hints[item.name])
-            except ValueError as error:
-                raise RunError(f"{where}: {kind}.{item.name}: {error}") from None
-        elif item.default is MISSING:
-            raise RunError(f"{where}: {kind} lacks {item.name}")
-    return typing.cast(RoundRecord, cls(**made))
-
-
-def _restore(value: Any, expected: Any) -> Any:
-    """`value` from JSON as the annotated type; raises ValueError that says what was expected."""
-    origin = typing.get_origin(expected)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise ValueError(f"expected a list, got {value!r}")
-        inner = typing.get_args(expected)[0]
-        return tuple(_restore(item, inner) for item in value)
-    if origin is types.UnionType:
-        if value is None and type(None) in typing.get_args(expected):
-            return None
-        (inner,) = (kind for kind in typing.get_args(expected) if kind is not type(None))
-        return _restore(value, inner)
-    if origin is typing.Literal:
-        if value not in typing.get_args(expected):
-            raise ValueError(f"expected one of {', '.join(typing.get_args(expected))}, got {value!r}")
-        return value
-    if isinstance(expected, type) and issubclass(expected, Enum):
-        return expected(value)
-    if expected is float and type(value) is int:
-        return float(value)
-    if type(value) is not expected:
-        raise ValueError(f"expected {expected.__name__}, got {value!r}")
-    return value
+    for name, value in values.items():
+        restore = known.restore.get(name)
+        if restore is None:
+            raise RunError(f"{where}: {kind} has an unknown field {name!r}; another version wrote it")
+        try:
+            made[name] = restore(value)
+        except ValueError as error:
+            raise RunError(f"{where}: {kind}.{name}: {error}") from None
+    return typing.cast(RoundRecord, known.make(**made))

@@ -38,7 +38,8 @@ class HandMade:
     0-10 idle, 10-14 download, 14-34 train, 34-50 wait, 50-54 upload (only who is aggregated), 54-100 idle
 
     The first board's training of step 0 is aggregated in step 1, every other one is wasted. The
-    power is `watts` all the time; the meter reads `gain` times that, and nothing during `stall_s` (first, length).
+    power is `watts` all the time; the meter reads `gain` times that, and nothing during `stall_s`, which is
+    (first second, seconds).
     """
 
     path: Path

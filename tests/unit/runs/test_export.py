@@ -1,0 +1,139 @@
+"""The run as Parquet, and the energy it holds."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from roambench.contract.errors import RunError
+from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.records import Reading, ReadingFlag, RecordKind, phase_to_bytes
+from roambench.energy.timeline import partition_check
+from roambench.rounds.records import CloudAggregated, FateDecided, OrderGiven, StepClosed, StepOpened
+from roambench.runs.accounts import account_run, calibration_of
+from roambench.runs.export import export_run
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+S = 1_000_000_000
+
+
+@pytest.fixture
+def run(tmp_path):
+    """One board at 2 W for 60 s: idle to 10, train to 40, idle to 60. Its training of step 0 is wasted."""
+    folder = RunFolder.create(
+        tmp_path / "demo",
+        config={},
+        run_id="demo",
+        system="mohawk",
+        seed=1,
+        trace_hash="",
+        fleet="local",
+        device_names=["pi-01"],
+    )
+    journal = folder.journal
+    journal.append(StepOpened(0, (0,), (0,), (50.0,)))
+    journal.append(OrderGiven(0, 0, "t", "train", 0))
+    journal.append(StepClosed(0, 0, (0,), (), 0.25, 1.5, 3.0))
+    journal.append(CloudAggregated(1, (), (), "aa"))
+    journal.append(FateDecided(1, 0, "t", Fate.WASTED, "absent"))
+    journal.append(StepClosed(1, 0, (), (), None, None, 1.0))
+    readings = [
+        (RecordKind.READING, Reading(second * S, 5.0, 0.4, 2.0, math.nan).to_bytes())
+        for second in range(-2, 63)
+    ]
+    # A torn line is stored and exported, but its 9 W are never counted.
+    torn = Reading(30 * S + S // 2, 5.0, 0.4, 9.0, math.nan, ReadingFlag.TORN)
+    readings.append((RecordKind.READING, torn.to_bytes()))
+    phases = [
+        PhaseSpan("pi-01", "b", Phase.IDLE, -1, 0, 10 * S),
+        PhaseSpan("pi-01", "b", Phase.TRAIN, 0, 10 * S, 40 * S, "t", "t"),
+        PhaseSpan("pi-01", "b", Phase.IDLE, 0, 40 * S, 60 * S),
+    ]
+    records = readings + [(RecordKind.PHASE, phase_to_bytes(span)) for span in phases]
+    folder.records.insert("pi-01", "s", [(seq, *record) for seq, record in enumerate(records)])
+    folder.update(start_device_ns=0, end_device_ns=60 * S, state=RunState.FINISHED)
+    yield folder
+    folder.close()
+
+
+def test_the_ledger_of_a_constant_board_is_watts_times_seconds(run):
+    paths = export_run(run)
+    assert [path.name for path in paths] == [
+        "readings.parquet", "phases.parquet", "ledger.parquet", "steps.parquet",
+    ]  # fmt: skip
+    ledger = pq.read_table(run.path / "ledger.parquet").to_pylist()
+    (train,) = [row for row in ledger if row["phase"] == "train"]
+    assert train["gross_j"] == pytest.approx(60.0)
+    assert (train["fate"], train["step"], train["train_order_id"]) == ("wasted", 0, "t")
+    assert [row["fate"] for row in ledger if row["phase"] == "idle"] == [None, None]
+    assert sum(row["gross_j"] for row in ledger) == pytest.approx(120.0)
+
+
+def test_readings_are_exported_raw_and_steps_with_what_is_unknown_as_null(run):
+    export_run(run)
+    readings = pq.read_table(run.path / "readings.parquet")
+    assert readings.num_rows == 66
+    assert pc.max(readings["watts"]).as_py() == 9.0
+    assert readings["device"].to_pylist()[0] == "pi-01"
+    steps = pq.read_table(run.path / "steps.parquet").to_pylist()
+    assert steps[0]["accuracy"] == 0.25
+    assert steps[1] == {
+        "step": 1, "present": None, "aggregated": 0, "outstanding": 0, "participating_aps": 0,
+        "cloud": True, "accuracy": None, "loss": None, "wall_s": 1.0,
+    }  # fmt: skip
+
+
+def test_an_interrupted_run_can_be_exported_by_a_reader_of_its_folder(run):
+    run.update(state=RunState.RUNNING, end_device_ns=None)
+    run.close()
+    with RunFolder.open(run.path) as reader:
+        assert reader.info.state is RunState.INTERRUPTED
+        export_run(reader)
+    ledger = pq.read_table(run.path / "ledger.parquet").to_pylist()
+    assert sum(row["duration_s"] for row in ledger) == pytest.approx(62.0)  # to the last reading
+
+
+def test_a_run_with_nothing_measured_exports_empty_tables(tmp_path):
+    with RunFolder.create(
+        tmp_path / "r", config={}, run_id="r", system="m", seed=1, trace_hash="", fleet="rehearsal",
+        device_names=["pi-01"],
+    ) as folder:  # fmt: skip
+        export_run(folder)
+    for name in ("readings", "phases", "ledger", "steps"):
+        assert pq.read_table(tmp_path / "r" / f"{name}.parquet").num_rows == 0
+
+
+def test_phases_partition_the_run_also_where_nobody_stamped(run):
+    """The agent is gone from 60 s on; the run went on to 100 s."""
+    run.update(end_device_ns=100 * S)
+    energy = account_run(run, tuple(run.read_journal()))
+    assert energy is not None
+    (device,) = energy.devices
+    assert partition_check(device.spans, 0, 100 * S) == []
+    assert device.spans[-1].phase is Phase.LOST
+    assert device.whole_run.covered_s == pytest.approx(62.0 - 0.26)  # the last line is 0.26 s old
+    assert device.whole_run.covered_s + device.whole_run.gap_s == pytest.approx(100.0)
+
+
+def test_truth_counts_over_the_measured_time_only_and_only_where_it_is_known(run):
+    truth = run.path / "truth" / "pi-01.csv"
+    truth.write_text(f"ns,watts\n{-10 * S},2.0\n{100 * S},\n")
+    records = tuple(run.read_journal())
+    energy = account_run(run, records)
+    assert energy is not None
+    assert energy.devices[0].truth_j == pytest.approx(120.0)
+    truth.write_text(f"ns,watts\n{-10 * S},2.0\n{30 * S},nan\n")
+    energy = account_run(run, records)
+    assert energy is not None
+    assert energy.devices[0].truth_j is None
+
+
+def test_calibration_comes_from_the_configuration_and_a_mistake_in_it_is_named():
+    assert calibration_of({"energy": {"gain": 1.03}}).gain == 1.03
+    assert calibration_of({}).gain == 1.0
+    with pytest.raises(RunError, match=r"energy\.gain must be a number, got 'x'"):
+        calibration_of({"energy": {"gain": "x"}})
