@@ -1,0 +1,171 @@
+"""The control port: sessions with agents, their answers and events, and the records they drain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.orders import AnswerStatus, TrainOrder
+from roambench.fleet.clock_probes import ClockProbes
+from roambench.fleet.frames import answer_from
+from roambench.fleet.guard import Context, Guard
+from roambench.fleet.outstanding import OutstandingOrders
+from roambench.fleet.sessions import Session, Sessions
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import CONTROL_SERVICE
+
+#: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable.
+RecordSink = Callable[[str, str, Sequence[tuple[int, int, bytes]]], int]
+#: (device index or -1, device name, kind, detail): what the fleet saw, for the journal.
+Observer = Callable[[int, str, str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """Session and Drain. `device_of` maps a certificate's name to a device index (None: unknown).
+
+    `background` holds the newest background order per device, for agents that come back; `welcome` makes
+    the first frame of a device's session.
+    """
+
+    guard: Guard
+    sessions: Sessions
+    outstanding: OutstandingOrders
+    background: dict[int, wire.ControllerFrame]
+    device_of: Callable[[str], int | None]
+    clock: DeviceClock
+    welcome: Callable[[int], wire.Welcome]
+    sink: RecordSink
+    observe: Observer
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        return grpc.method_handlers_generic_handler(
+            CONTROL_SERVICE,
+            {
+                "Session": grpc.stream_stream_rpc_method_handler(
+                    self._session,
+                    request_deserializer=wire.AgentFrame.FromString,
+                    response_serializer=wire.ControllerFrame.SerializeToString,
+                ),
+                "Drain": grpc.unary_unary_rpc_method_handler(
+                    self._drain,
+                    request_deserializer=wire.DrainRequest.FromString,
+                    response_serializer=wire.DrainReply.SerializeToString,
+                ),
+            },
+        )
+
+    async def _session(
+        self, frames: AsyncIterator[wire.AgentFrame], context: Context
+    ) -> AsyncIterator[wire.ControllerFrame]:
+        identity = await self.guard.identify(context)
+        hello = await self._hello(frames)
+        if hello is None:
+            yield wire.ControllerFrame(refusal=wire.Refusal(reason="a session begins with hello", final=True))
+            return
+        refusal = self.sessions.refusal(identity, hello)
+        if refusal is not None:
+            self._refused(identity, "session refused", refusal.reason)
+            yield wire.ControllerFrame(refusal=refusal)
+            return
+        session = await self.sessions.open(hello)
+        self.observe(session.device, session.name, "hello", _describe(hello))
+        listener = asyncio.create_task(self._listen(frames, session))
+        try:
+            yield wire.ControllerFrame(welcome=self.welcome(session.device))
+            self._catch_up(session)
+            while (frame := await session.outgoing.get()) is not None:
+                yield frame
+        finally:
+            listener.cancel()
+            await self.sessions.close(session)
+            if not session.said_goodbye:
+                self.observe(session.device, session.name, "session lost", "ended without goodbye")
+
+    async def _hello(self, frames: AsyncIterator[wire.AgentFrame]) -> wire.Hello | None:
+        async for frame in frames:
+            return frame.hello if frame.HasField("hello") else None
+        return None
+
+    def _catch_up(self, session: Session) -> None:
+        """Tell a (re)joined agent its background phase and give its unanswered orders again."""
+        background = self.background.get(session.device)
+        if background is not None:
+            session.send(background)
+        finished = set(session.hello.trained_order_ids)
+        for entry in self.outstanding.of_device(session.device):
+            process = session.hello.started_monotonic_ns
+            died = entry.started_by is not None and entry.started_by != process
+            if died and isinstance(entry.order, TrainOrder) and entry.order.order_id not in finished:
+                entry.fail(AnswerStatus.LOST, "the agent died while training")
+            else:
+                session.send(entry.frame)
+        probes = ClockProbes(self.clock, session.send)
+        session.probes = probes
+        probes.begin()
+
+    async def _listen(self, frames: AsyncIterator[wire.AgentFrame], session: Session) -> None:
+        """Take the agent's frames until its stream ends; then end ours."""
+        try:
+            async for frame in frames:
+                match frame.WhichOneof("frame"):
+                    case "answer":
+                        self._take_answer(frame.answer, session)
+                    case "event":
+                        self._take_event(frame.event, session)
+                    case "clock_echo":
+                        self._take_echo(frame.clock_echo, session)
+                    case "goodbye":
+                        session.said_goodbye = True
+                        self.observe(session.device, session.name, "goodbye", frame.goodbye.reason)
+                    case kind:
+                        self._refused(session.name, "frame ignored", f"unexpected {kind or 'empty frame'}")
+        finally:
+            session.outgoing.put_nowait(None)
+
+    def _take_answer(self, message: wire.Answer, session: Session) -> None:
+        entry = self.outstanding.get(message.order_id, session.device)
+        if entry is None:
+            detail = f"{message.order_id[:120]}: not outstanding (late, or not this device's)"
+            self.observe(session.device, session.name, "answer ignored", detail)
+            return
+        if entry.refusal:
+            entry.fail(AnswerStatus.GARBAGE, entry.refusal)
+            return
+        entry.settle(answer_from(message, entry.order, entry.model))
+
+    def _take_event(self, event: wire.Event, session: Session) -> None:
+        entry = self.outstanding.get(event.order_id, session.device)
+        if entry is not None and event.kind == "train started":
+            entry.started_by = session.hello.started_monotonic_ns
+        detail = event.order_id or event.detail
+        self.observe(session.device, session.name, event.kind[:60], detail[:200])
+
+    def _take_echo(self, echo: wire.ClockEcho, session: Session) -> None:
+        if session.probes is not None and (offset := session.probes.take(echo)) is not None:
+            detail = f"{offset.offset_ns * 1e-6:+.3f} ms ± {offset.bound_ns * 1e-6:.3f} ms"
+            self.observe(session.device, session.name, "clock offset", detail)
+
+    async def _drain(self, request: wire.DrainRequest, context: Context) -> wire.DrainReply:
+        identity = await self.guard.identify(context)
+        if request.device != identity or self.device_of(identity) is None:
+            self._refused(identity, "drain refused", f"records of {request.device[:60]!r}")
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not this device's records")
+        records = [(record.seq, record.kind, record.payload) for record in request.records]
+        return wire.DrainReply(through_seq=self.sink(identity, request.spool_uuid[:64], records))
+
+    def _refused(self, name: str, kind: str, reason: str) -> None:
+        device = self.device_of(name)
+        self.observe(-1 if device is None else device, name, kind, reason)
+
+
+def _describe(hello: wire.Hello) -> str:
+    return (
+        f"version {hello.agent_version}, boot {hello.boot_id[:8]}, "
+        f"reader {hello.rss_bytes / 2**20:.0f} MiB, trainer {hello.trainer_rss_bytes / 2**20:.0f} MiB"
+    )
