@@ -1,0 +1,139 @@
+"""A controller on real ports, and agents driven by hand: a test decides what each one answers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from roambench.agent.control_link import ControlLink, secure_channel
+from roambench.agent.data_link import DataLink
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.orders import TrainOrder
+from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
+from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
+
+LAYOUT = "a" * 32
+MODEL = np.arange(300_000, dtype=np.float32) / 7.0
+SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
+
+
+@dataclass
+class Bench:
+    fleet: GrpcFleet
+    authority: Authority
+    seen: list[tuple[int, str, str, str]] = field(default_factory=list)
+    stored: list[tuple[str, int, int, bytes]] = field(default_factory=list)
+
+    def kinds(self) -> list[str]:
+        return [kind for _, _, kind, _ in self.seen]
+
+
+@asynccontextmanager
+async def bench(*, deadline_s: float = 5.0) -> AsyncIterator[Bench]:
+    authority = Authority.create()
+    seen: list[tuple[int, str, str, str]] = []
+    stored: list[tuple[str, int, int, bytes]] = []
+
+    def sink(name: str, uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
+        stored.extend((name, *record) for record in records)
+        return max(seq for seq, _, _ in records)
+
+    fleet = GrpcFleet(
+        FleetSettings("run", ("pi-01", "pi-02"), (SPEC, SPEC), LAYOUT, deadline_s),
+        authority.issue(CONTROLLER_NAME),
+        DeviceClock(),
+        sink,
+        lambda *event: seen.append(event),
+    )
+    await fleet.start()
+    try:
+        yield Bench(fleet, authority, seen, stored)
+    finally:
+        await fleet.stop("test over", drain_s=0.5)
+
+
+@dataclass
+class HandAgent:
+    """An agent whose every answer the test decides: `on_order` returns the answer or None."""
+
+    link: ControlLink
+    data: DataLink
+    orders: list[wire.Order]
+    task: asyncio.Task[None]
+    credential: Credential
+
+
+@asynccontextmanager
+async def hand_agent(
+    where: Bench,
+    name: str = "pi-01",
+    *,
+    credential: Credential | None = None,
+    on_order: Callable[["HandAgent", wire.Order], Any] | None = None,
+    machine: str = "machine-1",
+    started: int = 1,
+    trained: Sequence[str] = (),
+    version: int = PROTOCOL_VERSION,
+    claims: str | None = None,
+) -> AsyncIterator[HandAgent]:
+    credential = credential or where.authority.issue(name)
+    orders: list[wire.Order] = []
+    chores: set[asyncio.Task[None]] = set()
+
+    def hello() -> wire.Hello:
+        return wire.Hello(
+            protocol_version=version,
+            device=claims or name,
+            machine_id=machine,
+            started_monotonic_ns=started,
+            trained_order_ids=trained,
+        )
+
+    def take(frame: wire.ControllerFrame) -> None:
+        if frame.HasField("clock_probe"):
+            echo = wire.ClockEcho(probe=frame.clock_probe.probe)
+            agent.link.send(wire.AgentFrame(clock_echo=echo))
+        if frame.HasField("order"):
+            orders.append(frame.order)
+            if on_order is not None:
+                chore = asyncio.ensure_future(on_order(agent, frame.order))
+                chores.add(chore)
+                chore.add_done_callback(chores.discard)
+
+    address = f"127.0.0.1:{where.fleet.control_port}"
+    link = ControlLink(address, credential, name, hello, take, lambda text: None)
+    channel = secure_channel(f"127.0.0.1:{where.fleet.data_port}", credential, MAX_DATA_MESSAGE_BYTES)
+    agent = HandAgent(
+        link, DataLink(channel, name, DeviceClock()), orders, asyncio.create_task(link.run()), credential
+    )
+    try:
+        yield agent
+    finally:
+        link.hang_up("test")
+        agent.task.cancel()
+        for chore in list(chores):
+            chore.cancel()
+        await asyncio.gather(agent.task, *chores, return_exceptions=True)
+        await channel.close()
+
+
+async def connected(where: Bench, count: int = 1) -> None:
+    async with asyncio.timeout(5):
+        await where.fleet.sessions.wait_for_count(count)
+
+
+def train_order(digest: str, number: int = 1, device: int = 0) -> TrainOrder:
+    return TrainOrder(f"run/{number}/{device}/train", device, number, 3, digest, 1, 7)
+
+
+def done(order: wire.Order, **fields: Any) -> wire.AgentFrame:
+    return wire.AgentFrame(answer=wire.Answer(order_id=order.order_id, status=wire.Answer.DONE, **fields))
+
+
+REPORT = wire.TrainReport(samples=5, sgd_steps=1, model_digest=b"d" * 32, mean_loss=1.5)

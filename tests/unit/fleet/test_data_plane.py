@@ -1,0 +1,194 @@
+"""Models over the data port: what is right arrives, what is spoilt is refused, nobody takes another's."""
+
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
+from roambench.agent.control_link import secure_channel
+from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.orders import AnswerStatus, IdleOrder, UploadOrder, UploadReply
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1 import data_pb2
+from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, UPLOAD
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_verified() -> None:
+    received: list[bytes] = []
+
+    async def serve(agent: HandAgent, order: wire.Order) -> None:
+        if order.HasField("train"):
+            blob, transfer = await agent.data.download(
+                order.order_id, order.train.ap, order.train.start_digest.hex(), 5.0
+            )
+            assert transfer.transferred_bytes == len(blob)
+            received.append(blob)
+            agent.link.send(done(order, train=REPORT))
+        else:
+            blob = encode(MODEL + 1, LAYOUT)
+            await agent.data.upload(
+                order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 5.0
+            )
+            report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
+            agent.link.send(done(order, upload=report))
+
+    async with bench() as where, hand_agent(where, on_order=serve):
+        await connected(where)
+        digest = where.fleet.publish(MODEL)
+        (trained,) = await where.fleet.perform([train_order(digest)])
+        assert trained.status is AnswerStatus.DONE
+        assert digest_of(received[0]) == digest
+        upload = UploadOrder("run/2/0/upload", 0, 2, 4, trained.order_id)
+        (uploaded,) = await where.fleet.perform([upload])
+        assert isinstance(uploaded.reply, UploadReply)
+        np.testing.assert_array_equal(uploaded.reply.model, MODEL + 1)
+        assert "clock offset" in where.kinds()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        ("digest", "does not match its digest"),
+        ("oversize", "a model of this run has"),
+        ("longer", "longer than"),
+        ("random", "readable header"),
+        ("truncated", "ended after"),
+        ("layout", "has layout"),
+        ("nan", "NaN"),
+        ("pickle", "wrong magic"),
+    ],
+)
+async def test_a_spoilt_upload_is_refused_and_logged_and_the_controller_stays_up(
+    spoil: str, reason: str
+) -> None:
+    good = encode(MODEL, LAYOUT)
+    nan = MODEL.copy()
+    nan[5] = np.nan
+    blob = {
+        "layout": encode(MODEL, "b" * 32),
+        "nan": encode(nan, LAYOUT),
+        "pickle": b"\x80\x05" + bytes(len(good) - 2),
+    }.get(spoil, good)
+
+    async def spoilt(agent: HandAgent, order: wire.Order) -> None:
+        header = data_pb2.UploadHeader(
+            device="pi-01",
+            order_id=order.order_id,
+            train_order_id=order.upload.train_order_id,
+            ap=order.upload.ap,
+            total_bytes=len(blob) + (10_000_000_000 if spoil == "oversize" else 0),
+            digest=bytes(32) if spoil == "digest" else bytes.fromhex(digest_of(blob)),
+        )
+
+        async def messages() -> AsyncIterator[bytes]:
+            if spoil == "random":
+                yield np.random.Generator(np.random.PCG64(1)).bytes(5000)
+                return
+            yield header.SerializeToString()
+            sent = blob[:-9] if spoil == "truncated" else blob + b"x" * (spoil == "longer")
+            for start in range(0, len(sent), 200_000):
+                yield sent[start : start + 200_000]
+
+        channel = secure_channel(
+            f"127.0.0.1:{where.fleet.data_port}", agent.credential, MAX_DATA_MESSAGE_BYTES
+        )
+        receipt = data_pb2.UploadReceipt.FromString(await channel.stream_unary(UPLOAD)(messages()))
+        await channel.close()
+        assert not receipt.accepted
+        assert reason in receipt.reason
+        agent.link.send(done(order, upload=wire.UploadReport(model_digest=b"d" * 32)))
+
+    async with bench() as where, hand_agent(where, on_order=spoilt):
+        await connected(where)
+        where.fleet.publish(MODEL)
+        (answer,) = await where.fleet.perform([UploadOrder("run/2/0/upload", 0, 2, 4, "run/1/0/train")])
+        assert answer.status is AnswerStatus.GARBAGE
+        assert any(kind == "upload refused" and reason in why for _, _, kind, why in where.seen)
+        (again,) = await where.fleet.perform([IdleOrder("run/3/0/idle", 0, 3, True)])
+        assert again.status is AnswerStatus.DONE
+
+
+async def test_done_without_a_model_or_with_nan_losses_is_garbage() -> None:
+    async def lie(agent: HandAgent, order: wire.Order) -> None:
+        if order.HasField("train"):
+            report = wire.TrainReport(samples=5, model_digest=b"d" * 32, mean_loss=float("nan"))
+            agent.link.send(done(order, train=report))
+        else:
+            agent.link.send(done(order, upload=wire.UploadReport(model_digest=b"d" * 32)))
+
+    async with bench() as where, hand_agent(where, on_order=lie):
+        await connected(where)
+        digest = where.fleet.publish(MODEL)
+        answers = await where.fleet.perform(
+            [train_order(digest), UploadOrder("run/2/0/upload", 0, 2, 4, "run/1/0/train")]
+        )
+        assert [answer.status for answer in answers] == [AnswerStatus.GARBAGE] * 2
+        assert "NaN" in answers[0].reason
+        assert "no model arrived" in answers[1].reason
+
+
+async def test_no_device_answers_downloads_or_uploads_for_another() -> None:
+    async with bench(deadline_s=1.0) as where:
+
+        async def steal(agent: HandAgent, order: wire.Order) -> None:
+            agent.link.send(
+                wire.AgentFrame(
+                    answer=wire.Answer(order_id="run/1/0/train", status=wire.Answer.DONE, train=REPORT)
+                )
+            )
+            with pytest.raises(LinkError, match="no outstanding order"):
+                await agent.data.download("run/1/0/train", 3, order.train.start_digest.hex(), 5.0)
+            with pytest.raises(ModelError, match="no outstanding order"):
+                await agent.data.upload("run/1/0/train", "x", 3, encode(MODEL, LAYOUT), "00" * 32, 0.0, 5.0)
+            agent.link.send(done(order, train=REPORT))
+
+        async with hand_agent(where, "pi-02", on_order=steal):
+            await connected(where)
+            digest = where.fleet.publish(MODEL)
+            victim, thief = await where.fleet.perform([train_order(digest), train_order(digest, device=1)])
+        assert victim.status is AnswerStatus.LOST
+        assert thief.status is AnswerStatus.DONE
+        assert "answer ignored" in where.kinds()
+
+
+async def test_an_upload_that_broke_off_counts_once_it_is_done_again() -> None:
+    """What SIGKILL in the middle of an upload leaves behind is no lie of the next life's answer."""
+    blob = encode(MODEL, LAYOUT)
+
+    async def stumble(agent: HandAgent, order: wire.Order) -> None:
+        header = data_pb2.UploadHeader(
+            device="pi-01",
+            order_id=order.order_id,
+            train_order_id=order.upload.train_order_id,
+            ap=order.upload.ap,
+            total_bytes=len(blob),
+            digest=bytes.fromhex(digest_of(blob)),
+        )
+
+        async def half() -> AsyncIterator[bytes]:
+            yield header.SerializeToString()
+            yield blob[: len(blob) // 2]
+
+        channel = secure_channel(
+            f"127.0.0.1:{where.fleet.data_port}", agent.credential, MAX_DATA_MESSAGE_BYTES
+        )
+        await channel.stream_unary(UPLOAD)(half())
+        await channel.close()
+        await agent.data.upload(
+            order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 5.0
+        )
+        report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
+        agent.link.send(done(order, upload=report))
+
+    async with bench() as where, hand_agent(where, on_order=stumble):
+        await connected(where)
+        where.fleet.publish(MODEL)
+        (answer,) = await where.fleet.perform([UploadOrder("run/2/0/upload", 0, 2, 4, "run/1/0/train")])
+    assert "upload refused" in where.kinds()
+    assert answer.status is AnswerStatus.DONE
+    assert isinstance(answer.reply, UploadReply)
+    np.testing.assert_array_equal(answer.reply.model, MODEL)
