@@ -91,10 +91,11 @@ def test_a_hostile_device_name_is_text_everywhere(hand_made):
         OrderAnswered(1, 0, "x", "failed", HOSTILE),
         FleetEvent(1, -1, HOSTILE, HOSTILE, HOSTILE),
     ]
-    path = hand_made("demo", names=(HOSTILE.replace("/", "|"), "pi-02"), extra=lost, reason=HOSTILE)
+    path = hand_made("demo", names=(HOSTILE, "pi-02"), extra=lost, reason=HOSTILE)
     page = page_of(path)
     assert not [tag for tag, _ in page.elements if tag == "img"]
     assert HOSTILE in page.words
+    assert json.loads(page.data)["power"]["runs"][0]["devices"][0]["name"] == HOSTILE
     figures = page.figures()  # the data block is still one piece of JSON
     labels = json.dumps([trace.get("name", "") for figure in figures.values() for trace in figure["data"]])
     assert "<img" not in labels

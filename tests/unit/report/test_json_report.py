@@ -36,7 +36,8 @@ def test_the_keys_stay(hand_made):
     assert run["energy"]["whole_run"]["joules"] == pytest.approx(400.0)
     assert run["energy"]["truth"]["relative_error"] == pytest.approx(0.0, abs=1e-9)
     assert run["energy"]["phases"]["train"]["gross"]["joules"] == pytest.approx(80.0)
-    assert run["energy"]["boards"][1]["wasted_j"] == pytest.approx(48.0)
+    boards = [(board["consumed_j"], board["wasted_j"]) for board in run["energy"]["boards"]]
+    assert boards == [pytest.approx((56.0, 0.0)), pytest.approx((48.0, 48.0))]
     assert run["learning"]["steps"][1]["accuracy"] == 0.85
 
 

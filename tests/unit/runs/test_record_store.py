@@ -34,6 +34,12 @@ def test_a_drain_that_is_repeated_stores_each_record_once(store):
     assert list(store.readings("pi-00").ns) == [10, 20, 30, 40, 50, 60]
 
 
+def test_a_record_that_is_there_is_never_written_over(store):
+    store.insert("pi-00", "a", [(1, 1, reading(10, 2.5))])
+    store.insert("pi-00", "a", [(1, 1, reading(10, 99.0))])
+    assert list(store.readings("pi-00").watts) == [2.5]
+
+
 def test_the_same_seq_of_another_spool_or_device_is_another_record(store):
     for device, spool in (("pi-00", "a"), ("pi-00", "b"), ("pi-01", "a")):
         store.insert(device, spool, [(1, RecordKind.READING, reading(1))])
