@@ -106,15 +106,16 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
 
 
 def _intro(runs: Sequence[RunSummary]) -> str:
-    names = " against ".join(dict.fromkeys(run.info.system for run in runs))
-    first = runs[0]
+    systems = list(dict.fromkeys(run.info.system for run in runs))
+    names = " against ".join(systems) if len(systems) < 3 else ", ".join(systems)
+    seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.info.seed for run in runs))
     steps = max(len(run.learning.points) for run in runs)
     devices = max(len(run.info.device_names) for run in runs)
     fleets = ", ".join(dict.fromkeys(run.info.fleet for run in runs))
     return (
         f"<h1>{html.escape(names)}</h1>"
         f'<p class="lead">{numbers.count(devices, "device")} on the {html.escape(fleets)} fleet, '
-        f"{numbers.count(steps, 'step')} of the trace, seed {first.info.seed}.</p>"
+        f"{numbers.count(steps, 'step')} of the trace, seed {seeds}.</p>"
     )
 
 
@@ -130,7 +131,7 @@ def _cards(runs: Sequence[RunSummary]) -> str:
         if energy is not None:
             wasted = numbers.joules(energy.gross.cumulative_wasted.joules)
             consumed = numbers.joules(energy.gross.cumulative_consumed.joules)
-            coverage = numbers.percent(energy.whole_run.coverage, 2)
+            coverage = numbers.percent(energy.whole_run.coverage)
             factor = factors.get(run.label, {}).get("gross", {}).get("cumulative_wasted_j", math.nan)
             if not math.isnan(factor):
                 note = f"{numbers.factor(factor)} {reference}"
