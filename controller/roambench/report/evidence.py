@@ -31,13 +31,6 @@ class RunEvidence:
     notes: tuple[str, ...]
 
     @property
-    def systems_parameter_k2(self) -> int | None:
-        """Steps between cloud aggregations, where the configuration tells."""
-        rounds = self.config.get("rounds")
-        value = rounds.get("cloud_every_steps") if isinstance(rounds, dict) else None
-        return value if isinstance(value, int) else None
-
-    @property
     def accuracy_threshold(self) -> float | None:
         rounds = self.config.get("rounds")
         value = rounds.get("accuracy_threshold") if isinstance(rounds, dict) else None
