@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -64,13 +66,19 @@ idle_baseline_s = 2.0
 """
 
 
+_COUNT = """
+SELECT count(*) FROM event
+WHERE kind = 'FleetEvent' AND body ->> 'kind' = ? AND body ->> 'name' = ? AND body ->> 'detail' LIKE ?
+"""
+
+
 def until(ask: Callable[[], Found | None], patience_s: float, what: str) -> Found:
     """The first answer of `ask` that is true; fails with `what` when there is none in time."""
     deadline_s = time.monotonic() + patience_s
     while time.monotonic() < deadline_s:
         if answer := ask():
             return answer
-        time.sleep(0.01)
+        time.sleep(0.02)
     raise AssertionError(f"{patience_s:.0f} s passed without {what}")
 
 
@@ -107,6 +115,10 @@ class Driven:
     def folder(self, system: str = "mohawk") -> Path:
         return self.runs_dir / f"{self.name}-{system}"
 
+    def processes(self) -> list[psutil.Process]:
+        """Every living process of the run; the driving one too."""
+        return processes_of(self.runs_dir)
+
     def text(self) -> str:
         return self.log.read_text()
 
@@ -130,12 +142,27 @@ class Driven:
         """What the fleet saw of the device, of that kind."""
         return [e for e in self.of(FleetEvent, system) if e.kind == kind and e.name == name]
 
-    def wait_for_event(self, kind: str, name: str, detail: str, patience_s: float = 60.0) -> FleetEvent:
-        def look() -> FleetEvent | None:
-            assert self.process.poll() is None, f"the run ended before {kind}:\n{self.text()}"
-            return next((e for e in self.events(kind, name) if e.detail == detail), None)
+    def count(self, kind: str, name: str, detail: str = "%") -> int:
+        """How many such events the fleet saw; `detail` as in LIKE.
 
-        return until(look, patience_s, f"{kind} of {name} ({detail})")
+        SQLite counts them in a millisecond: reading the whole journal would take the agents' CPU.
+        """
+        path = self.folder() / "events.sqlite"
+        if not path.is_file():
+            return 0
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as journal:
+            try:
+                (count,) = journal.execute(_COUNT, (kind, name, detail)).fetchone()
+            except sqlite3.OperationalError:  # not a table yet
+                return 0
+        return int(count)
+
+    def wait_for_event(self, kind: str, name: str, detail: str, patience_s: float = 60.0) -> None:
+        def look() -> bool:
+            assert self.process.poll() is None, f"the run ended before {kind}:\n{self.text()}"
+            return self.count(kind, name, detail) > 0
+
+        until(look, patience_s, f"{kind} of {name} ({detail})")
 
     def agent(self, name: str, system: str = "mohawk") -> AgentProcesses:
         """Found by its log, which is the standard output of all its processes."""
@@ -192,9 +219,7 @@ class Launcher:
         self.started.append(driven)
         return driven
 
-    def living(self, driven: Driven) -> list[str]:
-        """Every living process of the run, by its command line; the driving one too."""
-        return [" ".join(process.cmdline()) for process in processes_of(driven.runs_dir)]
+    until = staticmethod(until)
 
     def end(self) -> list[str]:
         """Kill what is still there; returns the command lines of processes whose run had ended before."""

@@ -33,12 +33,12 @@ def stopped(launch):
     roambench = str(Path(sys.executable).with_name("roambench"))
     run = launch(*LONG, command=(roambench, "run"))
     in_full_swing(run)
-    assert len(launch.living(run)) > 4 * 3  # reader, nursery and trainer each, zygote, emulator
+    assert len(run.processes()) > 4 * 3  # reader, nursery and trainer each, zygote, emulator
     began_s = time.monotonic()
     run.process.send_signal(signal.SIGINT)
     run.status = run.process.wait(60)
     run.ended_after_s = time.monotonic() - began_s
-    run.left = launch.living(run)
+    run.left = [" ".join(process.cmdline()) for process in run.processes()]
     return run
 
 
@@ -84,10 +84,10 @@ def orphaned(launch):
     began_s = time.monotonic()
     run.process.kill()
     run.process.wait()
-    while launch.living(run) and time.monotonic() - began_s < 60:
+    while run.processes() and time.monotonic() - began_s < 60:
         time.sleep(0.1)
     run.ended_after_s = time.monotonic() - began_s
-    run.left = launch.living(run)
+    run.left = [" ".join(process.cmdline()) for process in run.processes()]
     return run
 
 

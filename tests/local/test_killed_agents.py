@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
@@ -42,8 +41,9 @@ class Strike:
 class Disaster:
     """The run, the strikes it suffered, and its account."""
 
-    def __init__(self, run) -> None:
+    def __init__(self, run, until) -> None:
         self.run = run
+        self.until = until
         self.strikes: dict[str, Strike] = {}
 
     def order(self, step: int, name: str, kind: str) -> str:
@@ -52,22 +52,16 @@ class Disaster:
     def strike(self, name: str, moment: str, order: str, victim: str) -> None:
         """Kill `victim` of agent `name` as soon as the journal holds its event `moment` of `order`."""
         processes = self.run.agent(name)
-        hellos = len(self.run.events("hello", name))
+        hellos = self.run.count("hello", name)
         self.run.wait_for_event(moment, name, order)
         killed: psutil.Process = getattr(processes, victim)
         killed.kill()
         at_s, at_ns = time.monotonic(), self.clock().now_ns()
         hello_after_s = math.nan
         if victim == "reader":
-            self.wait(lambda: len(self.run.events("hello", name)) > hellos)
+            self.until(lambda: self.run.count("hello", name) > hellos, 30, f"hello of {name}")
             hello_after_s = time.monotonic() - at_s
         self.strikes[name] = Strike(at_ns, hello_after_s)
-
-    def wait(self, ask: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + 30
-        while not ask():
-            assert time.monotonic() < deadline_s, self.run.text()
-            time.sleep(0.01)
 
     def clock(self) -> DeviceClock:
         agents = json.loads((self.run.folder() / "zygote.json").read_text())["agents"]
@@ -94,7 +88,7 @@ def disaster(launch) -> Disaster:
         "local.reply_delay_s=0.5",
         "energy.idle_baseline_s=4",
     )
-    found = Disaster(run)
+    found = Disaster(run, launch.until)
     run.wait_for_event("train started", "pi-01", found.order(0, "pi-01", "train"))
     found.strike("pi-01", "train started", found.order(1, "pi-01", "train"), "reader")
     found.strike("pi-02", "train started", found.order(2, "pi-02", "train"), "trainer")

@@ -1,0 +1,57 @@
+"""A whole fleet on one machine: everybody comes, trains and uploads, and memory stays what a laptop has."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from roambench.rounds.records import EdgeAggregated, OrderAnswered, StepClosed
+
+MIB = 2**20
+FLEET36 = Path(__file__).resolve().parents[2] / "experiments" / "fleet36.toml"
+SAID = re.compile(
+    r"(\d+) agents said hello within ([\d.]+) s; memory: largest process (\d+) MiB resident, "
+    r"all agents together (\d+) MiB"
+)
+AGENTS = 36
+
+
+@pytest.mark.timeout(200)
+def test_36_agents_are_there_in_20_seconds_and_train_and_upload_in_little_memory(launch):
+    run = launch("energy.idle_baseline_s=2", file=FLEET36, name="fleet36")
+    run.wait_for_event("train finished", "pi-36", "%/00003/%", 150)
+    resident_mib, own_mib, processes = memory_of(run)
+    run.finish()
+
+    said = SAID.search(run.text())
+    assert said is not None, run.text()
+    assert int(said[1]) == AGENTS
+    assert float(said[2]) < 20.0
+    assert int(said[3]) <= 260
+    assert int(said[4]) * MIB <= 3e9
+    # Once more after three rounds of training: no process of an agent has grown beyond it.
+    assert processes == 3 * AGENTS
+    assert resident_mib <= 260
+    assert own_mib * MIB <= 3e9
+
+    answers = run.of(OrderAnswered)
+    work = [a for a in answers if a.order_id.endswith(("train", "upload"))]
+    assert {answer.status for answer in work} == {"done"}
+    trained = Counter(answer.device for answer in work if answer.order_id.endswith("train"))
+    uploaded = Counter(answer.device for answer in work if answer.order_id.endswith("upload"))
+    assert len(trained) == len(uploaded) == AGENTS
+    # In five steps: nothing to upload in the first, nobody to train for in the last.
+    assert set(trained.values()) == set(uploaded.values()) == {4}
+    assert sum(len(record.devices) for record in run.of(EdgeAggregated)) == 4 * AGENTS
+    assert run.of(StepClosed)[-1].accuracy > 0.3  # of ten digits
+
+
+def memory_of(run) -> tuple[float, float, int]:
+    """MiB of the largest agent process (RSS) and of all together (PSS), and how many processes they are."""
+    forked = [process for process in run.processes() if "roambench.agent.zygote" in process.cmdline()]
+    pids = {process.pid for process in forked}
+    sizes = [process.memory_full_info() for process in forked if process.ppid() in pids]  # all but the zygote
+    return max(size.rss for size in sizes) / MIB, sum(size.pss for size in sizes) / MIB, len(sizes)
