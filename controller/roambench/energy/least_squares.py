@@ -144,9 +144,11 @@ def _noise(design: Design, residual: Floats) -> tuple[Floats, Floats]:
     """Variance and lag-1 correlation of the readings inside each level, from readings of one level alone."""
     levels = design.matrix.shape[1]
     pure = np.flatnonzero(design.pure)
-    rows = design.matrix[pure]
-    level = rows.argmax(axis=1) if len(pure) else np.empty(0, dtype=np.int64)
-    level = np.asarray(level).ravel()
+    # A pure row has one entry near 1; sparse argmax would visit the rows one by one in Python.
+    entries = design.matrix[pure].tocoo()
+    main = entries.data > 0.5
+    level = np.zeros(len(pure), dtype=np.int64)
+    level[entries.row[main]] = entries.col[main]
     r = residual[pure]
     n = np.bincount(level, minlength=levels)
     square = np.bincount(level, np.square(r), levels)

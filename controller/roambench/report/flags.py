@@ -34,8 +34,8 @@ def flags_of(run: RunEvidence, orders: OrderSummary, energy: EnergySummary | Non
         share = f", {orders.late_share:.0%} of all training time" if orders.late_share else ""
         flags.append(
             f"the host could not keep up: emulated trainings ended up to {orders.lateness_p99_s:.2f} s late "
-            f"(99th percentile, limit {LATENESS_LIMIT_S:.2f} s{share}), and their joules grew with it; lower "
-            "local.time_scale or use fewer agents"
+            f"(99th percentile, limit {LATENESS_LIMIT_S:.2f} s{share}); the boards waited "
+            "meanwhile and drew idle power; lower local.time_scale or use fewer agents"
         )
     if orders.unanswered and run.info.state is RunState.FINISHED:
         flags.append(f"{orders.unanswered} orders have no answer in the event log")
