@@ -66,6 +66,8 @@ idle_baseline_s = 2.0
 """
 
 
+#: The command as users have it.
+ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
 _COUNT = """
 SELECT count(*) FROM event
 WHERE kind = 'FleetEvent' AND body ->> 'kind' = ? AND body ->> 'name' = ? AND body ->> 'detail' LIKE ?
@@ -196,21 +198,22 @@ class Launcher:
         file: Path | None = None,
         name: str = "small",
         one_core: bool = False,
-        command: Sequence[str] = (),
+        words: Sequence[str] | None = None,
     ) -> Driven:
-        """Start SMALL (or `file`) with `overrides`; `command` is put before FILE instead of drive.py."""
+        """Start SMALL (or `file`) with `overrides`: by drive.py, or by `roambench run` with these `words`."""
         runs_dir = self.base / f"runs-{len(self.started)}"
         runs_dir.mkdir()
         if file is None:
             file = runs_dir / "small.toml"
             file.write_text(SMALL)
-        drive = [sys.executable, str(Path(__file__).with_name("drive.py")), *["--one-core"] * one_core]
+        if words is None:
+            drive = Path(__file__).with_name("drive.py")
+            arguments = [sys.executable, str(drive), *["--one-core"] * one_core]
+            arguments += [str(file), str(runs_dir), *overrides]
+        else:
+            arguments = [ROAMBENCH, "run", str(file), "--runs-dir", str(runs_dir), *words]
+            arguments += [word for override in overrides for word in ("--set", override)]
         log = runs_dir / "run.log"
-        arguments = (
-            [*command, str(file), "--runs-dir", str(runs_dir), *(w for o in overrides for w in ("--set", o))]
-            if command
-            else [*drive, str(file), str(runs_dir), *overrides]
-        )
         with log.open("wb") as output:
             process = subprocess.Popen(
                 arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
@@ -220,6 +223,7 @@ class Launcher:
         return driven
 
     until = staticmethod(until)
+    roambench = ROAMBENCH
 
     def end(self) -> list[str]:
         """Kill what is still there; returns the command lines of processes whose run had ended before."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -30,8 +28,7 @@ def in_full_swing(run) -> None:
 
 @pytest.fixture(scope="module")
 def stopped(launch):
-    roambench = str(Path(sys.executable).with_name("roambench"))
-    run = launch(*LONG, command=(roambench, "run"))
+    run = launch(*LONG, words=())
     in_full_swing(run)
     assert len(run.processes()) > 4 * 3  # reader, nursery and trainer each, zygote, emulator
     began_s = time.monotonic()
