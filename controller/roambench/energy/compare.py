@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.ledger import LedgerRow, total
@@ -122,26 +120,6 @@ def compare_transfers(
         _total(transfers, kept, {Phase.UPLOAD}),
         _total(transfers, kept, set(DIRECTIONS)),
     )
-
-
-def fit_link_power(transfers: Iterable[TransferComparison], phase: Phase) -> tuple[float, float]:
-    """The fleet's own (alpha mW per Mbit/s, beta mW) of one direction, to print beside Huang's.
-
-    Weighted least squares of net power on real throughput; (nan, nan) with fewer than two throughputs.
-    """
-    usable = [
-        t
-        for t in transfers
-        if t.phase is phase and t.covered_s > 0.0 and t.u_measured_net_j > 0.0 and t.duration_s > 0.0
-    ]
-    rate = np.array([t.measured_mbit_s for t in usable])
-    if len(usable) < 2 or float(np.ptp(rate)) == 0.0:
-        return math.nan, math.nan
-    power_mw = np.array([1e3 * t.measured_net_j / t.covered_s for t in usable])
-    root_weight = np.array([t.covered_s / t.u_measured_net_j for t in usable])
-    design = np.column_stack((rate, np.ones(len(usable))))
-    (alpha, beta), *_ = np.linalg.lstsq(design * root_weight[:, None], power_mw * root_weight, rcond=None)
-    return float(alpha), float(beta)
 
 
 def _total(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import ACTIVE_PHASES, Phase
@@ -15,7 +14,6 @@ from roambench.energy.compare import (
     Comparison,
     LinkUse,
     compare_transfers,
-    fit_link_power,
 )
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import LedgerRow, total, totals_by_phase
@@ -23,9 +21,6 @@ from roambench.energy.link_model import LINKS, Direction, megabits, transfer_ene
 from roambench.energy.table10 import Table10, is_wasted, table10
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
-
-#: Slope and intercept of the radio's power are told apart only by throughputs this far from each other.
-_FIT_RANGE: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +81,6 @@ class EnergySummary:
     wasted_by_step: Mapping[int, float]
     comparison: Comparison
     modelled_at_measured_j: Mapping[Phase, float]  # Eq. 1 at the throughput that really was
-    fitted_down: tuple[float, float]  # alpha in mW per Mbit/s, beta in mW; NaN where it cannot be fitted
-    fitted_up: tuple[float, float]
     truth: TruthCheck | None
     boards: tuple[BoardEnergy, ...]
 
@@ -119,8 +112,6 @@ def energy_summary(
             phase: math.fsum(t.modelled_at_measured_j for t in seen if t.phase is phase)
             for phase in (Phase.DOWNLOAD, Phase.UPLOAD)
         },
-        fitted_down=_fitted(comparison, Phase.DOWNLOAD),
-        fitted_up=_fitted(comparison, Phase.UPLOAD),
         truth=_sum_truth(checks),
         boards=tuple(_board(device, finished) for device in energy.devices),
     )
@@ -142,14 +133,6 @@ def modelled_from_log_j(records: Sequence[RoundRecord]) -> dict[Direction, float
         link = LINKS[use.link]
         joules[direction].append(float(transfer_energy_j(size, link, use.throughput_mbit_s, direction)))
     return {direction: math.fsum(values) for direction, values in joules.items()}
-
-
-def _fitted(comparison: Comparison, phase: Phase) -> tuple[float, float]:
-    """The boards' own alpha and beta; NaN where their throughputs are too much alike to tell them apart."""
-    rates = [t.measured_mbit_s for t in comparison.transfers if t.phase is phase]
-    if not rates or max(rates) < _FIT_RANGE * min(rates):
-        return math.nan, math.nan
-    return fit_link_power(comparison.transfers, phase)
 
 
 def _links(records: Sequence[RoundRecord]) -> dict[str, LinkUse]:

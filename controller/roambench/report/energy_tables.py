@@ -167,7 +167,7 @@ def communication_table(runs: Sequence[RunSummary]) -> Table | None:
         "Measured: net of idle, ± k = 2. Modelled: Eq. 1 on the bytes really sent, with the link and "
         "throughput that Eq. 2 gives the placement's distance (LTE or Wi-Fi of a phone, Huang et al. 2012); "
         "the last column puts the throughput that really was into Eq. 1. A board's radio is not a phone's: "
-        "the ratio is the finding." + _fitted(runs),
+        "the ratio is the finding.",
         (
             "run",
             "direction",
@@ -220,18 +220,6 @@ def board_table(run: RunSummary) -> Table:
         ),
         tuple(rows),
     )
-
-
-def _fitted(runs: Sequence[RunSummary]) -> str:
-    """The fleet's own alpha and beta, where its throughputs differ enough to tell them apart."""
-    parts = []
-    for run in runs:
-        if run.measured is None:
-            continue
-        for name, (alpha, beta) in (("down", run.measured.fitted_down), ("up", run.measured.fitted_up)):
-            if math.isfinite(alpha) and math.isfinite(beta):
-                parts.append(f"{run.label} {name}: {alpha:.1f} mW per Mbit/s + {beta:.0f} mW")
-    return f" Fitted to these boards: {'; '.join(parts)}." if parts else ""
 
 
 def _of_kind(energy: EnergySummary, kind: Kind) -> Table10:

@@ -156,10 +156,6 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
             "modelled_at_measured_throughput_j": {
                 phase.value: finite(joules) for phase, joules in energy.modelled_at_measured_j.items()
             },
-            "fitted": {
-                name: {"alpha_mw_per_mbit_s": finite(alpha), "beta_mw": finite(beta)}
-                for name, (alpha, beta) in (("down", energy.fitted_down), ("up", energy.fitted_up))
-            },
         },
         "boards": [
             {

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roambench.contract.phases import Fate, Phase, PhaseSpan
-from roambench.energy.compare import LinkUse, TransferComparison, compare_transfers, fit_link_power
+from roambench.energy.compare import LinkUse, compare_transfers
 from roambench.energy.ledger import LedgerRow
 
 S = 10**9
@@ -77,16 +77,3 @@ def test_an_order_without_a_link_is_not_compared() -> None:
 def test_rows_and_spans_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match="3 ledger rows for 2 spans"):
         compare_transfers(ROWS, SPANS[:2], {})
-
-
-def test_the_fleets_own_alpha_and_beta_are_recovered() -> None:
-    def seen(rate: float) -> TransferComparison:
-        joules = (400.0 * rate + 900.0) * 1e-3 * 3.0
-        return TransferComparison(
-            "a", "t", "o", Phase.UPLOAD, "lte", 3 * rate, rate, rate, 3.0, 3.0, joules, 0.1, 1.0, 1.0, True
-        )
-
-    transfers = [seen(rate) for rate in (7.0, 9.0, 12.0, 17.0)]
-    assert fit_link_power(transfers, Phase.UPLOAD) == pytest.approx((400.0, 900.0))
-    assert math.isnan(fit_link_power(transfers[:1], Phase.UPLOAD)[0])
-    assert math.isnan(fit_link_power(transfers, Phase.DOWNLOAD)[0])
