@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -112,7 +113,7 @@ class OrdersDesk:
             order_id, spec.ap, spec.start_digest.hex(), self._limit_s(order)
         )
         start_path = self.folder / "start.blob"
-        start_path.write_bytes(blob)
+        _overwrite(start_path, blob)
 
         started_ns = self.timeline.enter(
             Phase.TRAIN,
@@ -136,7 +137,9 @@ class OrdersDesk:
         outcome, ended_ns, late_s = await self._train_for_its_time(job, order.step, started_ns)
         device_s = (ended_ns - started_ns) * 1e-9
         reply = _train_reply(outcome, download, device_s, late_s)
-        self.shelf.keep(order_id, reply, draft)
+        # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second, and meter lines are
+        # stamped when they arrive.
+        await asyncio.to_thread(self.shelf.keep, order_id, reply, draft)
         self._event("train finished", order_id)
         return wire.Answer(status=wire.Answer.DONE, train=_report(reply))
 
@@ -226,6 +229,13 @@ class OrdersDesk:
         if self.data is None:
             raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
         return self.data
+
+
+def _overwrite(path: Path, blob: bytes) -> None:
+    """Write over the old bytes: a file that is truncated first is flushed when closed (4 ms, not 0.2)."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        file.write(blob)
+        file.truncate(len(blob))
 
 
 def _train_reply(outcome: TrainOutcome, download: Transfer, device_s: float, late_s: float) -> TrainReply:

@@ -28,6 +28,7 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.identity.authority import Credential, name_of
+from roambench.learning.malloc import keep_freed_memory
 from roambench.meters.catalogue import open_meter
 from roambench.meters.emulator.feed import WorkFeed
 from roambench.meters.emulator.power import Activity
@@ -42,6 +43,7 @@ _SYNC_PERIOD_S = 1.0  # host seconds between WAL syncs: what a power cut may cos
 
 def live(settings: AgentSettings, trainer: socket.socket) -> int:
     """Run the agent until it is told to stop; returns the exit status."""
+    keep_freed_memory()  # a model's buffers come and go with every order
     return asyncio.run(Agent(settings, trainer).run())
 
 

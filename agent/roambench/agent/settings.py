@@ -21,9 +21,12 @@ class MeterSettings:
 
 @dataclass(frozen=True, slots=True)
 class EmulationSettings:
-    """A laptop process stands for a Pi: training lasts CPU-seconds x `cpu_slowdown` of device time."""
+    """A laptop process stands for a Pi: training lasts CPU-seconds x `cpu_slowdown` of device time.
 
-    cpu_slowdown: float
+    `cpu_slowdown` None: it lasts as long as it does on this machine.
+    """
+
+    cpu_slowdown: float | None
     work_feed: str  # unix socket of the meter emulator
 
 

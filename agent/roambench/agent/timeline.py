@@ -50,7 +50,7 @@ class PhaseTimeline:
         self._clock = clock
         self._record = record
         self._changed = changed
-        self._phase_file = folder / "phase.json"
+        self._phase_file = os.open(folder / "phase.json", os.O_RDWR | os.O_CREAT, 0o600)
         self._alive_file = os.open(folder / "alive_ns", os.O_RDWR | os.O_CREAT, 0o600)
         self._open: OpenPhase | None = None
 
@@ -104,7 +104,7 @@ class PhaseTimeline:
         if self._open is not None:
             self._finish(self._open, self._clock.now_ns(), 0)
             self._open = None
-            self._phase_file.unlink(missing_ok=True)
+            os.ftruncate(self._phase_file, 0)
 
     def _begin(self, phase: OpenPhase, mbit_s: float) -> None:
         self._open = phase
@@ -117,9 +117,9 @@ class PhaseTimeline:
             phase.order_id,
             phase.train_order_id,
         ]
-        fresh = self._phase_file.with_suffix(".new")
-        fresh.write_text(json.dumps(values))
-        fresh.replace(self._phase_file)
+        # One small write: no kill comes in the middle of it. Renaming a fresh file into place took
+        # 0.14 ms instead of 0.002, and ext4 starts writing such a file to the SD card at once.
+        os.pwrite(self._phase_file, json.dumps(values).encode() + b"\n", 0)
         self._changed(phase.phase, phase.start_ns, mbit_s)
 
     def _finish(self, phase: OpenPhase, end_ns: int, transferred_bytes: int) -> None:
@@ -137,13 +137,13 @@ class PhaseTimeline:
         self._record(RecordKind.PHASE, phase_to_bytes(span))
 
     def _read_phase_file(self) -> OpenPhase | None:
-        try:
-            boot_id, phase, step, start_ns, order_id, train_order_id = json.loads(
-                self._phase_file.read_bytes()
-            )
-            return OpenPhase(boot_id, Phase(phase), int(step), int(start_ns), order_id, train_order_id)
-        except FileNotFoundError:
+        # What follows the first line is the rest of an older, longer one.
+        written, _, _ = os.pread(self._phase_file, 65536, 0).partition(b"\n")
+        if not written:
             return None
+        try:
+            boot_id, phase, step, start_ns, order_id, train_order_id = json.loads(written)
+            return OpenPhase(boot_id, Phase(phase), int(step), int(start_ns), order_id, train_order_id)
         except (ValueError, TypeError, OSError) as error:
             detail = f"phase file unreadable, its span is a hole: {error}"
             event = AgentEvent("agent state damaged", self._clock.now_ns(), detail)

@@ -24,6 +24,7 @@ from roambench.fleet.model_shop import ModelShop
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.sessions import Sessions
 from roambench.identity.authority import Credential
+from roambench.learning.malloc import keep_freed_memory
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import (
     MAX_CONTROL_MESSAGE_BYTES,
@@ -114,6 +115,7 @@ class GrpcFleet:
     # ---- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        keep_freed_memory()  # models of all devices come and go with every step
         await self._control.start()
         await self._data.start()
 

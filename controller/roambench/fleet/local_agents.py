@@ -25,7 +25,7 @@ from roambench.meters.emulator.spec import EmulatorSpec
 class LocalSettings:
     """How a laptop stands in for a bench."""
 
-    cpu_slowdown: float
+    cpu_slowdown: float | None  # None: training lasts as long as it does on this machine
     restart_delay_s: float = 1.0  # host seconds until a dead agent is started again
     chaos_random_delay_s: float = 0.0
     chaos_reversed_delay_s: float = 0.0  # the first device answers last: fixed delays in reversed order

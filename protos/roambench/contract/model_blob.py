@@ -45,8 +45,8 @@ def encode(vector: Vector, layout: str) -> bytes:
     header = json.dumps(
         {"layout": layout, "count": vector.size, "dtype": "float32"}, separators=(",", ":"), sort_keys=True
     ).encode()
-    data = np.ascontiguousarray(vector, dtype="<f4")
-    return b"".join((MAGIC, struct.pack("<I", len(header)), header, data.tobytes()))
+    data = np.ascontiguousarray(vector, dtype="<f4").view(np.uint8).data
+    return b"".join((MAGIC, struct.pack("<I", len(header)), header, data))
 
 
 def decode(blob: bytes, *, layout: str | None = None) -> Vector:
