@@ -26,7 +26,7 @@ LONG_PHASES = (
     "local.cpu_slowdown=800",
     f"local.upload_mbit_s={UP_MBIT_S}",
     f"local.download_mbit_s={DOWN_MBIT_S}",
-    "energy.idle_baseline_s=10",
+    "energy.idle_baseline_s=14",
 )
 #: What the emulated board draws, phase by phase (idle 1.9 W, 0.8 W for a busy core, its radio's shares).
 WATTS = {
@@ -44,7 +44,7 @@ def runs(launch):
     plain = launch(*LONG_PHASES)
     gain = launch(*LONG_PHASES, "local.meter_gain=1.03")
     # Counted from the emulator's start, some 10 s of device time before the run's.
-    stall = launch(*LONG_PHASES, "local.meter_stall_at_s=45", "local.meter_stall_s=5")
+    stall = launch(*LONG_PHASES, "local.meter_stall_at_s=48", "local.meter_stall_s=5")
     return {"plain": plain.finish(), "gain": gain.finish(), "stall": stall.finish()}
 
 

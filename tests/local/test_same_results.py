@@ -7,7 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.phases import Fate
+from roambench.learning.layout import layout_of
+from roambench.learning.models import build
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.rounds.records import (
@@ -19,6 +22,7 @@ from roambench.rounds.records import (
     StepClosed,
     StepOpened,
 )
+from roambench.runs.models import load_model
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -94,6 +98,15 @@ def story(run, system: str) -> list[object]:
 @pytest.mark.parametrize("way", ["disorder", "one core"])
 def test_placements_orders_weights_and_digests_are_those_of_the_plain_run(runs, system, way):
     assert story(runs[way], system) == story(runs["plain"], system)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_final_model_on_disk_is_the_same_and_the_one_the_cloud_aggregated_last(runs, system):
+    layout = layout_of(build("mlp", 1, 10)).fingerprint
+    for run in runs.values():
+        final = load_model(run.folder(system) / "models" / "global.safetensors")
+        assert final.shape == (2410,)
+        assert digest_of(encode(final, layout)) == runs["plain"].of(CloudAggregated, system)[-1].digest
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
