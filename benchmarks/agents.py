@@ -1,0 +1,87 @@
+"""How fast local agents are there, and what memory they take after their first training step.
+
+    python benchmarks/agents.py [--agents 8 36]
+
+Goals for 36 agents: all have said hello within 20 s, no process over 260 MB resident, all together at most
+3 GB of their own (sum of PSS). Start-up begins before the meter emulator and the zygote (which imports torch)
+are started. A trainer in a process of its own shows that a training step does not load torch._dynamo: that
+would cost 1.5 CPU-seconds and 70 MB in every agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+from setting.local_fleet import local_fleet
+
+from roambench.contract.orders import TrainOrder
+
+IMAGES = 64
+MEGABYTE = 1e6
+
+_TRAINER = """
+import json, sys
+from pathlib import Path
+from roambench.agent.trainer import Trainer
+from roambench.contract.learning_spec import LearningSpec
+
+folder = Path(sys.argv[1])
+trainer = Trainer()
+spec = LearningSpec("mohawk_cnn", 1, 10, 0.01, 0.9, 5e-4, 8, str(folder / "shard.safetensors"))
+answers = [
+    trainer.answer({"op": "prepare", "spec": spec.to_json().decode()}),
+    trainer.answer({
+        "op": "train", "start_path": str(folder / "start.blob"), "own_path": "",
+        "out_path": str(folder / "out.blob"), "local_epochs": 1, "seed": 1, "start_rule": "ap",
+        "objective": "ce",
+    }),
+]
+assert not any("refused" in answer for answer in answers), answers
+print(sum(name.split(".")[:2] == ["torch", "_dynamo"] for name in sys.modules))
+"""
+
+
+def dynamo_modules(folder: Path) -> int:
+    """Modules of torch._dynamo in a trainer that took a training step from the files in `folder`."""
+    told = subprocess.run(
+        [sys.executable, "-c", _TRAINER, str(folder)], capture_output=True, text=True, check=True
+    )
+    return int(told.stdout)
+
+
+async def measured(agents: int) -> str:
+    async with local_fleet(agents, IMAGES) as local:
+        digest = local.fleet.publish(local.model)
+        answers = await local.fleet.perform(
+            [TrainOrder(f"0/{device}/train", device, 0, 0, digest, 1, 1) for device in range(agents)]
+        )
+        trained = sum(answer.reply is not None for answer in answers)
+        memory = local.agents.memory()
+        dynamo = dynamo_modules(local.folder / "agents" / local.names[0])
+        return (
+            f"{agents:6}{max(local.seen.hello_s.values()):12.1f}{max(local.seen.ready_s.values()):12.1f}"
+            f"{trained:9}{max(entry.reader_rss_bytes for entry in memory) / MEGABYTE:11.0f}"
+            f"{max(entry.trainer_rss_bytes for entry in memory) / MEGABYTE:12.0f}"
+            f"{sum(entry.pss_bytes for entry in memory) / MEGABYTE:12.0f}{dynamo:9}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--agents", type=int, nargs="+", default=[8, 36])
+    arguments = parser.parse_args()
+    print(
+        f"{'agents':>6}{'hello s':>12}{'ready s':>12}{'trained':>9}{'reader MB':>11}{'trainer MB':>12}"
+        f"{'sum PSS MB':>12}{'dynamo':>9}"
+    )
+    for agents in arguments.agents:
+        print(asyncio.run(measured(agents)), flush=True)
+    print(f"{'goal':>6}{'<= 20':>12}{'':12}{'all':>9}{'<= 260':>11}{'<= 260':>12}{'<= 3000':>12}{'0':>9}")
+
+
+if __name__ == "__main__":
+    main()
