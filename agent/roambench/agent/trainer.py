@@ -19,7 +19,8 @@ from roambench.learning.malloc import keep_freed_memory
 from roambench.learning.shards import Shard, read_shard
 from roambench.learning.training import single_threaded
 
-_WARM_STEPS = 4  # the first loads kernels and memory; the fastest of the rest tells a step's cost
+_WARM_UPS = 4  # the first loads kernels and memory; the fastest of the rest tells a step's cost
+_WARM_STEPS = 6  # per warm-up: what a training costs beside its steps is spread over them
 
 single_threaded()
 
@@ -60,7 +61,7 @@ class Trainer:
     def _prepare(self, spec: LearningSpec) -> dict[str, Any]:
         self._shard = read_shard(Path(spec.shard), in_channels=spec.in_channels, classes=spec.classes)
         self._learner = Learner(spec)
-        step_cpu_s = min(self._learner.warm_up() for _ in range(_WARM_STEPS))
+        step_cpu_s = min(self._learner.warm_up(_WARM_STEPS) for _ in range(_WARM_UPS))
         return {
             "layout": self._learner.layout.fingerprint,
             "rss_bytes": rss_bytes(),

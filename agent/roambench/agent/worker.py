@@ -128,7 +128,7 @@ class Worker:
         self._requests = 0
         self._awaited: asyncio.Future[dict[str, Any]] | None = None
         self._steps_per_epoch = 0
-        self._step_cpu_s = 0.0
+        self._step_cpu_s = 0.0  # measured once, so that the emulated board's speed never changes
         self.rss_bytes = 0
 
     async def open(self) -> None:
@@ -136,7 +136,7 @@ class Worker:
         self._listener = asyncio.create_task(self._listen(reader), name="trainer")
 
     async def prepare(self, spec: LearningSpec) -> None:
-        """Load model and data and take one throw-away step, so that the first order finds a warm trainer."""
+        """Load model and data and take throw-away steps, so that the first order finds a warm trainer."""
         async with self._turn:
             self._spec, self._prepared = spec, False
             await self._prepare()
@@ -149,12 +149,10 @@ class Worker:
             if not self._prepared:
                 await self._prepare()
             reply = await self._ask({"op": "train", **asdict(job)})
-        outcome = TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
-        self._step_cpu_s = min(self._step_cpu_s, outcome.cpu_s / max(1, outcome.sgd_steps))
-        return outcome
+        return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
 
     def expected_cpu_s(self, local_epochs: int) -> float:
-        """CPU-seconds a training should take, by the fastest SGD step this trainer ever took."""
+        """CPU-seconds a training should take, by the SGD step that was measured when it was prepared."""
         return self._step_cpu_s * self._steps_per_epoch * local_epochs
 
     def close(self) -> None:

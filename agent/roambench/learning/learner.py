@@ -52,13 +52,13 @@ class Learner:
             channels_last=self._spec.channels_last,
         )
 
-    def warm_up(self) -> float:
-        """One throw-away step on one batch of zeros, so that the first order finds everything loaded.
+    def warm_up(self, steps: int = 1) -> float:
+        """Throw-away steps on batches of zeros, so that the first order finds everything loaded.
 
-        Returns the CPU-seconds it took.
+        Returns the CPU-seconds of one step.
         """
-        batch = self._spec.batch_size
-        images = np.zeros((batch, self._spec.in_channels, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
-        blank = Shard(images, np.zeros(batch, dtype=np.int64))
+        images = steps * self._spec.batch_size
+        pixels = np.zeros((images, self._spec.in_channels, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
+        blank = Shard(pixels, np.zeros(images, dtype=np.int64))
         start = np.zeros(self.layout.size, dtype=np.float32)
-        return self.train(blank, start, local_epochs=1, seed=0).cpu_s
+        return self.train(blank, start, local_epochs=1, seed=0).cpu_s / steps
