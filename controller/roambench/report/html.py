@@ -12,6 +12,7 @@ from typing import Any, Final
 from plotly.offline import get_plotlyjs
 
 from roambench.report import numbers
+from roambench.report.energy_figures import energy_figure, whole_run_figure
 from roambench.report.evidence import RunEvidence
 from roambench.report.figures import (
     PHASE_COLOURS,
@@ -19,9 +20,7 @@ from roambench.report.figures import (
     accuracy_figure,
     accuracy_per_joule_figure,
     aggregated_figure,
-    energy_figure,
     run_colour,
-    whole_run_figure,
 )
 from roambench.report.movement_figures import availability_figure, map_figure
 from roambench.report.power_data import power_data
