@@ -223,20 +223,21 @@ result = train(module, images, labels, start=flatten(module), epochs=1, batch_si
                momentum=0.9, weight_decay=5e-4, seed=11)
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(hashlib.sha256(result.vector.tobytes()).hexdigest(), "torch._dynamo" in sys.modules,
-      "sympy" in sys.modules, int(status["VmRSS"].split()[0]))
+      "sympy" in sys.modules, int(status["RssAnon"].split()[0]))
 """
 
 
-def test_a_fresh_process_trains_to_the_same_bits_within_260_mb_and_without_dynamo():
+def test_a_fresh_process_trains_to_the_same_bits_in_little_memory_and_without_dynamo():
     here = hashlib.sha256(run(model="mohawk_cnn", samples=16, epochs=1).vector.tobytes()).hexdigest()
     output = subprocess.run(
         [sys.executable, "-c", _FRESH], capture_output=True, text=True, check=True
     ).stdout.split()
-    digest, dynamo, sympy, rss_kib = output
+    digest, dynamo, sympy, own_kib = output
     assert digest == here
     assert (dynamo, sympy) == ("False", "False")  # 1.55 CPU-s and 70 MB; 0.4 s and 45 MB
-    # The C library and the CPU decide the rest; measured 254 MiB with torch 2.13.
-    assert int(rss_kib) <= 260 * 1024
+    # What the process has of its own: 154 to 157 MiB with torch 2.13, 223 with torch.optim. The 103 MiB of
+    # mapped libraries beside it are shared by all agents; whole agents are weighed in tests/local.
+    assert int(own_kib) <= 175 * 1024
 
 
 def test_crops_are_shifted_by_up_to_four_pixels_over_black_and_half_are_mirrored():
