@@ -23,6 +23,7 @@ _READINGS = pa.schema(
         ("watts", pa.float64()),
         ("watt_hours", pa.float64()),
         ("flags", pa.uint32()),
+        ("meter_ms", pa.int64()),
     ]
 )
 _PHASES = pa.schema(
@@ -94,7 +95,7 @@ def _readings(energy: RunEnergy | None) -> pa.Table:
     for device in energy.devices if energy else ():
         columns = device.readings
         names = pa.DictionaryArray.from_arrays(pa.array([0] * len(columns), pa.int32()), [device.device])
-        values = (columns.ns, columns.volts, columns.amps, columns.watts, columns.watt_hours, columns.flags)
+        values = [getattr(columns, field.name) for field in list(_READINGS)[1:]]
         tables.append(pa.table([names, *(pa.array(value) for value in values)], schema=_READINGS))
     return pa.concat_tables(tables).unify_dictionaries() if tables else _READINGS.empty_table()
 

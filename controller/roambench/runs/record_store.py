@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import PhaseSpan
-from roambench.contract.records import AgentEvent, Reading, RecordKind, phase_from_bytes
+from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
 from roambench.runs.database import naming, open_reader, open_writer
 
 _SCHEMA = """
@@ -43,6 +43,7 @@ _READING_DTYPE = np.dtype(
         ("watts", "<f8"),
         ("watt_hours", "<f8"),
         ("flags", "<u4"),
+        ("meter_ms", "<i8"),
     ]
 )
 _INT64_MAX = 2**63 - 1
@@ -59,6 +60,7 @@ class ReadingColumns:
     watts: npt.NDArray[np.float64]
     watt_hours: npt.NDArray[np.float64]
     flags: npt.NDArray[np.uint32]
+    meter_ms: npt.NDArray[np.int64]  # the meter's own clock, -1 where it has none
 
     def __len__(self) -> int:
         return len(self.ns)
@@ -143,6 +145,11 @@ class RecordStore:
         found = [AgentEvent.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.EVENT)]
         return sorted(found, key=lambda event: event.monotonic_ns)
 
+    def host_samples(self, device: str) -> list[HostSample]:
+        """How the board of `device` was, ascending by time."""
+        found = [HostSample.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.HOST)]
+        return sorted(found, key=lambda sample: sample.monotonic_ns)
+
     def dead_letters(self) -> list[DeadLetter]:
         query = "SELECT device, spool_uuid, seq, kind, payload, reason FROM dead_letter"
         return [DeadLetter(*row) for row in self._rows(query, ())]
@@ -182,6 +189,8 @@ def _doubt(device: str, seq: int, kind: int, payload: bytes) -> str | None:
                 if not -_INT64_MAX <= event.monotonic_ns <= _INT64_MAX:
                     return "an event has a stamp beyond 63 bits"
                 (event.kind + event.detail).encode()
+            case RecordKind.HOST:
+                HostSample.from_bytes(payload)
     except ValueError as error:
         return str(error)
     return None

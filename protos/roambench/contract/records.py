@@ -12,14 +12,19 @@ import math
 import struct
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import Final
 
 from roambench.contract.phases import Phase, PhaseSpan
+
+#: `Reading.meter_ms` of a meter that has no clock of its own.
+NO_METER_CLOCK: Final = -1
 
 
 class RecordKind(IntEnum):
     READING = 1
     PHASE = 2  # a finished PhaseSpan
     EVENT = 3  # anything else worth keeping: meter state, agent start, order progress
+    HOST = 4  # a HostSample
 
 
 class ReadingFlag(IntFlag):
@@ -39,7 +44,8 @@ class Reading:
 
     `monotonic_ns` is the arrival of the line's end in device time; corrections (the averaging window that
     ended up to 264 ms before) belong to the analysis, not here. `watt_hours` is the meter's own
-    counter, kept raw and never trusted. NaN means that the meter does not report the field.
+    counter, kept raw and never trusted. NaN means that the meter does not report the field. `meter_ms` is
+    the meter's own clock where it has one (raw, wraps at 2^32), else NO_METER_CLOCK.
     """
 
     monotonic_ns: int
@@ -48,31 +54,41 @@ class Reading:
     watts: float
     watt_hours: float = math.nan
     flags: ReadingFlag = ReadingFlag.NONE
+    meter_ms: int = NO_METER_CLOCK
 
-    _PACK = struct.Struct("<qddddI")  # class attribute of a slotted dataclass: no annotation, no field
+    _PACK = struct.Struct("<qddddIq")  # class attribute of a slotted dataclass: no annotation, no field
 
     def to_bytes(self) -> bytes:
         return self._PACK.pack(
-            self.monotonic_ns, self.volts, self.amps, self.watts, self.watt_hours, int(self.flags)
+            self.monotonic_ns,
+            self.volts,
+            self.amps,
+            self.watts,
+            self.watt_hours,
+            int(self.flags),
+            self.meter_ms,
         )
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Reading:
-        """Inverse of `to_bytes`; raises ValueError for any other length or unknown flag bits."""
+        """Inverse of `to_bytes`; raises ValueError for any other length, unknown flag bits or meter clock."""
         if len(payload) != cls._PACK.size:
             raise ValueError(f"a reading is {cls._PACK.size} bytes, got {len(payload)}")
-        ns, volts, amps, watts, watt_hours, flags = cls._PACK.unpack(payload)
+        ns, volts, amps, watts, watt_hours, flags, meter_ms = cls._PACK.unpack(payload)
         if flags & ~0x1F:
             raise ValueError(f"unknown reading flags 0x{flags:x}")
-        return cls(ns, volts, amps, watts, watt_hours, ReadingFlag(flags))
+        if not NO_METER_CLOCK <= meter_ms < 2**32:
+            raise ValueError(f"a meter's clock is 0 to 2^32 - 1 ms, got {meter_ms}")
+        return cls(ns, volts, amps, watts, watt_hours, ReadingFlag(flags), meter_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
     """Something that happened on the device besides readings and phases.
 
-    Kinds in use: "agent started", "agent stopping", "meter ok", "meter stale", "meter lost",
-    "train started", "train finished", "order answered", "emulation late".
+    Kinds in use: "agent started", "agent stopping", "meter described" (detail: meters.traits.MeterDescription
+    as JSON), "meter ok", "meter stale", "meter off", "meter lost", "meter restarted", "train started",
+    "train finished", "order answered", "emulation late".
     """
 
     kind: str
@@ -86,6 +102,49 @@ class AgentEvent:
     def from_bytes(cls, payload: bytes) -> AgentEvent:
         kind, ns, detail = _json_list(payload, (str, int, str))
         return cls(kind, ns, detail)
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """How the board itself was at one moment (psutil and /sys): NaN or -1 where it does not say.
+
+    `cpu_share` is of all cores since the sample before (0..1), `agent_cpu_s` what the agent's processes have
+    used so far, the byte counters are the network interfaces' since boot (loopback left out).
+    `throttle_bits` as `vcgencmd get_throttled` spells them: bits 0-3 now (under-voltage, frequency capped,
+    throttled, soft temperature limit), 16-19 the same since boot.
+    """
+
+    monotonic_ns: int
+    cpu_share: float = math.nan
+    agent_cpu_s: float = math.nan
+    memory_used_bytes: int = -1
+    temperature_c: float = math.nan
+    cpu_mhz: float = math.nan
+    sent_bytes: int = -1
+    received_bytes: int = -1
+    throttle_bits: int = -1
+
+    _PACK = struct.Struct("<qddqddqqq")  # class attribute of a slotted dataclass: no annotation, no field
+
+    def to_bytes(self) -> bytes:
+        return self._PACK.pack(
+            self.monotonic_ns,
+            self.cpu_share,
+            self.agent_cpu_s,
+            self.memory_used_bytes,
+            self.temperature_c,
+            self.cpu_mhz,
+            self.sent_bytes,
+            self.received_bytes,
+            self.throttle_bits,
+        )
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> HostSample:
+        """Inverse of `to_bytes`; raises ValueError for any other length."""
+        if len(payload) != cls._PACK.size:
+            raise ValueError(f"a host sample is {cls._PACK.size} bytes, got {len(payload)}")
+        return cls(*cls._PACK.unpack(payload))
 
 
 def phase_to_bytes(span: PhaseSpan) -> bytes:

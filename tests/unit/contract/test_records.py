@@ -8,6 +8,7 @@ import pytest
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import (
     AgentEvent,
+    HostSample,
     Reading,
     ReadingFlag,
     phase_from_bytes,
@@ -24,16 +25,30 @@ def test_a_field_the_meter_does_not_report_stays_nan() -> None:
     assert math.isnan(Reading.from_bytes(Reading(1, 5.0, 0.4, 2.0).to_bytes()).watt_hours)
 
 
-@pytest.mark.parametrize("payload", [b"", b"short", b"x" * 43, b"x" * 45])
+@pytest.mark.parametrize("payload", [b"", b"short", b"x" * 51, b"x" * 53])
 def test_a_reading_of_another_length_is_refused(payload: bytes) -> None:
-    with pytest.raises(ValueError, match="44 bytes"):
+    with pytest.raises(ValueError, match="52 bytes"):
         Reading.from_bytes(payload)
 
 
 def test_unknown_flag_bits_are_refused() -> None:
-    payload = Reading(1, 5.0, 0.4, 2.0).to_bytes()[:-4] + b"\x00\x00\x01\x00"
+    payload = Reading(1, 5.0, 0.4, 2.0).to_bytes()[:-12] + b"\x00\x00\x01\x00" + b"\xff" * 8
     with pytest.raises(ValueError, match="0x10000"):
         Reading.from_bytes(payload)
+
+
+def test_a_meters_clock_survives_and_one_beyond_32_bits_is_refused() -> None:
+    reading = Reading(9, 5.0, 0.4, 2.0, meter_ms=2**32 - 1)
+    assert Reading.from_bytes(reading.to_bytes()) == reading
+    with pytest.raises(ValueError, match=r"2\^32"):
+        Reading.from_bytes(Reading(9, 5.0, 0.4, 2.0, meter_ms=2**32).to_bytes())
+
+
+def test_a_host_sample_survives_exactly_and_another_length_is_refused() -> None:
+    sample = HostSample(7, 0.25, 12.5, 300_000_000, 61.5, 1200.0, 10, 20, 0x80008)
+    assert HostSample.from_bytes(sample.to_bytes()) == sample
+    with pytest.raises(ValueError, match="72 bytes"):
+        HostSample.from_bytes(sample.to_bytes()[1:])
 
 
 def test_a_span_survives_and_takes_the_drains_device_name() -> None:

@@ -79,7 +79,7 @@ def test_spans_and_events_come_back_as_they_went(store):
 @pytest.mark.parametrize(
     ("seq", "kind", "payload", "reason"),
     [
-        (1, 1, b"short", "44 bytes"),
+        (1, 1, b"short", "52 bytes"),
         (1, 99, b"", "99"),
         (1, 2, b"\xff\xfe", "JSON"),
         (1, 2, b"[" * 5000, "JSON"),

@@ -1,0 +1,83 @@
+"""What the analysis must know of a meter type: how often it speaks, what a value is a mean of."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import from_json
+from roambench.contract.records import AgentEvent
+
+#: The event by which an agent tells which meter it reads; its detail is a `MeterDescription`.
+DESCRIBED: Final = "meter described"
+
+
+@dataclass(frozen=True, slots=True)
+class MeterTraits:
+    """A value printed at t is the mean over [t - age - window_s, t - age], age uniform in [0, latch_s].
+
+    `u_gain` (relative) and `u_offset_w` are what an uncalibrated meter of the type must be granted (k = 1).
+    `checksummed`: its lines carry a checksum, so that no false line passes.
+    """
+
+    name: str
+    nominal_s: float
+    window_s: float
+    latch_s: float
+    u_gain: float
+    u_offset_w: float
+    checksummed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MeterDescription:
+    """Which meter an agent reads. `traits` names a row of TRAITS; `nominal_s` 0 keeps that row's period.
+
+    `remote_reader`: the host that reads the meter when it is not the board itself (then its clock is not the
+    board's, rule R2).
+    """
+
+    driver: str
+    port: str
+    traits: str
+    nominal_s: float = 0.0
+    serial: str = ""
+    remote_reader: str = ""
+
+    def to_event(self, ns: int) -> AgentEvent:
+        return AgentEvent(DESCRIBED, ns, json.dumps(asdict(self), separators=(",", ":")))
+
+    @classmethod
+    def from_event(cls, event: AgentEvent) -> MeterDescription:
+        """Inverse of `to_event`; ConfigError (a ValueError) for a detail that is none."""
+        return from_json(cls, event.detail, DESCRIBED)
+
+
+#: INA231 behind 15 mOhm: 16 averages of 2 x 8.244 ms, read without asking whether the value is new.
+_INA231_WINDOW_S: Final = 0.2638
+_SP2_U_GAIN: Final = math.sqrt(0.01**2 + 0.005**2 + 0.005**2 + (0.030 / 5.1) ** 2)
+_SP2_U_OFFSET_W: Final = 5.1 * 50e-6 / 0.015
+
+
+def _smartpower2(name: str, nominal_s: float) -> MeterTraits:
+    return MeterTraits(name, nominal_s, _INA231_WINDOW_S, _INA231_WINDOW_S, _SP2_U_GAIN, _SP2_U_OFFSET_W)
+
+
+TRAITS: Final = {
+    row.name: row
+    for row in (
+        _smartpower2("smartpower2", 1.0),
+        _smartpower2("smartpower2-100ms", 0.1),  # the Dres0109 fork: values repeat two or three times
+        _smartpower2("smartpower2-ytrikoz", 0.25),
+    )
+}
+
+
+def traits(name: str) -> MeterTraits:
+    """The row called `name`; ConfigError lists those there are."""
+    if name not in TRAITS:
+        raise ConfigError([f"unknown meter traits {name!r}: expected one of {', '.join(sorted(TRAITS))}"])
+    return TRAITS[name]
