@@ -4,11 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 WIRE   := protos/roambench/wire/v1
 
-.PHONY: help setup demo test test-all check protos check-protos bench clean
+.PHONY: help setup servers demo test test-all check protos check-protos bench clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
 	@echo "make test      linters, types, architecture, tests (< 12 minutes on 2 cores)"
+	@echo "make servers   install the servers that the InfluxDB tests start (needs root)"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
 	@echo "make protos    regenerate the wire messages"
@@ -27,6 +28,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[controller,test]'
 	@touch $@
 
+# Started by the tests themselves, on loopback, never as services.
+servers:
+	@sh tests/install_servers.sh
+
 demo: setup
 	$(BIN)/roambench run experiments/demo.toml --fleet local --html runs/demo.html
 
@@ -36,10 +41,10 @@ check: setup check-protos
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check
+test: check servers
 	$(BIN)/pytest -m "not slow and not hardware"
 
-test-all: check
+test-all: check servers
 	$(BIN)/pytest -m "not hardware"
 
 protos: setup

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+#: Fixtures that several folders of tests share.
+pytest_plugins = ["influx_servers"]
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

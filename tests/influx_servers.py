@@ -1,0 +1,250 @@
+"""Real time-series servers on loopback, for tests: start, kill -9, start again on the same port and data.
+
+Debian's `influxdb` 1.6.7 keeps nanoseconds, strings and integers and overwrites a point that is written
+again; it knows only the version 1 write endpoint, so `Shim` stands in front of it for clients of version 2.
+`victoria-metrics` has the version 2 endpoint unmodified, cuts stamps to milliseconds and keeps repeats.
+Without the binaries a laptop skips these tests; where CI=true is set that is a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_CONFIG = """
+reporting-disabled = true
+bind-address = "127.0.0.1:{rpc_port}"
+[meta]
+  dir = "{folder}/meta"
+  logging-enabled = false
+[data]
+  dir = "{folder}/data"
+  wal-dir = "{folder}/wal"
+  query-log-enabled = false
+[http]
+  bind-address = "127.0.0.1:{port}"
+  log-enabled = false
+[monitor]
+  store-enabled = false
+[logging]
+  level = "warn"
+"""
+_PATIENCE_S = 20.0
+
+
+def binary(name: str) -> str:
+    """Path of a server's binary; the test is skipped without it, or fails where CI is set."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin")
+    if found is None:
+        package = {"influxd": "influxdb"}.get(name, name)
+        reason = f"{name} is not installed: sudo apt-get install {package} (or make servers)"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+def free_port() -> int:
+    """A loopback port below the kernel's ephemeral range.
+
+    While a server is down no outgoing connection of anybody can be given its port.
+    """
+    for port in random.SystemRandom().sample(range(18000, 32000), 200):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no free port between 18000 and 32000")
+
+
+class Server:
+    """One server process with its data in `folder`; `start` after `kill` continues on the same port."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def ready(self) -> bool:
+        """Whether the server answers now."""
+        try:
+            urllib.request.urlopen(f"{self.url}/ping", timeout=1.0).close()
+        except urllib.error.HTTPError as error:
+            error.close()
+            return True
+        except OSError:
+            return False
+        return True
+
+    def start(self) -> None:
+        assert self._process is None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self.starts += 1
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while not self.ready():
+            if self._process.poll() is not None or time.monotonic() > deadline_s:
+                self.kill()
+                raise AssertionError(f"server did not start:\n{(self.folder / 'server.log').read_text()}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """SIGKILL: what was not durable is gone."""
+        self.stop(signal.SIGKILL)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            try:
+                self._process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def get(self, path: str, **parameters: str) -> bytes:
+        """The body of a GET; an HTTP error fails the test with its body."""
+        query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
+        return _fetch(urllib.request.Request(f"{self.url}{path}{query}"))
+
+
+class Influxd(Server):
+    """InfluxDB 1.6.7 with its defaults: every write is synced to the WAL before its 204."""
+
+    def command(self) -> list[str]:
+        config = self.folder / "influx.conf"
+        if not config.exists():
+            config.write_text(_CONFIG.format(folder=self.folder, port=self.port, rpc_port=free_port()))
+        return [binary("influxd"), "-config", str(config)]
+
+    def create_database(self, name: str) -> None:
+        self.query(f'CREATE DATABASE "{name}"')
+
+    def query(self, text: str, database: str = "") -> list[dict[str, Any]]:
+        """The series of one InfluxQL statement: [{"name", "tags"?, "columns", "values"}]; ns stamps."""
+        values = {"q": text, "epoch": "ns", **({"db": database} if database else {})}
+        method = "POST" if text.split()[0].upper() in ("CREATE", "DROP", "ALTER", "DELETE") else "GET"
+        request = urllib.request.Request(f"{self.url}/query?{urllib.parse.urlencode(values)}", method=method)
+        (result,) = json.loads(_fetch(request))["results"]
+        assert "error" not in result, result["error"]
+        return list(result.get("series", []))
+
+    def rows(self, text: str, database: str) -> list[dict[str, Any]]:
+        """The rows of a SELECT over all series, each with its tags and columns by name."""
+        return [
+            {**series.get("tags", {}), **dict(zip(series["columns"], row, strict=True))}
+            for series in self.query(text, database)
+            for row in series["values"]
+        ]
+
+
+class VictoriaMetrics(Server):
+    """VictoriaMetrics: takes InfluxDB's version 2 writes as they are, keeps milliseconds."""
+
+    def command(self) -> list[str]:
+        return [
+            binary("victoria-metrics"),
+            f"-httpListenAddr=127.0.0.1:{self.port}",
+            f"-storageDataPath={self.folder / 'data'}",
+            "-retentionPeriod=100y",
+            "-search.latencyOffset=0s",
+            "-memory.allowedBytes=200MB",
+        ]
+
+    def export(self, match: str) -> list[dict[str, Any]]:
+        """Every raw sample of the matching series: [{"metric": {...}, "values": [], "timestamps": [ms]}]."""
+        self.get("/internal/force_flush")
+        lines = self.get("/api/v1/export", **{"match[]": match}).splitlines()
+        return [json.loads(line) for line in lines if line]
+
+
+class Shim(Server):
+    """The version 2 write endpoint in front of an Influxd; `requests` tells what came when."""
+
+    def __init__(self, folder: Path, port: int, upstream: Influxd, token: str = "") -> None:
+        super().__init__(folder, port)
+        self._upstream = upstream
+        self._token = token
+        self.log = folder / "requests.log"
+
+    def command(self) -> list[str]:
+        script = str(Path(__file__).with_name("influx_shim.py"))
+        words = [str(self.port), str(self._upstream.port), str(self.log), self._token]
+        return [sys.executable, script, *(word for word in words if word)]
+
+    def ready(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def requests(self, path: str = "/api/v2/write") -> list[tuple[int, int]]:
+        """(CLOCK_MONOTONIC ns at arrival, bytes of the body) of every request for `path`."""
+        if not self.log.exists():
+            return []
+        lines = [line.split() for line in self.log.read_text().splitlines()]
+        return [(int(ns), int(size)) for ns, _, asked, size in lines if asked == path]
+
+
+def _fetch(request: urllib.request.Request) -> bytes:
+    try:
+        with urllib.request.urlopen(request, timeout=60.0) as reply:
+            return bytes(reply.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            raise AssertionError(f"{request.full_url}: {error.code} {error.read()[:500]!r}") from None
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def influxd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Influxd]:
+    """A fresh InfluxDB 1.6 for the module, without any database."""
+    server = Influxd(tmp_path_factory.mktemp("influxd"), free_port())
+    with running(server):
+        yield server
+
+
+@pytest.fixture(scope="module")
+def influx_shim(influxd: Influxd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
+    """The version 2 endpoint in front of `influxd`."""
+    shim = Shim(tmp_path_factory.mktemp("shim"), free_port(), influxd)
+    with running(shim):
+        yield shim
+
+
+@pytest.fixture(scope="module")
+def victoria_metrics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VictoriaMetrics]:
+    """A fresh VictoriaMetrics for the module."""
+    server = VictoriaMetrics(tmp_path_factory.mktemp("victoria"), free_port())
+    with running(server):
+        yield server
