@@ -25,7 +25,8 @@ from roambench.meters.emulator.truth import read_truth
 from roambench.rounds.fates import training_fates
 from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.runs.folder import RunFolder
-from roambench.runs.record_store import ReadingColumns, RecordStore
+from roambench.runs.record_store import ReadingColumns
+from roambench.runs.records import Records
 
 #: Events that begin a phase, should the phase itself never have been recorded as finished.
 _BEGINNINGS = {
@@ -90,13 +91,18 @@ class RunEnergy:
 
 
 def account_run(
-    folder: RunFolder, records: Sequence[RoundRecord], *, nominal_s: float = 1.0
+    folder: RunFolder,
+    records: Sequence[RoundRecord],
+    *,
+    nominal_s: float = 1.0,
+    store: Records | None = None,
 ) -> RunEnergy | None:
     """Account every device of the run; None when it holds neither readings nor phases (a rehearsal).
 
-    A run whose border was never written (it was killed) is taken from its first to its last stamp.
+    Readings, phases and events come from `store`, by default the folder's own. A run whose border was never
+    written (it was killed) is taken from its first to its last stamp.
     """
-    store = folder.records
+    store = folder.records if store is None else store
     names = (*folder.info.device_names, *sorted(set(store.devices()) - set(folder.info.device_names)))
     found = {name: _Found.of(store, name) for name in names}
     stamps = [stamp for device in found.values() for stamp in device.borders()]
@@ -138,7 +144,7 @@ class _Found:
     events: list[AgentEvent]
 
     @classmethod
-    def of(cls, store: RecordStore, device: str) -> _Found:
+    def of(cls, store: Records, device: str) -> _Found:
         return cls(store.readings(device), store.spans(device), store.events(device))
 
     def borders(self) -> list[int]:

@@ -1,0 +1,37 @@
+"""What an analysis asks of a run's records, wherever they are kept: in the folder or in a database."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from roambench.contract.phases import PhaseSpan
+from roambench.contract.records import AgentEvent, HostSample, RecordKind
+from roambench.runs.record_store import ReadingColumns
+
+
+class Records(Protocol):
+    """`RecordStore` reads the run folder, `InfluxRecords` a database; both give equal answers."""
+
+    def devices(self) -> list[str]:
+        """Names of the devices with at least one record, sorted."""
+        ...
+
+    def counts(self, device: str) -> dict[RecordKind, int]:
+        """How many records of each kind there are; a kind without any is left out."""
+        ...
+
+    def readings(self, device: str) -> ReadingColumns:
+        """All readings of `device` over all its spools, ascending by time (ties in order of arrival)."""
+        ...
+
+    def spans(self, device: str) -> list[PhaseSpan]:
+        """The finished phases of `device`, ascending by (start, end)."""
+        ...
+
+    def events(self, device: str) -> list[AgentEvent]:
+        """What else the agent of `device` noted, ascending by time."""
+        ...
+
+    def host_samples(self, device: str) -> list[HostSample]:
+        """How the board of `device` was, ascending by time."""
+        ...
