@@ -9,6 +9,7 @@ import typer
 
 from roambench.contract.errors import RoambenchError
 from roambench.controller.commands.list_rows import list_rows
+from roambench.controller.commands.meter import meter_app
 from roambench.controller.commands.report import report
 from roambench.controller.commands.run import run
 from roambench.controller.commands.trace import trace_app
@@ -26,6 +27,7 @@ app.command()(run)
 app.command()(report)
 app.command("list")(list_rows)
 app.add_typer(trace_app)
+app.add_typer(meter_app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
