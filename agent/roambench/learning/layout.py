@@ -41,6 +41,21 @@ def layout_of(module: nn.Module) -> Layout:
     return Layout(tuple(name for name, _ in entries), tuple(tuple(entry.shape) for _, entry in entries))
 
 
+def head_of(module: nn.Module) -> slice:
+    """Where the last fully connected layer lies in the flat vector (MIDDLE+'s local head); empty if none."""
+    head, start = slice(0, 0), 0
+    owners = {name for name, part in module.named_modules() if isinstance(part, nn.Linear)}
+    last = ""
+    for name, parameter in module.named_parameters():
+        owner = name.rpartition(".")[0]
+        stop = start + parameter.numel()
+        if owner in owners:
+            head = slice(head.start if owner == last else start, stop)
+            last = owner
+        start = stop
+    return head
+
+
 def flatten(module: nn.Module) -> Vector:
     """A copy of the module's state, shape (layout.size,), whatever its memory format."""
     entries = [entry for _, entry in _entries(module)]

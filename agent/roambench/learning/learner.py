@@ -6,10 +6,10 @@ import numpy as np
 
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
-from roambench.learning.layout import Layout, layout_of
+from roambench.learning.layout import Layout, head_of, layout_of
 from roambench.learning.models import IMAGE_SIDE, build
 from roambench.learning.shards import Shard
-from roambench.learning.start_models import start_model
+from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.training import TrainingResult, train
 
 
@@ -23,12 +23,14 @@ class Learner:
         self._spec = spec
         self._module = build(spec.model, spec.in_channels, spec.classes)
         self.layout: Layout = layout_of(self._module)
+        self._head = head_of(self._module)
 
     def train(
         self,
         shard: Shard,
         ap_model: Vector,
         own_model: Vector | None = None,
+        global_model: Vector | None = None,
         *,
         local_epochs: int,
         seed: int,
@@ -40,7 +42,7 @@ class Learner:
             self._module,
             shard.images,
             shard.labels,
-            start=start_model(start_rule, ap_model, own_model),
+            start=start_model(start_rule, StartInputs(ap_model, own_model, self._head)),
             epochs=local_epochs,
             batch_size=self._spec.batch_size,
             learning_rate=self._spec.learning_rate,
@@ -48,6 +50,8 @@ class Learner:
             weight_decay=self._spec.weight_decay,
             seed=seed,
             objective=objective,
+            global_model=global_model,
+            head=self._head,
             augmentation=self._spec.augmentation,
             channels_last=self._spec.channels_last,
         )

@@ -1,17 +1,55 @@
-"""What local training minimises: name -> loss of every sample of a batch."""
+"""What local training minimises: a loss of every sample, and perhaps springs that hold the model near others.
+
+An order spells its objective with its numbers: "ce", "fedprox:mu=0.01", "middle_plus:lambda2=0.01".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from torch import Tensor
 from torch.nn import functional
 
 from roambench.learning import catalogue
+from roambench.learning.rule_text import parse_rule, taken
 
 #: (logits (n, classes), labels (n,)) -> losses (n,); training descends their mean.
-Objective = Callable[[Tensor, Tensor], Tensor]
+SampleLoss = Callable[[Tensor, Tensor], Tensor]
+Anchor = Literal["start", "global"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spring:
+    """strength * |w - anchor|^2 added to the mean loss; its gradient is 2 strength (w - anchor).
+
+    `anchor`: the model training started from, or the last global one. `base_only` leaves the last layer free.
+    """
+
+    strength: float
+    anchor: Anchor
+    base_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The losses told in replies are `loss`'s alone, without the springs."""
+
+    loss: SampleLoss
+    springs: tuple[Spring, ...] = ()
+
+    @property
+    def needs_global(self) -> bool:
+        return any(spring.anchor == "global" and spring.strength != 0.0 for spring in self.springs)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveRow:
+    """A name's builder and the numbers it takes, with their defaults, in the builder's order."""
+
+    build: Callable[..., Objective]
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -19,9 +57,33 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(logits, labels, reduction="none")
 
 
-OBJECTIVES: Final[dict[str, Objective]] = {"ce": cross_entropy}
+def plain() -> Objective:
+    """Cross-entropy alone."""
+    return Objective(cross_entropy)
 
 
-def objective(name: str) -> Objective:
-    """The objective called `name`; ConfigError lists the names there are."""
-    return catalogue.find(OBJECTIVES, name, what="objective")
+def fedprox(mu: float) -> Objective:
+    """FedProx (Li et al., MLSys 2020, Eq. 2): cross-entropy + mu/2 |w - w_start|^2."""
+    return Objective(cross_entropy, (Spring(0.5 * mu, "start"),))
+
+
+def middle_plus(lambda1: float, lambda2: float) -> Objective:
+    """MIDDLE+ Eq. 22: cross-entropy + lambda1 |phi - phi_start|^2 + lambda2 |phi - phi_global|^2, no half."""
+    return Objective(
+        cross_entropy,
+        (Spring(lambda1, "start", base_only=True), Spring(lambda2, "global", base_only=True)),
+    )
+
+
+OBJECTIVES: Final[dict[str, ObjectiveRow]] = {
+    "ce": ObjectiveRow(plain),
+    "fedprox": ObjectiveRow(fedprox, {"mu": 0.01}),
+    "middle_plus": ObjectiveRow(middle_plus, {"lambda1": 0.01, "lambda2": 0.01}),
+}
+
+
+def objective(text: str) -> Objective:
+    """The objective that `text` spells; ConfigError lists the names and numbers there are."""
+    name, numbers = parse_rule(text, "objective")
+    row = catalogue.find(OBJECTIVES, name, what="objective")
+    return row.build(*taken(numbers, row.numbers, text, "objective"))

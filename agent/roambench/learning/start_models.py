@@ -3,25 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
+
+import numpy as np
 
 from roambench.contract.orders import Vector
 from roambench.learning import catalogue
-
-#: (the AP's model, the device's own previous model or None before its first training) -> start model.
-#: Rules read their arguments and never write to them.
-StartRule = Callable[[Vector, Vector | None], Vector]
+from roambench.vectors import cosine, weighted_mean
 
 
-def ap_model(ap: Vector, own: Vector | None) -> Vector:
-    """The AP's model as it is (HierFAVG, MACFL, MOHAWK)."""
-    del own
-    return ap
+@dataclass(frozen=True, slots=True)
+class StartInputs:
+    """What a device has when it starts: flat models of shape (parameters,), never written to.
+
+    `own` is its own model: that of its last training since the last global synchronisation, else that
+    synchronisation's global model; None for a device that has neither. `head` are the entries of the
+    classifier's last layer, which MIDDLE+ keeps for the device.
+    """
+
+    ap: Vector
+    own: Vector | None = None
+    head: slice = field(default_factory=lambda: slice(0, 0))
 
 
-START_RULES: Final[dict[str, StartRule]] = {"ap": ap_model}
+#: Inputs -> start model.
+StartRule = Callable[[StartInputs], Vector]
 
 
-def start_model(rule: str, ap: Vector, own: Vector | None = None) -> Vector:
+def ap_model(inputs: StartInputs) -> Vector:
+    """The AP's model as it is (HierFAVG, MACFL, MOHAWK, OORT, and who stayed in the MIDDLE family)."""
+    return inputs.ap
+
+
+def own_model(inputs: StartInputs) -> Vector:
+    """Greedy: the device's own previous model."""
+    return inputs.ap if inputs.own is None else inputs.own
+
+
+def average(inputs: StartInputs) -> Vector:
+    """FedMes and Ensemble: half the AP's model, half the device's own, which stands for its previous AP's."""
+    if inputs.own is None:
+        return inputs.ap
+    return weighted_mean([inputs.ap, inputs.own], np.array([0.5, 0.5]))
+
+
+def similarity_mix(inputs: StartInputs) -> Vector:
+    """MIDDLE Eq. 9: (w_a + U w_i) / (1 + U) with U = max(cos(w_i, w_a), 0) of Eq. 8."""
+    if inputs.own is None:
+        return inputs.ap
+    return _mixed(inputs.ap, inputs.own)
+
+
+def base_mix(inputs: StartInputs) -> Vector:
+    """MIDDLE+ for a device that moved (Eq. 21): the base mixed as MIDDLE does, U of the bases; own head."""
+    if inputs.own is None:
+        return inputs.ap
+    start = inputs.own.copy()
+    mixed = _mixed(_without(inputs.head, inputs.ap), _without(inputs.head, inputs.own))
+    before, after = _base(inputs.head, inputs.ap.size)
+    start[before] = mixed[: before.stop]
+    start[after] = mixed[before.stop :]
+    return start
+
+
+def own_head(inputs: StartInputs) -> Vector:
+    """MIDDLE+ for a device that stayed: the AP's base, the device's own head."""
+    if inputs.own is None:
+        return inputs.ap
+    start = inputs.ap.copy()
+    start[inputs.head] = inputs.own[inputs.head]
+    return start
+
+
+START_RULES: Final[dict[str, StartRule]] = {
+    "ap": ap_model,
+    "own": own_model,
+    "average": average,
+    "similarity_mix": similarity_mix,
+    "base_mix": base_mix,
+    "own_head": own_head,
+}
+
+
+def start_model(rule: str, inputs: StartInputs) -> Vector:
     """The start model, shape (parameters,). ConfigError lists the rules there are."""
-    return catalogue.find(START_RULES, rule, what="start rule")(ap, own)
+    return catalogue.find(START_RULES, rule, what="start rule")(inputs)
+
+
+def _mixed(ap: Vector, own: Vector) -> Vector:
+    utility = max(cosine(own, ap), 0.0)
+    return weighted_mean([ap, own], np.array([1.0, utility]) / (1.0 + utility))
+
+
+def _base(head: slice, size: int) -> tuple[slice, slice]:
+    """The entries before and after the head."""
+    return slice(0, head.start), slice(head.stop, size)
+
+
+def _without(head: slice, model: Vector) -> Vector:
+    return np.concatenate([model[part] for part in _base(head, model.size)])

@@ -16,6 +16,7 @@ from roambench.learning.layout import flatten, load
 from roambench.learning.objectives import objective as find_objective
 from roambench.learning.sgd import Sgd
 from roambench.learning.shards import Images, Labels
+from roambench.learning.springs import SpringForce
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ def train(
     weight_decay: float = 0.0,
     seed: int,
     objective: str = "ce",
+    global_model: Vector | None = None,
+    head: slice = slice(0, 0),
     augmentation: str = "none",
     channels_last: bool = True,
 ) -> TrainingResult:
@@ -62,29 +65,33 @@ def train(
 
     The module is only a workplace: its state is overwritten. `images` are float32 (n, channels, height,
     width), `labels` int64 (n,). `seed` keys the batch order and the augmentation; optimiser state is new.
+    `global_model` and `head` (the last layer's entries of the flat model) are for objectives with springs.
     `channels_last` is a memory format: it changes the speed and the last bits, nothing else. Raises
-    ModelError if `start` has another length or training diverges to NaN or infinity, ConfigError for an
-    unknown objective or augmentation, ValueError for arguments that make no sense.
+    ModelError if `start` has another length, an objective misses its global model or training diverges to
+    NaN or infinity, ConfigError for an unknown objective or augmentation, ValueError for arguments that make
+    no sense.
     """
     if epochs < 1 or batch_size < 1:
         raise ValueError(f"training needs epochs and batch size of 1 or more, got {epochs} and {batch_size}")
     began_s = time.thread_time()
-    loss_of = find_objective(objective)
+    goal = find_objective(objective)
     batches = Batches(images, labels, augmentation=augmentation, channels_last=channels_last)
     torch_format = torch.channels_last if channels_last else torch.contiguous_format
     module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
     module.train()
     load(module, start)
     parameters: list[Tensor] = list(module.parameters())
+    force = SpringForce(goal, parameters, start, global_model, head)
     optimiser = Sgd(parameters, learning_rate, momentum, weight_decay)
     losses: list[Tensor] = []
     steps = 0
     for epoch in range(epochs):
         losses.clear()
         for pixels, targets in batches.epoch(seed, epoch, batch_size):
-            batch_losses = loss_of(module(pixels), targets)
+            batch_losses = goal.loss(module(pixels), targets)
             gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
             with torch.no_grad():
+                force.add_to(gradients, parameters)
                 optimiser.step(gradients)
             losses.append(batch_losses.detach())
             steps += 1

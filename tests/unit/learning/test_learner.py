@@ -14,7 +14,6 @@ from roambench.learning.learner import Learner
 from roambench.learning.models import build
 from roambench.learning.partition import partition
 from roambench.learning.shards import Shard
-from roambench.learning.start_models import START_RULES, start_model
 from roambench.learning.training import train
 from roambench.vectors import weighted_mean
 
@@ -65,16 +64,9 @@ def test_warming_up_does_not_change_what_comes_after(shard: Shard):
     assert warm.train(shard, start, local_epochs=1, seed=5).vector.tobytes() == first.vector.tobytes()
 
 
-def test_the_ap_rule_starts_from_the_aps_model_whatever_the_device_had():
-    ap, own = np.ones(3, dtype=np.float32), np.zeros(3, dtype=np.float32)
-    assert start_model("ap", ap, own).tolist() == [1, 1, 1]
-    assert start_model("ap", ap).tolist() == [1, 1, 1]
-    assert "ap" in START_RULES
-
-
 def test_unknown_names_are_answered_with_the_ones_there_are(shard: Shard):
     start = flatten(build("mlp", 1, 10))
-    with pytest.raises(ConfigError, match="unknown start rule 'mix': expected one of ap"):
+    with pytest.raises(ConfigError, match="unknown start rule 'mix': expected one of ap, average"):
         Learner(SPEC).train(shard, start, local_epochs=1, seed=1, start_rule="mix")
     with pytest.raises(ConfigError, match="unknown model 'resnet'"):
         Learner(replace(SPEC, model="resnet"))

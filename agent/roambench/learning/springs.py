@@ -1,0 +1,57 @@
+"""The gradient of an objective's springs, parameter by parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from roambench.contract.errors import ModelError
+from roambench.contract.orders import Vector
+from roambench.learning.objectives import Objective
+
+
+class SpringForce:
+    """Adds 2 strength (w - anchor) to gradients. `head`: entries of the flat model base springs spare."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        parameters: Sequence[Tensor],
+        start: Vector,
+        global_model: Vector | None,
+        head: slice,
+    ) -> None:
+        self._pulls: list[tuple[float, list[Tensor], list[int]]] = []
+        for spring in objective.springs:
+            if spring.strength == 0.0:
+                continue
+            anchor = start if spring.anchor == "start" else global_model
+            if anchor is None:
+                raise ModelError("the objective needs the last global model, and this device holds none")
+            pieces, chosen = [], []
+            for index, (offset, parameter) in enumerate(_offsets(parameters)):
+                if spring.base_only and head.start <= offset < head.stop:
+                    continue
+                piece = np.require(anchor[offset : offset + parameter.numel()], np.float32, ("C", "W"))
+                pieces.append(torch.from_numpy(piece).view(parameter.shape))
+                chosen.append(index)
+            self._pulls.append((2.0 * spring.strength, pieces, chosen))
+
+    def add_to(self, gradients: list[Tensor], parameters: Sequence[Tensor]) -> None:
+        """Call without gradient recording; writes to `gradients`."""
+        for scale, anchors, chosen in self._pulls:
+            stretched = torch._foreach_sub([parameters[index] for index in chosen], anchors)
+            torch._foreach_add_([gradients[index] for index in chosen], stretched, alpha=scale)
+
+
+def _offsets(parameters: Sequence[Tensor]) -> list[tuple[int, Tensor]]:
+    """Where each parameter begins in the flat model: parameters come first, in order."""
+    found, offset = [], 0
+    for parameter in parameters:
+        found.append((offset, parameter))
+        offset += math.prod(parameter.shape)
+    return found
