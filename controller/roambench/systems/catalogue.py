@@ -7,7 +7,9 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from roambench.contract.errors import ConfigError
+from roambench.systems.fedavg import fedavg, heurfedamp
 from roambench.systems.hierfavg import hierfavg
+from roambench.systems.macfl import macfl
 from roambench.systems.mohawk import mohawk
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import System
@@ -18,7 +20,10 @@ ENTRY_POINT_GROUP: Final = "roambench.systems"
 
 #: name -> factory. A row is all that the command line, the configuration and the report need.
 SYSTEMS: Final[Mapping[str, SystemFactory]] = {
+    "fedavg": fedavg,
+    "heurfedamp": heurfedamp,
     "hierfavg": hierfavg,
+    "macfl": macfl,
     "mohawk": mohawk,
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from roambench.aggregation import attention_mean, data_size_weights
+from roambench.aggregation import attention_mean, data_size_weights, equal_weights
+from roambench.contract.draws import generator
 from roambench.contract.orders import Vector
-from roambench.mobility.association import Association, FixedAp, NearestAp, fixed_assignment
+from roambench.mobility.association import Association, FixedAp, NearestAp, RingWalkAp, fixed_assignment
 from roambench.mobility.trace import Trace
 from roambench.systems.system import (
     Candidates,
@@ -16,9 +18,11 @@ from roambench.systems.system import (
     CloudRule,
     EdgeInput,
     EdgeRule,
+    PastTraining,
     Selection,
+    Training,
 )
-from roambench.vectors import Weights, weighted_mean
+from roambench.vectors import Weights, cosine, weighted_mean
 
 # ---- association ---------------------------------------------------------------------------
 
@@ -35,6 +39,11 @@ def fixed_ap(trace: Trace, seed: int) -> Association:
     return FixedAp(trace)
 
 
+def ring_walk_ap(trace: Trace, seed: int) -> Association:
+    """MACFL's pseudo-mobility: at every step half of the devices move on along a ring of APs."""
+    return RingWalkAp(trace, seed)
+
+
 # ---- selection -----------------------------------------------------------------------------
 
 
@@ -44,6 +53,61 @@ def _everyone(candidates: Candidates) -> Sequence[int]:
 
 #: Every present device trains.
 ALL_AVAILABLE = Selection(choose=_everyone)
+
+#: (what is remembered of a device or None, step of the last cloud aggregation) -> the higher the sooner.
+Priority = Callable[[PastTraining | None, int], float]
+
+
+def top_k(
+    k: int, priority: Priority, rate: Callable[[Training, Vector, Vector], float] | None = None
+) -> Selection:
+    """At each AP the K devices of the highest priority, or all if there are fewer; ties are drawn."""
+
+    def choose(candidates: Candidates) -> Sequence[int]:
+        by_ap: dict[int, list[int]] = {}
+        for device, ap in zip(candidates.devices, candidates.aps, strict=True):
+            by_ap.setdefault(ap, []).append(device)
+        chosen: list[int] = []
+        for ap, devices in sorted(by_ap.items()):
+            lots = generator(candidates.seed, "selection", ap, candidates.step).permutation(len(devices))
+            ranked = sorted(
+                zip(devices, lots.tolist(), strict=True),
+                key=lambda row: (-priority(candidates.past.get(row[0]), candidates.last_sync_step), row[1]),
+            )
+            chosen += [device for device, _ in ranked[:k]]
+        return chosen
+
+    return Selection(choose, rate)
+
+
+def random_k(k: int) -> Selection:
+    """K devices at each AP, drawn."""
+    return top_k(k, lambda past, last_sync_step: 0.0)
+
+
+def least_similar(past: PastTraining | None, last_sync_step: int) -> float:
+    """MIDDLE Eq. 12: -U(w_c, w_i - w_c). A device not trained since the last cloud aggregation holds the
+    global model: its update is zero, U := 0, the top priority (as for any cosine <= 0)."""
+    return 0.0 if past is None or past.step <= last_sync_step else -past.utility
+
+
+def update_similarity(training: Training, model: Vector, global_model: Vector) -> float:
+    """MIDDLE Eq. 8, 10, 11: U(w_c, w_i - w_c) = max(cos, 0) of the update towards the global model."""
+    del training
+    return max(cosine(global_model, model - global_model), 0.0)
+
+
+def most_useful(past: PastTraining | None, last_sync_step: int) -> float:
+    """Oort's statistical utility of the last local training; who never trained comes first (ours)."""
+    del last_sync_step
+    return math.inf if past is None else past.utility
+
+
+def statistical_utility(training: Training, model: Vector, global_model: Vector) -> float:
+    """Oort (Lai et al., OSDI 2021), section 4.2: n sqrt(mean(loss^2)) over the samples trained on."""
+    del model, global_model
+    return training.samples * math.sqrt(training.mean_squared_loss)
+
 
 # ---- eligibility ---------------------------------------------------------------------------
 
@@ -99,5 +163,33 @@ def cloud_attention(sigma: float, cosine: str, shapes: Sequence[tuple[int, ...]]
 
     def weigh(cloud: CloudInput) -> tuple[Vector, Weights]:
         return attention_mean(cloud.reference, cloud.models, sigma, cosine, shapes)
+
+    return weigh
+
+
+def cloud_participating_data(cloud: CloudInput) -> tuple[Vector, Weights]:
+    """MIDDLE Eq. 7: the samples behind what each AP aggregated since the last cloud aggregation."""
+    weights = data_size_weights(cloud.aggregated_samples)
+    return weighted_mean(cloud.models, weights), weights
+
+
+def cloud_mean(cloud: CloudInput) -> tuple[Vector, Weights]:
+    """Every AP counts the same."""
+    weights = equal_weights(len(cloud.models))
+    return weighted_mean(cloud.models, weights), weights
+
+
+def edge_self_attention(
+    share: float, sigma: float, cosine: str, shapes: Sequence[tuple[int, ...]]
+) -> EdgeRule:
+    """HeurFedAMP (Huang et al., AAAI 2021) at an AP: `share` of its own model, the rest by exp(+sigma cos).
+
+    The opposite sign of Eq. 5: what resembles the AP's model weighs more. The weights told are those of the
+    models that arrived; they add up to 1 among themselves.
+    """
+
+    def weigh(edge: EdgeInput) -> tuple[Vector, Weights]:
+        others, weights = attention_mean(edge.reference, edge.models, -sigma, cosine, shapes)
+        return weighted_mean([edge.reference, others], np.array([share, 1.0 - share])), weights
 
     return weigh

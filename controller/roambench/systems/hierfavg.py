@@ -20,7 +20,7 @@ def hierfavg(options: SystemOptions) -> System:
         association=choices.fixed_ap,
         selection=choices.ALL_AVAILABLE,
         start_model=StartModel(),
-        objective="ce",
+        objective=options.objective,
         upload=UploadRule.NEXT_STEP,
         eligible=choices.trained_one_step_ago,
         edge_weights=choices.edge_data_size,

@@ -20,7 +20,7 @@ def mohawk(options: SystemOptions) -> System:
         association=choices.nearest_ap,
         selection=choices.ALL_AVAILABLE,
         start_model=StartModel(),
-        objective="ce",
+        objective=options.objective,
         upload=UploadRule.NEXT_STEP,
         eligible=choices.trained_since_sync,
         edge_weights=choices.edge_attention(options.sigma, options.cosine, options.shapes),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from roambench.aggregation import COSINE_READINGS
 from roambench.contract.errors import ConfigError
+
+MACFL_CLOUDS: Final = ("attention", "mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +26,41 @@ class SystemOptions:
     cosine: str = "flat"
     lookahead: bool = False  # an oracle, see System.lookahead
     empty_sync_clears: bool = True  # see System.empty_sync_clears
+    per_ap: int = 5  # K of the MIDDLE family: devices that train at each AP (all, if there are fewer)
+    lambda1: float = 0.01  # MIDDLE+: pull of the base to where training started
+    lambda2: float = 0.01  # MIDDLE+: pull of the base to the last global one
+    proximal: float = 0.0  # FedProx's mu for the systems that train on plain cross-entropy; 0: none
+    macfl_cloud: str = "attention"  # MACFL's cloud weights: "attention" (Eq. 6) or "mean"
+    self_attention: float = 0.5  # HeurFedAMP: what an AP's own model weighs
     shapes: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         problems = [
             f"{name} = {value}: expected a whole number of at least 1"
-            for name, value in (("k1", self.k1), ("k2", self.k2))
+            for name, value in (("k1", self.k1), ("k2", self.k2), ("per_ap", self.per_ap))
             if value < 1
         ]
         if not math.isfinite(self.sigma):
             problems.append(f"sigma = {self.sigma}: expected a finite number")
+        problems += [
+            f"{name} = {value}: expected a finite number of at least 0"
+            for name, value in (
+                ("lambda1", self.lambda1),
+                ("lambda2", self.lambda2),
+                ("proximal", self.proximal),
+            )
+            if not 0.0 <= value < math.inf
+        ]
+        if not 0.0 <= self.self_attention <= 1.0:
+            problems.append(f"self_attention = {self.self_attention}: expected a share between 0 and 1")
+        if self.macfl_cloud not in MACFL_CLOUDS:
+            problems.append(f"macfl_cloud = {self.macfl_cloud!r}: expected one of {', '.join(MACFL_CLOUDS)}")
         if self.cosine not in COSINE_READINGS:
             problems.append(f"cosine = {self.cosine!r}: expected one of {', '.join(COSINE_READINGS)}")
         if problems:
             raise ConfigError(problems)
+
+    @property
+    def objective(self) -> str:
+        """Plain cross-entropy, or with FedProx's term."""
+        return f"fedprox:mu={self.proximal!r}" if self.proximal else "ce"

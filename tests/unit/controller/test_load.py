@@ -5,6 +5,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.config import Experiment, from_resolved, load_experiment, resolved
+from roambench.systems.catalogue import SYSTEMS
 
 FIVE_MISTAKES = """
 name = "broken"
@@ -74,7 +75,7 @@ def test_a_key_in_the_wrong_table_is_told_where_it_belongs(tmp_path: Path) -> No
         ('systems = ["mohawk", "mohawk"]', "systems: expected each system once, got mohawk twice"),
         (
             'systems = ["mohwak"]',
-            'systems: expected one of hierfavg, mohawk, got "mohwak", did you mean mohawk?',
+            f'systems: expected one of {", ".join(sorted(SYSTEMS))}, got "mohwak", did you mean mohawk?',
         ),
         (
             'rounds.step_close = "later"',

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from roambench.contract.errors import ConfigError
 from roambench.mobility.trace import Trace
 from roambench.systems.catalogue import SYSTEMS, make_system, system_names
 from roambench.systems.options import SystemOptions
-from roambench.systems.system import Participants, SyncRule, UploadRule
+from roambench.systems.system import CloudInput, Participants, SyncRule, UploadRule
 
 
 @pytest.fixture
@@ -59,14 +61,26 @@ def test_nobody_trains_at_the_last_step_because_the_model_could_not_be_sent():
 
 
 def test_an_unknown_system_is_answered_with_the_names_there_are():
-    with pytest.raises(ConfigError, match=r"'mowhawk': expected one of hierfavg, mohawk"):
+    known = ", ".join(sorted(SYSTEMS))
+    with pytest.raises(ConfigError, match=rf"'mowhawk': expected one of {known}"):
         make_system("mowhawk", SystemOptions())
 
 
 def test_options_report_all_their_mistakes_at_once():
     with pytest.raises(ConfigError) as caught:
-        SystemOptions(k1=0, k2=-1, sigma=float("nan"), cosine="round")
-    assert [problem.split(" ")[0] for problem in caught.value.problems] == ["k1", "k2", "sigma", "cosine"]
+        SystemOptions(
+            k1=0,
+            k2=-1,
+            sigma=float("nan"),
+            cosine="round",
+            per_ap=0,
+            lambda1=-1.0,
+            self_attention=1.5,
+            macfl_cloud="sum",
+        )
+    assert [problem.split(" ")[0] for problem in caught.value.problems] == [
+        "k1", "k2", "per_ap", "sigma", "lambda1", "self_attention", "macfl_cloud", "cosine",
+    ]  # fmt: skip
 
 
 @pytest.fixture
@@ -87,7 +101,7 @@ def installed(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_adds_its_systems():
-    assert system_names() == ("broken", "hierfavg", "lazy", "mohawk")
+    assert system_names() == tuple(sorted({*SYSTEMS, "broken", "lazy"}))
     assert make_system("lazy", SystemOptions(k1=2)).k1 == 2
     assert make_system("lazy", SystemOptions()).name == "lazy"
 
@@ -96,3 +110,22 @@ def test_an_installed_package_adds_its_systems():
 def test_a_system_that_cannot_be_loaded_says_which_and_why():
     with pytest.raises(ConfigError, match=r"'broken' of ours:missing cannot be loaded: .*missing"):
         make_system("broken", SystemOptions())
+
+
+def test_macfl_wanders_along_the_ring_and_weighs_by_attention_everywhere(trace):
+    macfl = make_system("macfl", SystemOptions())
+    assert macfl.association(trace, 3).placement(0).aps.tolist() == [0, 1]
+    assert macfl.cloud_participants is Participants.ALL
+    reference = np.array([1.0, 0.0], dtype=np.float32)
+    models = [np.array(model, dtype=np.float32) for model in ((2, 0), (0, 2))]
+    attentive = macfl.cloud_weights(CloudInput(reference, (0, 1), models, [1, 9], [1, 9], 2))[1]
+    # exp(-0.1 cos): exp(-0.1) against 1.
+    assert attentive[0] == pytest.approx(1 / (1 + math.exp(0.1)))
+    plain = make_system("macfl", SystemOptions(macfl_cloud="mean"))
+    equal = plain.cloud_weights(CloudInput(reference, (0, 1), models, [1, 9], [1, 9], 2))[1]
+    assert equal.tolist() == [0.5, 0.5]
+
+
+def test_fedprox_is_an_objective_of_any_system_that_trains_on_plain_cross_entropy():
+    for name in ("fedavg", "hierfavg", "macfl", "mohawk"):
+        assert make_system(name, SystemOptions(proximal=0.25)).objective == "fedprox:mu=0.25"

@@ -98,3 +98,23 @@ def test_cloud_data_of_equal_aps_is_the_plain_mean_and_an_ap_without_devices_wei
     model, weights = choices.cloud_assigned_data(sparse)
     assert weights.tolist() == [0.5, 0.0, 0.5, 0.0]
     assert model.tolist() == [4.5]
+
+
+def test_middles_cloud_counts_the_samples_each_ap_aggregated_since_the_last_sync():
+    given = CloudInput(vector(0), (1, 4), [vector(4), vector(8)], [30, 10], [1] * 9, 6)
+    model, weights = choices.cloud_participating_data(given)
+    assert (weights.tolist(), model.tolist()) == ([0.75, 0.25], [5.0])
+
+
+def test_macfls_plain_cloud_counts_every_ap_the_same():
+    given = CloudInput(vector(0), (1, 4), [vector(4), vector(8)], [30, 10], [1] * 9, 6)
+    model, weights = choices.cloud_mean(given)
+    assert (weights.tolist(), model.tolist()) == ([0.5, 0.5], [6.0])
+
+
+def test_heurfedamp_keeps_a_share_of_the_aps_model_and_prefers_what_resembles_it():
+    rule = choices.edge_self_attention(0.4, math.log(2), "flat", ())
+    model, weights = rule(EdgeInput(vector(1, 0), [vector(3, 0), vector(0, 6)], [1, 1]))
+    assert weights == pytest.approx([2 / 3, 1 / 3])  # exp(+ln 2 · cos): 2 against 1
+    # 0.4 (1, 0) + 0.6 (2/3 (3, 0) + 1/3 (0, 6)) = (0.4 + 1.2, 1.2)
+    assert model == pytest.approx([1.6, 1.2])
