@@ -33,7 +33,7 @@ from roambench.meters.catalogue import open_meter
 from roambench.meters.emulator.feed import WorkFeed
 from roambench.meters.emulator.power import Activity
 from roambench.spool.drain import Drain
-from roambench.spool.spool import Spool
+from roambench.spool.spool import CONTROLLER, Spool
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
 
@@ -107,7 +107,10 @@ class Agent:
         )
         self._spool.append(RecordKind.EVENT, started.to_bytes())
         await self._worker.open()
-        drain = Drain(self._spool, lambda records: self._link.drain(self._spool.uuid, records))
+        drain = Drain(
+            self._spool.consumers[CONTROLLER],
+            lambda records: self._link.drain(self._spool.uuid, records),
+        )
         tasks = [
             asyncio.create_task(self._desk.run(), name="orders"),
             asyncio.create_task(self._link.run(), name="session"),

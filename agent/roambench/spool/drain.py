@@ -1,6 +1,6 @@
-"""Moves records from a spool to a far side, in order, until they are acknowledged.
+"""Moves records from a queue to a far side, in order, until they are acknowledged.
 
-At-least-once: a record is deleted only after the far side said that it is durable there; the key
+At-least-once: a record is given up only after the far side said that it is durable there; the key
 (device, spool uuid, seq) lets the far side drop what it sees twice.
 """
 
@@ -11,96 +11,125 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from roambench.contract.draws import generator
-from roambench.spool.spool import Record, Spool
+from roambench.contract.errors import LinkError
+from roambench.spool.consumer import Record, Source
+from roambench.spool.gate import Gate
 
 #: Takes records in ascending seq; returns the highest seq that is durable at the far side.
 Send = Callable[[list[Record]], Awaitable[int]]
 
 BACKOFF_FIRST_S: Final = 1.0
 BACKOFF_MOST_S: Final = 60.0
+#: However long a far side asks us to wait, we look again after this.
+RETRY_AFTER_MOST_S: Final = 600.0
 
 
 class BatchRefused(Exception):
     """Raised by a sender: the far side is well, but will never take this batch as it is."""
 
 
-class Drain:
-    """Sends what `spool` holds. `send` raises OSError (a LinkError is one) when it should be tried again.
+class NotWelcome(LinkError):
+    """Raised by a sender: the far side is there and takes nothing from us until a person mends something
+    (a wrong token, a database that does not exist). The records stay; it is tried again, seldom."""
 
-    `gate`: nothing is sent while this event is cleared (a measured phase must not carry our traffic);
-    `flush` does not ask it. A batch that is refused is halved until the bad record is alone; that one goes
-    to the dead letters.
+
+class Busy(LinkError):
+    """Raised by a sender: the far side asks to be left alone for `retry_after_s`."""
+
+    def __init__(self, reason: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+
+
+class Drain:
+    """Sends what `source` holds. `send` raises OSError (a LinkError is one) when it should be tried again.
+
+    `gate`: nothing is sent while it is shut (a measured phase must not carry our traffic); `flush` does not
+    ask it. A batch that is refused is halved until the bad record is alone; that one goes to the dead
+    letters. `trouble` hears once when nothing will work until a person acts, and once ("") when it does.
     """
 
     def __init__(
         self,
-        spool: Spool,
+        source: Source,
         send: Send,
         *,
-        gate: asyncio.Event | None = None,
+        gate: Gate | None = None,
         period_s: float = 0.5,
         batch_records: int = 500,
         backoff_first_s: float = BACKOFF_FIRST_S,
         backoff_most_s: float = BACKOFF_MOST_S,
+        trouble: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        self._spool = spool
+        self._source = source
         self._send = send
-        self._gate = gate
+        self._gate = gate or Gate()
         self._period_s = period_s
         self._batch_records = batch_records
         self._backoff_first_s = backoff_first_s
         self._backoff_most_s = backoff_most_s
+        self._trouble = trouble
+        self._troubled = ""
         self._limit = batch_records
         self._failures = 0
+        self.pause_s = 0.0  # after the last failure
         self.last_error = ""
 
     async def run(self) -> None:
         """Drain for ever; cancel to stop. Only a SpoolError or a bug in the sender ends it otherwise."""
         while True:
-            if self._gate is not None:
-                await self._gate.wait()
-            progress = await self._send_some() if self._spool.depth else True
+            progress = True
+            if self._source.depth:
+                async with self._gate.passing():
+                    progress = await self._send_some()
             if not progress:
-                await asyncio.sleep(self.backoff_s(self._failures))
+                await asyncio.sleep(self.pause_s)
             else:
                 # With a backlog only let others run: the meter's lines are stamped by this same loop.
-                await asyncio.sleep(self._period_s if self._spool.depth < self._batch_records else 0)
+                await asyncio.sleep(self._period_s if self._source.depth < self._batch_records else 0)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Send until the spool is empty; False if `timeout_s` passed first (the rest stays spooled)."""
+        """Send until the queue is empty; False if `timeout_s` passed first (the rest stays queued)."""
         try:
             async with asyncio.timeout(timeout_s):
-                while self._spool.depth:
+                while self._source.depth:
                     if not await self._send_some():
-                        await asyncio.sleep(min(0.2, self.backoff_s(self._failures)))
+                        await asyncio.sleep(min(0.2, self.pause_s))
         except TimeoutError:
-            return self._spool.depth == 0
+            return self._source.depth == 0
         return True
 
     def backoff_s(self, failures: int) -> float:
         """How long to wait after `failures` failures in a row: doubling, half of it drawn.
 
-        Keyed by the spool, so that a fleet whose controller comes back does not arrive in one moment.
+        Keyed by the queue, so that a fleet whose controller comes back does not arrive in one moment.
         """
         ceiling_s = min(self._backoff_most_s, self._backoff_first_s * 2.0 ** max(0, min(failures, 30) - 1))
-        share = generator(int(self._spool.uuid[:15], 16), "drain backoff", step=failures).random()
+        share = generator(self._source.key, "drain backoff", step=failures).random()
         return ceiling_s * (0.5 + 0.5 * float(share))
 
     async def _send_some(self) -> bool:
-        """One attempt; True if the spool got shorter."""
-        records = self._spool.batch(self._limit)
+        """One attempt; True if the queue got shorter (or the next attempt will be smaller)."""
+        records = self._source.batch(self._limit)
         first, last = records[0][0], records[-1][0]
         try:
             through = await self._send(records)
         except BatchRefused as error:
+            self._well()
             return self._refused(records, str(error))
+        except NotWelcome as error:
+            if self._troubled != str(error):
+                self._troubled = str(error)
+                self._trouble(self._troubled)
+            return self._failed(str(error), self._backoff_most_s)
         except OSError as error:
-            return self._failed(str(error))
+            return self._failed(str(error), error.retry_after_s if isinstance(error, Busy) else 0.0)
         # A far side may not acknowledge what it was not sent.
         through = min(through, last)
         if through < first:
             return self._failed(f"far side acknowledged {through}, sent {first} to {last}")
-        self._spool.acknowledge(through)
+        self._source.acknowledge(through)
+        self._well()
         self._failures = 0
         self.last_error = ""
         self._limit = min(self._batch_records, self._limit * 2)
@@ -109,12 +138,20 @@ class Drain:
     def _refused(self, records: list[Record], reason: str) -> bool:
         self.last_error = reason
         if len(records) == 1:
-            self._spool.bury(records[0][0], reason)
+            self._source.bury(reason)
         else:
             self._limit = max(1, len(records) // 2)
         return True
 
-    def _failed(self, reason: str) -> bool:
+    def _failed(self, reason: str, at_least_s: float = 0.0) -> bool:
         self._failures += 1
         self.last_error = reason
+        # What the far side asks for is the least; the drawn part keeps a fleet apart there, too.
+        own_s = self.backoff_s(self._failures)
+        self.pause_s = max(own_s, min(at_least_s, RETRY_AFTER_MOST_S) + 0.1 * own_s if at_least_s else 0.0)
         return False
+
+    def _well(self) -> None:
+        if self._troubled:
+            self._troubled = ""
+            self._trouble("")

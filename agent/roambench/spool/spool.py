@@ -1,4 +1,4 @@
-"""A durable first-in-first-out queue of small records in one SQLite file.
+"""A durable first-in-first-out queue of small records in one SQLite file, with several readers.
 
 One autocommit INSERT per record under synchronous=NORMAL survives the death of the process (0.02 ms a row on
 a laptop); once a second `sync` commits under synchronous=FULL, which syncs the write-ahead log and so all
@@ -11,30 +11,39 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import SpoolError
 from roambench.contract.records import RecordKind
-
-Record = tuple[int, RecordKind, bytes]
+from roambench.spool.chapter import Chapter
+from roambench.spool.consumer import Consumer, Record
 
 #: About 32 days of readings at 1 Hz.
 DEFAULT_CAP_BYTES: Final = 256 * 1024 * 1024
 #: What a row costs beside its payload: b-tree cell, seq, kind, stamp.
 ROW_OVERHEAD_BYTES: Final = 32
+#: Dead letters are for people: of a flood of them the newest are enough (the counter counts all).
+DEAD_LETTERS_KEPT: Final = 10_000
+CONTROLLER: Final = "controller"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records(
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL, payload BLOB NOT NULL
 );
-CREATE TABLE IF NOT EXISTS dead(
-    seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL, payload BLOB NOT NULL,
-    error TEXT NOT NULL
+CREATE TABLE IF NOT EXISTS consumers(
+    name TEXT PRIMARY KEY, acknowledged INTEGER NOT NULL, dropped INTEGER NOT NULL, dead INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS dead_letters(
+    id INTEGER PRIMARY KEY,
+    consumer TEXT NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
+    payload BLOB NOT NULL, error TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS chapters(first_seq INTEGER PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value NOT NULL);
 """
 
@@ -42,11 +51,21 @@ CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value NOT NULL);
 class Spool:
     """The queue behind `path`; one process owns it, `sync` may run in another thread.
 
-    Sequence numbers start at 1, ascend and are never given twice, not even after the queue was emptied and
-    the process restarted. Beyond `cap_bytes` the oldest records are dropped and counted.
+    Sequence numbers start at 1, ascend without holes and are never given twice, not even after the queue was
+    emptied and the process restarted. Every one of `consumers` gets every record and acknowledges it; then
+    it is deleted. A consumer that was not there before begins with the oldest record that still is; one that
+    is no longer named is forgotten, so that it holds nothing back. Beyond `cap_bytes` the oldest records are
+    dropped and counted.
     """
 
-    def __init__(self, path: Path, cap_bytes: int = DEFAULT_CAP_BYTES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        cap_bytes: int = DEFAULT_CAP_BYTES,
+        consumers: Sequence[str] = (CONTROLLER,),
+    ) -> None:
+        if not consumers:
+            raise ValueError("a spool needs a consumer: nobody would ever empty it")
         self._path = path
         self._cap_bytes = cap_bytes
         self._sync_lock = threading.Lock()
@@ -58,14 +77,22 @@ class Spool:
             self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('synced', 0)")
             self._uuid = str(self._meta("uuid"))
             self._dropped = int(str(self._meta("dropped")))
-            depth, payload_bytes = self._rows.execute(
+            self._last_seq = self._read_last_seq()
+            self._acknowledged = self._read_consumers(tuple(dict.fromkeys(consumers)))
+            self._chapters = [
+                (first_seq, Chapter.from_json(body))
+                for first_seq, body in self._rows.execute("SELECT * FROM chapters ORDER BY first_seq")
+            ]
+            count, payload_bytes = self._rows.execute(
                 "SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0) FROM records"
             ).fetchone()
-            self._depth = int(depth)
-            self._bytes = int(payload_bytes) + ROW_OVERHEAD_BYTES * self._depth
+            self._first_seq = self._last_seq - int(count) + 1
+            self._bytes = int(payload_bytes) + ROW_OVERHEAD_BYTES * int(count)
+            self._delete_through(min(self._acknowledged.values()))
             # A second connection, so that waiting for the disk never holds up the one that appends.
             self._syncer = _connect(path)
             self._syncer.execute("PRAGMA synchronous=FULL")
+        self.consumers = {name: Consumer(self, name) for name in self._acknowledged}
 
     @property
     def uuid(self) -> str:
@@ -74,8 +101,8 @@ class Spool:
 
     @property
     def depth(self) -> int:
-        """Records waiting."""
-        return self._depth
+        """Records in the queue: somebody is still waiting for each of them."""
+        return self._last_seq - self._first_seq + 1
 
     @property
     def dropped(self) -> int:
@@ -84,16 +111,10 @@ class Spool:
 
     @property
     def dead(self) -> int:
-        """Records that the far side will never take."""
-        with self._explained():
-            return int(self._rows.execute("SELECT COUNT(*) FROM dead").fetchone()[0])
+        """Records that some far side will never take."""
+        return sum(self.dead_of(name) for name in self._acknowledged)
 
-    @property
-    def oldest_age_s(self) -> float:
-        """How long the oldest waiting record has waited, by the wall clock; 0 when empty."""
-        with self._explained():
-            row = self._rows.execute("SELECT unix_ms FROM records ORDER BY seq LIMIT 1").fetchone()
-        return 0.0 if row is None else max(0.0, time.time() - row[0] / 1e3)
+    # ---- writing ---------------------------------------------------------------------------
 
     def append(self, kind: RecordKind, payload: bytes) -> int:
         """Store one record; when this returns it survives SIGKILL. Returns its seq."""
@@ -104,11 +125,24 @@ class Spool:
             )
             seq = cursor.lastrowid
             assert seq is not None
-            self._depth += 1
+            self._last_seq = seq
             self._bytes += len(payload) + ROW_OVERHEAD_BYTES
             if self._bytes > self._cap_bytes:
                 self._drop_oldest()
         return seq
+
+    def begin_chapter(self, chapter: Chapter, ns: int) -> None:
+        """From the next record on `chapter` holds; it goes into the queue as an event, too."""
+        if self._chapters and self._chapters[-1][1] == chapter:
+            return
+        with self._explained(), self._transaction():
+            # The two are one commit: a record never finds itself in the wrong chapter after a crash.
+            first_seq = self.append(RecordKind.EVENT, chapter.to_event(ns).to_bytes())
+            self._rows.execute("INSERT INTO chapters VALUES (?, ?)", (first_seq, chapter.to_json()))
+            self._chapters.append((first_seq, chapter))
+            self._forget_chapters()
+
+    # ---- reading ---------------------------------------------------------------------------
 
     def batch(self, limit: int = 500, after_seq: int = 0) -> list[Record]:
         """The oldest records beyond `after_seq`, at most `limit`, ascending; they stay in the queue."""
@@ -119,25 +153,80 @@ class Spool:
             ).fetchall()
         return [(seq, RecordKind(kind), payload) for seq, kind, payload in rows]
 
-    def acknowledge(self, through_seq: int) -> int:
-        """Delete everything up to and including `through_seq`; returns how many records that were."""
-        with self._explained(), self._transaction():
-            return self._delete(through_seq)
+    @property
+    def chapter(self) -> Chapter | None:
+        """The one that holds now."""
+        return self._chapters[-1][1] if self._chapters else None
 
-    def bury(self, seq: int, error: str) -> None:
-        """Move one record to the dead letters: kept for people, never sent again."""
+    def chapter_of(self, seq: int) -> Chapter | None:
+        """The one that held when record `seq` was stored; None before the first."""
+        index = bisect_right(self._chapters, seq, key=lambda row: row[0])
+        return self._chapters[index - 1][1] if index else None
+
+    def chapter_of_boot(self, boot_id: str) -> Chapter | None:
+        """The last one of that boot, if it is still known."""
+        return next((c for _, c in reversed(self._chapters) if c.boot_id == boot_id), None)
+
+    # ---- consumers -------------------------------------------------------------------------
+
+    def acknowledged(self, consumer: str = CONTROLLER) -> int:
+        """Everything up to here is durable at this consumer's far side (or given up)."""
+        return self._acknowledged[consumer]
+
+    def acknowledge(self, through_seq: int, consumer: str = CONTROLLER) -> int:
+        """`consumer` is past everything up to and including `through_seq`; returns how many were new."""
+        through_seq = min(through_seq, self._last_seq)
+        new = through_seq - max(self._acknowledged[consumer], self._first_seq - 1)
+        if new <= 0:
+            return 0
         with self._explained(), self._transaction():
-            row = self._rows.execute("SELECT LENGTH(payload) FROM records WHERE seq = ?", (seq,)).fetchone()
-            if row is None:
-                return
+            self._advance(consumer, through_seq)
+        return new
+
+    def bury(self, error: str, consumer: str = CONTROLLER) -> None:
+        """Put a copy of `consumer`'s oldest record to the dead letters: kept for people, never sent again."""
+        rows = self.batch(1, self._acknowledged[consumer])
+        if not rows:
+            return
+        seq = rows[0][0]
+        with self._explained(), self._transaction():
             self._rows.execute(
-                "INSERT OR REPLACE INTO dead"
-                " SELECT seq, kind, unix_ms, payload, ? FROM records WHERE seq = ?",
-                (error, seq),
+                "INSERT INTO dead_letters(consumer, seq, kind, unix_ms, payload, error)"
+                " SELECT ?, seq, kind, unix_ms, payload, ? FROM records WHERE seq = ?",
+                (consumer, error, seq),
             )
-            self._rows.execute("DELETE FROM records WHERE seq = ?", (seq,))
-        self._depth -= 1
-        self._bytes -= row[0] + ROW_OVERHEAD_BYTES
+            self._rows.execute("UPDATE consumers SET dead = dead + 1 WHERE name = ?", (consumer,))
+            self._rows.execute(
+                "DELETE FROM dead_letters WHERE id <= (SELECT MAX(id) FROM dead_letters) - ?",
+                (DEAD_LETTERS_KEPT,),
+            )
+            self._advance(consumer, seq)
+
+    def depth_of(self, consumer: str) -> int:
+        return self._last_seq - max(self._acknowledged[consumer], self._first_seq - 1)
+
+    def dropped_of(self, consumer: str) -> int:
+        return self._counter(consumer, "dropped")
+
+    def dead_of(self, consumer: str) -> int:
+        return self._counter(consumer, "dead")
+
+    @property
+    def oldest_age_s(self) -> float:
+        """How long the oldest record has waited, by the wall clock; 0 when there is none."""
+        return self._age_s(self._first_seq - 1)
+
+    def oldest_age_of(self, consumer: str) -> float:
+        return self._age_s(self._acknowledged[consumer])
+
+    def _age_s(self, after_seq: int) -> float:
+        with self._explained():
+            row = self._rows.execute(
+                "SELECT unix_ms FROM records WHERE seq > ? ORDER BY seq LIMIT 1", (after_seq,)
+            ).fetchone()
+        return 0.0 if row is None else max(0.0, time.time() - row[0] / 1e3)
+
+    # ---- life ------------------------------------------------------------------------------
 
     def sync(self) -> None:
         """Make everything appended so far survive a power cut; call it once a second, from any thread.
@@ -157,14 +246,26 @@ class Spool:
             self._syncer.close()
             self._rows.close()
 
-    def _delete(self, through_seq: int) -> int:
-        count, payload_bytes = self._rows.execute(
-            "SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0) FROM records WHERE seq <= ?", (through_seq,)
+    def _advance(self, consumer: str, through_seq: int) -> None:
+        self._rows.execute("UPDATE consumers SET acknowledged = ? WHERE name = ?", (through_seq, consumer))
+        self._acknowledged[consumer] = through_seq
+        self._delete_through(min(self._acknowledged.values()))
+
+    def _delete_through(self, through_seq: int) -> None:
+        if through_seq < self._first_seq:
+            return
+        (payload_bytes,) = self._rows.execute(
+            "SELECT COALESCE(SUM(LENGTH(payload)), 0) FROM records WHERE seq <= ?", (through_seq,)
         ).fetchone()
         self._rows.execute("DELETE FROM records WHERE seq <= ?", (through_seq,))
-        self._depth -= count
-        self._bytes -= payload_bytes + ROW_OVERHEAD_BYTES * count
-        return int(count)
+        self._bytes -= payload_bytes + ROW_OVERHEAD_BYTES * (through_seq - self._first_seq + 1)
+        self._first_seq = through_seq + 1
+        self._forget_chapters()
+
+    def _forget_chapters(self) -> None:
+        """Those that no record is in any more; the last one always stays."""
+        while len(self._chapters) > 1 and self._chapters[1][0] <= self._first_seq:
+            self._rows.execute("DELETE FROM chapters WHERE first_seq = ?", (self._chapters.pop(0)[0],))
 
     def _drop_oldest(self) -> None:
         """Free a hundredth of the cap (at least what is over), so that this is not needed at every append."""
@@ -176,8 +277,37 @@ class Spool:
             surplus -= size + ROW_OVERHEAD_BYTES
             through_seq = seq
         with self._transaction():
-            self._dropped += self._delete(through_seq)
+            self._dropped += through_seq - self._first_seq + 1
             self._rows.execute("UPDATE meta SET value = ? WHERE key = 'dropped'", (self._dropped,))
+            for consumer, acknowledged in self._acknowledged.items():
+                lost = through_seq - max(acknowledged, self._first_seq - 1)
+                if lost > 0:
+                    self._rows.execute(
+                        "UPDATE consumers SET dropped = dropped + ?, acknowledged = ? WHERE name = ?",
+                        (lost, through_seq, consumer),
+                    )
+                    self._acknowledged[consumer] = through_seq
+            self._delete_through(through_seq)
+
+    def _read_last_seq(self) -> int:
+        row = self._rows.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+        return int(row[0]) if row else 0
+
+    def _read_consumers(self, names: tuple[str, ...]) -> dict[str, int]:
+        """Where each of `names` is; new ones begin at the start, all others are forgotten."""
+        with self._transaction():
+            for name in names:
+                self._rows.execute("INSERT OR IGNORE INTO consumers VALUES (?, 0, 0, 0)", (name,))
+            for (name,) in self._rows.execute("SELECT name FROM consumers").fetchall():
+                if name not in names:
+                    self._rows.execute("DELETE FROM consumers WHERE name = ?", (name,))
+        known = dict(self._rows.execute("SELECT name, acknowledged FROM consumers").fetchall())
+        return {name: int(known[name]) for name in names}
+
+    def _counter(self, consumer: str, column: str) -> int:
+        with self._explained():
+            row = self._rows.execute(f"SELECT {column} FROM consumers WHERE name = ?", (consumer,)).fetchone()
+        return int(row[0])
 
     def _meta(self, key: str) -> object:
         return self._rows.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0]
@@ -190,6 +320,10 @@ class Spool:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """All or nothing; inside another one it is part of that."""
+        if self._rows.in_transaction:
+            yield
+            return
         self._rows.execute("BEGIN IMMEDIATE")
         try:
             yield

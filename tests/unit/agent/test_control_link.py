@@ -99,7 +99,7 @@ async def agent(authority: Authority, port: int, device: str = "pi-01") -> Async
 @asynccontextmanager
 async def draining(spool: Spool, link: ControlLink) -> AsyncIterator[None]:
     drain = Drain(
-        spool,
+        spool.consumers["controller"],
         lambda records: link.drain(spool.uuid, records),
         period_s=0.02,
         backoff_first_s=0.05,

@@ -8,8 +8,10 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError
 from roambench.contract.records import RecordKind
-from roambench.spool.drain import BatchRefused, Drain
-from roambench.spool.spool import Record, Spool
+from roambench.spool.consumer import Consumer, Record
+from roambench.spool.drain import BatchRefused, Busy, Drain, NotWelcome
+from roambench.spool.gate import Gate
+from roambench.spool.spool import Spool
 
 
 class FarSide:
@@ -30,6 +32,10 @@ class FarSide:
 
     async def take(self, records: list[Record]) -> int:
         return self.keep(records)
+
+
+def source(spool: Spool, name: str = "controller") -> Consumer:
+    return spool.consumers[name]
 
 
 @pytest.fixture
@@ -60,7 +66,9 @@ async def test_everything_arrives_exactly_once_through_a_flaky_sender(spool):
             case _:
                 return far.keep(records)
 
-    drain = Drain(spool, send, batch_records=30, period_s=0.001, backoff_first_s=0.001, backoff_most_s=0.01)
+    drain = Drain(
+        source(spool), send, batch_records=30, period_s=0.001, backoff_first_s=0.001, backoff_most_s=0.01
+    )
     running = asyncio.create_task(drain.run())
     async with asyncio.timeout(20):
         while spool.depth:
@@ -84,7 +92,7 @@ async def test_a_far_side_cannot_acknowledge_what_it_was_not_sent(spool):
         far.keep(records)
         return 10**12
 
-    assert await Drain(spool, send, batch_records=100).flush(5.0)
+    assert await Drain(source(spool), send, batch_records=100).flush(5.0)
     assert len(far.kept) == 1000
     assert far.repeats == 0
 
@@ -92,23 +100,46 @@ async def test_a_far_side_cannot_acknowledge_what_it_was_not_sent(spool):
 @pytest.mark.asyncio
 async def test_nothing_is_sent_while_the_gate_is_closed(spool):
     far = FarSide(spool.uuid)
-    gate = asyncio.Event()
-    drain = Drain(spool, far.take, gate=gate, period_s=0.001, batch_records=10)
+    gate = Gate()
+    assert await gate.shut(1.0)
+    drain = Drain(source(spool), far.take, gate=gate, period_s=0.001, batch_records=10)
     running = asyncio.create_task(drain.run())
     await asyncio.sleep(0.05)
     assert far.calls == 0
-    gate.set()
+    gate.open()
     while spool.depth > 500:
         await asyncio.sleep(0)
-    gate.clear()
+    assert await gate.shut(1.0)
     calls = far.calls
     await asyncio.sleep(0.05)
-    assert far.calls <= calls + 1
+    assert far.calls == calls
     assert 0 < spool.depth <= 500
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert await drain.flush(5.0)  # the run is over: no phase to disturb
     assert len(far.kept) == 1000
+
+
+@pytest.mark.asyncio
+async def test_shutting_the_gate_waits_for_what_is_on_its_way(spool):
+    gate, begun, arrive = Gate(), asyncio.Event(), asyncio.Event()
+
+    async def send(records: list[Record]) -> int:
+        begun.set()
+        await arrive.wait()
+        return records[-1][0]
+
+    running = asyncio.create_task(Drain(source(spool), send, gate=gate, batch_records=10).run())
+    await begun.wait()
+    assert not await gate.shut(0.02)  # it says so when it could not wait any longer
+    shutting = asyncio.create_task(gate.shut(5.0))
+    await asyncio.sleep(0.02)
+    assert not shutting.done()
+    arrive.set()
+    assert await shutting
+    assert spool.depth == 990
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 @pytest.mark.asyncio
@@ -120,9 +151,63 @@ async def test_a_record_that_is_refused_is_buried_alone_and_the_rest_arrives(spo
             raise BatchRefused("field type conflict")
         return far.keep(records)
 
-    assert await Drain(spool, send, batch_records=200).flush(10.0)
+    assert await Drain(source(spool), send, batch_records=200).flush(10.0)
     assert sorted(seq for _, seq in far.kept) == [i for i in range(1, 1001) if i not in (1, 77, 1000)]
     assert spool.dead == 3
+
+
+@pytest.mark.asyncio
+async def test_trouble_that_a_person_must_mend_is_told_once_and_so_is_its_end(spool):
+    said: list[str] = []
+    attempts = 0
+
+    async def send(records: list[Record]) -> int:
+        nonlocal attempts
+        attempts += 1
+        if attempts <= 4:
+            raise NotWelcome("401 wrong token")
+        return records[-1][0]
+
+    drain = Drain(source(spool), send, trouble=said.append, backoff_first_s=1e-4, backoff_most_s=1e-3)
+    assert await drain.flush(5.0)
+    assert said == ["401 wrong token", ""]
+
+
+@pytest.mark.asyncio
+async def test_a_far_side_is_left_alone_for_as_long_as_it_asks(spool):
+    async def send(records: list[Record]) -> int:
+        raise Busy("429 slow down", retry_after_s=37.0)
+
+    drain = Drain(source(spool), send, backoff_first_s=1.0)
+    assert not await drain.flush(0.05)
+    assert 37.0 < drain.pause_s <= 43.0
+    assert spool.depth == 1000
+
+
+@pytest.mark.asyncio
+async def test_two_consumers_go_their_own_pace_and_neither_costs_the_other_a_record(tmp_path):
+    spool = Spool(tmp_path / "two.sqlite", consumers=("controller", "influxdb"))
+    for i in range(100):
+        spool.append(RecordKind.READING, b"%d" % i)
+    near, far = FarSide(spool.uuid), FarSide(spool.uuid)
+
+    async def refuse_three(records: list[Record]) -> int:
+        if any(seq in (7, 8, 90) for seq, _, _ in records):
+            raise BatchRefused("field type conflict")
+        return far.keep(records)
+
+    assert await Drain(source(spool), near.take, batch_records=16).flush(5.0)
+    assert (spool.consumers["controller"].depth, spool.consumers["influxdb"].depth, spool.depth) == (
+        0,
+        100,
+        100,
+    )
+    assert await Drain(source(spool, "influxdb"), refuse_three, batch_records=16).flush(5.0)
+    assert spool.depth == 0
+    assert sorted(seq for _, seq in near.kept) == list(range(1, 101))
+    assert sorted(seq for _, seq in far.kept) == [i for i in range(1, 101) if i not in (7, 8, 90)]
+    assert (source(spool).dead, source(spool, "influxdb").dead) == (0, 3)
+    spool.close()
 
 
 @pytest.mark.asyncio
@@ -130,7 +215,7 @@ async def test_flush_gives_up_in_time_and_keeps_the_rest(spool):
     async def send(records: list[Record]) -> int:
         raise LinkError("no session")
 
-    drain = Drain(spool, send)
+    drain = Drain(source(spool), send)
     assert not await drain.flush(0.1)
     assert spool.depth == 1000
     assert drain.last_error == "no session"
@@ -142,15 +227,15 @@ async def test_a_mistake_in_the_sender_is_not_hidden(spool):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await Drain(spool, send).run()
+        await Drain(source(spool), send).run()
 
 
 def test_the_pause_doubles_up_to_a_minute_and_differs_between_spools(spool, tmp_path):
     far = FarSide(spool.uuid)
-    drain = Drain(spool, far.take)
+    drain = Drain(source(spool), far.take)
     for failures, ceiling in [(1, 1.0), (2, 2.0), (3, 4.0), (7, 60.0), (500, 60.0)]:
         assert 0.5 * ceiling <= drain.backoff_s(failures) <= ceiling
     assert drain.backoff_s(5) == drain.backoff_s(5)
     other = Spool(tmp_path / "other.sqlite")
-    assert Drain(other, far.take).backoff_s(5) != drain.backoff_s(5)
+    assert Drain(source(other), far.take).backoff_s(5) != drain.backoff_s(5)
     other.close()

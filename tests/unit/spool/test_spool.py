@@ -1,15 +1,19 @@
 """The durable queue, on real SQLite files."""
 
+import dataclasses
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import SpoolError
-from roambench.contract.records import RecordKind
+from roambench.contract.records import AgentEvent, RecordKind
+from roambench.spool.chapter import Chapter, following
 from roambench.spool.spool import ROW_OVERHEAD_BYTES, Spool
 
 
@@ -25,6 +29,7 @@ def test_records_come_out_in_the_order_they_went_in_until_acknowledged(tmp_path)
     assert [seq for seq, _, _ in spool.batch(10, after_seq=4)] == [5, 6]
     assert spool.acknowledge(4) == 4
     assert spool.acknowledge(4) == 0
+    assert spool.acknowledge(3) == 0
     assert spool.batch(10)[-1] == (6, RecordKind.EVENT, b"boot")
     assert spool.depth == 2
     spool.close()
@@ -100,15 +105,33 @@ def test_a_full_queue_drops_the_oldest_and_counts_them_for_ever(tmp_path):
 def test_a_record_nobody_will_take_goes_to_the_dead_letters(tmp_path):
     spool = Spool(tmp_path / "spool.sqlite")
     fill(spool, 3)
-    spool.bury(2, "field type conflict")
-    spool.bury(2, "again")
-    assert [seq for seq, _, _ in spool.batch(10)] == [1, 3]
-    assert (spool.depth, spool.dead) == (2, 1)
+    spool.acknowledge(1)
+    spool.bury("field type conflict")
+    assert [seq for seq, _, _ in spool.batch(10)] == [3]
+    assert (spool.depth, spool.dead) == (1, 1)
+    spool.bury("that too")
+    spool.bury("nothing is left to bury")
+    assert (spool.depth, spool.dead) == (0, 2)
     spool.close()
     with sqlite3.connect(tmp_path / "spool.sqlite") as rows:
-        assert rows.execute("SELECT seq, payload, error FROM dead").fetchall() == [
-            (2, b"000001", "field type conflict")
-        ]
+        found = rows.execute("SELECT consumer, seq, payload, error FROM dead_letters").fetchall()
+    rows.close()
+    assert found == [
+        ("controller", 2, b"000001", "field type conflict"),
+        ("controller", 3, b"000002", "that too"),
+    ]
+
+
+def test_of_a_flood_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("roambench.spool.spool.DEAD_LETTERS_KEPT", 5)
+    spool = Spool(tmp_path / "spool.sqlite")
+    fill(spool, 20)
+    for _ in range(20):
+        spool.bury("field type conflict")
+    assert spool.dead == 20
+    spool.close()
+    with sqlite3.connect(tmp_path / "spool.sqlite") as rows:
+        assert [seq for (seq,) in rows.execute("SELECT seq FROM dead_letters")] == [16, 17, 18, 19, 20]
     rows.close()
 
 
@@ -191,3 +214,105 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_loses_nothing_before_it
     spool = Spool(path)
     assert [seq for seq, _, _ in spool.batch(10_000)] == list(range(1, int(kept) + 1))
     spool.close()
+
+
+def consumed(spool: Spool, name: str) -> list[int]:
+    return [seq for seq, _, _ in spool.consumers[name].batch(10_000)]
+
+
+def test_a_record_goes_only_when_every_consumer_has_acknowledged_it(tmp_path):
+    path = tmp_path / "spool.sqlite"
+    spool = Spool(path, consumers=("controller", "influxdb"))
+    fill(spool, 10)
+    assert spool.consumers["controller"].acknowledge(8) == 8
+    assert spool.depth == 10
+    assert spool.consumers["influxdb"].acknowledge(3) == 3
+    assert [seq for seq, _, _ in spool.batch(20)] == [4, 5, 6, 7, 8, 9, 10]
+    assert (consumed(spool, "controller"), consumed(spool, "influxdb")) == ([9, 10], [4, 5, 6, 7, 8, 9, 10])
+    spool.close()
+    again = Spool(path, consumers=("controller", "influxdb"))
+    assert (again.consumers["controller"].depth, again.consumers["influxdb"].depth, again.depth) == (2, 7, 7)
+    assert again.consumers["influxdb"].acknowledge(10**9) == 7  # no further than what there is
+    assert (again.depth, again.append(RecordKind.READING, b"")) == (2, 11)
+    again.close()
+
+
+def test_a_consumer_that_is_no_longer_named_holds_nothing_back_and_a_new_one_gets_the_rest(
+    tmp_path,
+):
+    path = tmp_path / "spool.sqlite"
+    spool = Spool(path, consumers=("controller", "influxdb"))
+    fill(spool, 10)
+    spool.acknowledge(6)
+    spool.close()
+    alone = Spool(path)
+    assert (alone.depth, consumed(alone, "controller")) == (4, [7, 8, 9, 10])
+    alone.close()
+    both = Spool(path, consumers=("controller", "victoria"))
+    assert consumed(both, "victoria") == [7, 8, 9, 10]
+    both.close()
+
+
+def test_each_consumer_counts_what_the_full_queue_cost_it(tmp_path):
+    row_bytes = 6 + ROW_OVERHEAD_BYTES
+    path = tmp_path / "spool.sqlite"
+    spool = Spool(path, cap_bytes=100 * row_bytes, consumers=("controller", "influxdb"))
+    for i in range(300):
+        fill(spool, 1, first=i)
+        spool.acknowledge(i + 1)  # the controller is always there, InfluxDB never
+    assert spool.consumers["controller"].dropped == 0
+    assert spool.consumers["influxdb"].dropped == spool.dropped == 300 - spool.depth
+    assert 98 <= spool.depth <= 100
+    assert consumed(spool, "influxdb")[-1] == 300
+    spool.close()
+    again = Spool(path, consumers=("controller", "influxdb"))
+    assert again.consumers["influxdb"].dropped == 300 - again.depth
+    again.close()
+
+
+def chapter(run: str = "", boot_id: str = "b1", offset_ns: int = 1000) -> Chapter:
+    return Chapter(boot_id, "0/1.0", offset_ns, "smartpower2", run)
+
+
+def test_every_record_finds_its_chapter_also_after_a_restart(tmp_path):
+    path = tmp_path / "spool.sqlite"
+    spool = Spool(path)
+    fill(spool, 2)
+    spool.begin_chapter(chapter(), 5)  # seq 3 is its event
+    spool.begin_chapter(chapter(), 6)  # nothing has changed
+    fill(spool, 2)
+    spool.begin_chapter(chapter("mohawk", offset_ns=2000), 7)  # seq 6
+    fill(spool, 2)
+    spool.close()
+    again = Spool(path)
+    found = [again.chapter_of(seq) for seq in range(1, 9)]
+    assert found == [None, None, *[chapter()] * 3, *[chapter("mohawk", offset_ns=2000)] * 3]
+    events = [
+        AgentEvent.from_bytes(payload) for _, kind, payload in again.batch() if kind is RecordKind.EVENT
+    ]
+    assert [(event.kind, event.monotonic_ns) for event in events] == [
+        ("chapter begins", 5),
+        ("chapter begins", 7),
+    ]
+    assert Chapter.from_json(events[1].detail) == chapter("mohawk", offset_ns=2000)
+    again.acknowledge(6)
+    again.begin_chapter(chapter(boot_id="b2"), 1)
+    again.acknowledge(9)
+    assert again.chapter_of_boot("b1") is None  # no record is left of it
+    assert again.chapter == again.chapter_of(10) == chapter(boot_id="b2")
+    again.close()
+
+
+def test_a_restart_keeps_the_wall_clock_of_its_boot_and_run_and_a_new_run_asks_anew():
+    clock = DeviceClock()
+    first = following(None, boot_id="b1", clock=clock, meter="smartpower2", run="r1")
+    assert abs(first.unix_ns(time.monotonic_ns()) - time.time_ns()) < 1_000_000_000
+    old = dataclasses.replace(first, unix_minus_device_ns=12345)
+    assert following(old, boot_id="b1", clock=clock, meter="smartpower2", run="r1") == old
+    assert following(old, boot_id="b1", clock=clock, meter="replay", run="r1").unix_minus_device_ns == 12345
+    for changed in (
+        following(old, boot_id="b2", clock=clock, meter="smartpower2", run="r1"),
+        following(old, boot_id="b1", clock=clock, meter="smartpower2", run="r2"),
+        following(old, boot_id="b1", clock=DeviceClock(7, 4.0), meter="smartpower2", run="r1"),
+    ):
+        assert abs(changed.unix_minus_device_ns - first.unix_minus_device_ns) < 1_000_000_000

@@ -1,0 +1,63 @@
+"""What holds for all records from one sequence number on: boot, run, meter, and where device time lies.
+
+A point in a database needs a wall-clock time and tags, and both must be the same however often and by
+whomever the record is written, else a repeat makes a second point. So they are settled once, kept in the
+spool beside the records, and travel in the record stream as an event: whoever has the records has the keys.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Final
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.json_values import from_json
+from roambench.contract.records import AgentEvent
+
+#: Kind of the event by which a chapter begins; its detail is the Chapter as JSON.
+BEGINS: Final = "chapter begins"
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """`unix_ns` of a stamp = the stamp + `unix_minus_device_ns`: seconds stay seconds of device time.
+
+    `clock` names the device clock ("0/1.0" on a board: epoch and scale); where a laptop's emulated time runs
+    faster than the wall's, so do the points' times. `run` is empty between runs, `meter` without a meter.
+    """
+
+    boot_id: str
+    clock: str
+    unix_minus_device_ns: int
+    meter: str = ""
+    run: str = ""
+
+    def unix_ns(self, device_ns: int) -> int:
+        return device_ns + self.unix_minus_device_ns
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    def to_event(self, ns: int) -> AgentEvent:
+        return AgentEvent(BEGINS, ns, self.to_json())
+
+    @classmethod
+    def from_json(cls, text: str) -> Chapter:
+        """Inverse of `to_json`; ConfigError (a ValueError) for anything else."""
+        return from_json(cls, text, BEGINS)
+
+
+def following(last: Chapter | None, *, boot_id: str, clock: DeviceClock, meter: str, run: str) -> Chapter:
+    """The chapter that these circumstances call for: `last` itself when nothing has changed.
+
+    The wall clock is asked anew for every boot and every run (a Pi has no clock of its own: right after
+    booting its time may be hours off, until the network has told it); a restart of the agent inside a run
+    keeps the mapping of the life before, also when the wall clock was corrected meanwhile.
+    """
+    name = f"{clock.epoch_ns}/{clock.time_scale}"
+    if last is not None and (last.boot_id, last.clock, last.run) == (boot_id, name, run):
+        return replace(last, meter=meter)
+    # At the epoch device time is the host's CLOCK_MONOTONIC, so one offset holds for both.
+    return Chapter(boot_id, name, time.time_ns() - time.monotonic_ns(), meter, run)

@@ -1,0 +1,189 @@
+"""Writes lines to an InfluxDB and says what became of them; blocking, one caller at a time.
+
+influxdb-client is used for one synchronous request at a time, in our own thread. Its batching writer is not:
+that one keeps what waits in memory only, gives a batch up after its retries, and its `flush` does nothing.
+What is queued here is the spool's business, and a 204 of InfluxDB means that its log is synced.
+
+answer                          what it means here
+2xx                             all lines are stored
+400, 413, 422                   BatchRefused: some line will never be taken. InfluxDB 1.x stores the good ones
+                                of such a batch ("partial write"); sending them again overwrites them
+429, 5xx                        Busy: later, and not before Retry-After
+401, 403, 404, other            NotWelcome: wrong token, no such bucket; a person must act
+no answer                       Busy: later; the lines may be stored, and are overwritten then
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import urllib3
+
+from roambench.contract.errors import ConfigError
+from roambench.spool.consumer import Record
+from roambench.spool.drain import BatchRefused, Busy, NotWelcome
+from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.line_protocol import LineEncoder
+
+_REFUSED: Final = (400, 413, 422)
+_CONNECT_S: Final = 5.0
+#: An error message is the server's text: of unknown length and content.
+_MESSAGE_CHARACTERS: Final = 300
+
+
+class InfluxWriter:
+    """One connection to the server of `settings`; opened by the first write, renewed with the token."""
+
+    def __init__(self, settings: InfluxSettings) -> None:
+        self._settings = settings
+        self._token = ""
+        self._client: Any = None
+        self._pool: urllib3.PoolManager | None = None
+
+    def write(self, lines: bytes) -> None:
+        """Store `lines` (line protocol, ns); durable there when this returns. Raises as the table says."""
+        try:
+            self._open()
+            status, body, headers = self._post(lines)
+        except ConfigError as error:
+            raise NotWelcome(str(error)) from None
+        except Exception as error:
+            # Besides urllib3's errors the library raises what its reading of a strange answer trips over.
+            raise Busy(self._clean(f"{self._settings.url}: {type(error).__name__}: {error}")) from None
+        if 200 <= status < 300:
+            return
+        reason = self._clean(f"{self._settings.url}: {status} {_message(body)}")
+        if status in _REFUSED:
+            raise BatchRefused(reason)
+        if status == 429 or status >= 500:
+            raise Busy(reason, _retry_after_s(headers))
+        self.close()  # the next attempt reads the token file again
+        raise NotWelcome(reason)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._pool is not None:
+            self._pool.clear()
+            self._pool = None
+
+    def _open(self) -> None:
+        settings = self._settings
+        if self._client is not None or self._pool is not None:
+            return
+        self._token = settings.token()
+        if settings.api == "v1":
+            self._pool = urllib3.PoolManager(retries=False, maxsize=1)
+            return
+        # Half a second of importing (more on a Pi): only where it is needed.
+        from influxdb_client.client.influxdb_client import InfluxDBClient
+
+        self._client = InfluxDBClient(
+            settings.url,
+            self._token,
+            org=settings.org or "-",
+            timeout=(_CONNECT_S * 1e3, settings.timeout_s * 1e3),
+            enable_gzip=settings.gzip,
+            connection_pool_maxsize=1,
+        )
+
+    def _post(self, lines: bytes) -> tuple[int, bytes, Mapping[str, str]]:
+        if self._pool is not None:
+            return self._post_v1(self._pool, lines)
+        from influxdb_client.client.write_api import SYNCHRONOUS
+        from influxdb_client.rest import ApiException
+
+        try:
+            self._client.write_api(write_options=SYNCHRONOUS).write(
+                self._settings.bucket, self._settings.org or "-", lines, write_precision="ns"
+            )
+        except ApiException as error:
+            return int(error.status), error.body or b"", dict(error.headers or {})
+        return 204, b"", {}
+
+    def _post_v1(self, pool: urllib3.PoolManager, lines: bytes) -> tuple[int, bytes, Mapping[str, str]]:
+        settings = self._settings
+        database, _, policy = settings.bucket.partition("/")
+        query = {"db": database, "precision": "ns", **({"rp": policy} if policy else {})}
+        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        if settings.gzip:
+            lines = gzip.compress(lines)
+            headers["Content-Encoding"] = "gzip"
+        if ":" in self._token:
+            headers["Authorization"] = f"Basic {base64.b64encode(self._token.encode()).decode()}"
+        elif self._token:
+            headers["Authorization"] = f"Token {self._token}"
+        reply = pool.request(
+            "POST",
+            f"{settings.url.rstrip('/')}/write?{urlencode(query)}",
+            body=lines,
+            headers=headers,
+            timeout=urllib3.Timeout(connect=_CONNECT_S, read=settings.timeout_s),
+        )
+        return reply.status, reply.data, reply.headers
+
+    def _clean(self, text: str) -> str:
+        """Fit for a log: one short printable line, without the token."""
+        if self._token:
+            text = text.replace(self._token, "***")
+        text = "".join(c if c.isprintable() else " " for c in text)
+        return " ".join(text.split())[:_MESSAGE_CHARACTERS]
+
+
+class InfluxSender:
+    """A drain's `send`: the records of one spool as lines, in one request."""
+
+    def __init__(self, writer: InfluxWriter, encoder: LineEncoder) -> None:
+        self._writer = writer
+        self._encoder = encoder
+        self._lock = asyncio.Lock()
+
+    async def send(self, records: list[Record]) -> int:
+        # In the loop's thread: the encoder asks the spool for chapters. 500 readings take about 2 ms.
+        try:
+            lines = [self._encoder.line(seq, kind, payload) for seq, kind, payload in records]
+        except ValueError as error:
+            raise BatchRefused(f"not a point: {error}") from None
+        await self.write("\n".join(lines))
+        return records[-1][0]
+
+    async def write(self, lines: str) -> None:
+        """Write lines that are no records. Raises as `InfluxWriter.write`."""
+        async with self._lock:
+            writing = asyncio.ensure_future(asyncio.to_thread(self._writer.write, lines.encode()))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                # The thread cannot be stopped: who closes the connection next must find it idle.
+                with suppress(Exception):
+                    await writing
+                raise
+
+    async def aclose(self) -> None:
+        async with self._lock:
+            await asyncio.to_thread(self._writer.close)
+
+
+def _message(body: bytes | str) -> str:
+    return body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float:
+    """Seconds or a date, as HTTP has it; 0 for anything else."""
+    value = next((text for name, text in headers.items() if name.lower() == "retry-after"), "")
+    if value.isdecimal() and len(value) < 10:
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value)
+    except (ValueError, TypeError):
+        return 0.0
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,62 @@
+"""Where an InfluxDB is and how it is spoken to: what agents are told, and what a run folder may keep."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from roambench.contract.errors import ConfigError
+
+APIS: Final = ("v2", "v1")
+
+
+@dataclass(frozen=True, slots=True)
+class InfluxSettings:
+    """`bucket` is a bucket, or for `api` "v1" a database, with "/policy" behind it if need be.
+
+    "v2" is the write endpoint of InfluxDB 2 and 3 and of VictoriaMetrics; "v1" that of InfluxDB 1.x. The
+    token (for "v1": user:password) may only write, and is never in here: it is read from `token_file`, or
+    else from the environment variable `token_env`; without either none is sent.
+    """
+
+    url: str
+    bucket: str
+    org: str = ""
+    api: str = "v2"
+    token_file: str = ""
+    token_env: str = "INFLUX_TOKEN"
+    gzip: bool = True
+    timeout_s: float = 20.0
+    retry_most_s: float = 60.0  # the longest pause between two attempts, unless the server asks for more
+
+    def token(self) -> str:
+        """The token as it is now; ConfigError names the file that cannot be read."""
+        if not self.token_file:
+            return os.environ.get(self.token_env, "").strip() if self.token_env else ""
+        try:
+            token = Path(self.token_file).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not ASCII"
+            raise ConfigError([f"token file {self.token_file}: cannot be read ({reason})"]) from None
+        if not token.isprintable():
+            raise ConfigError([f"token file {self.token_file}: expected one line"])
+        return token
+
+
+def url_mistake(url: str) -> str | None:
+    """What is wrong with an InfluxDB's address, or None."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018
+    except ValueError as error:
+        return f"not an address: {error}"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return f'expected an address like "http://influx.example:8086", got {url!r}'
+    if parts.username is not None or parts.password is not None:
+        return "expected an address without a password: the token belongs into a file or the environment"
+    if parts.query or parts.fragment:
+        return "expected an address without a query"
+    return None
