@@ -2,54 +2,78 @@
 
 from __future__ import annotations
 
-from roambench.meters.emulator.firmware import Chunk, Firmware
+from collections.abc import Iterable
+
+from roambench.meters.emulator.firmware import Firmware, Said
+from roambench.meters.emulator.outlet import Outlet
+from roambench.meters.emulator.pac1933 import Pac1933
 from roambench.meters.emulator.power import IDLE, Activity
-from roambench.meters.emulator.profiles import profile
-from roambench.meters.emulator.sensor import Ina231
+from roambench.meters.emulator.profiles import FirmwareProfile, Sensor, Transport, profile
+from roambench.meters.emulator.sensor import Ina231, SensorChip
 from roambench.meters.emulator.signal import PowerSignal
-from roambench.meters.emulator.spec import EmulatorSpec, Fault
+from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault
 
 #: The signal begins this long before the first tick, so that the first window lies inside it.
 LEAD_NS = 1_000_000_000
 
 
 class EmulatedBoard:
-    """Device `index` of `spec`, idle from `start_ns` on (device time)."""
+    """Device `index` of `spec`, idle from `start_ns` on (device time).
 
-    def __init__(self, spec: EmulatorSpec, index: int, start_ns: int) -> None:
+    Its meter speaks by `transports` (None: those that the spec gives the device an address for).
+    """
+
+    def __init__(
+        self, spec: EmulatorSpec, index: int, start_ns: int, transports: Iterable[Transport] | None = None
+    ) -> None:
         device = spec.devices[index]
+        row = profile(spec.profile)
         self.name = device.name
         self._power = device.power
-        self.signal = PowerSignal(start_ns - LEAD_NS, device.power.watts(IDLE))
-        sensor = Ina231.drawn(
-            spec.seed, index, scale=spec.tolerance, gain=device.gain, offset_w=device.offset_w
-        )
-        self._firmware = Firmware(
-            profile(spec.profile),
-            sensor,
-            self.signal,
+        boot_w = device.power.watts(Activity(busy_cores=1.0))
+        self.outlet = Outlet(start_ns - LEAD_NS, device.power.watts(IDLE), device.board_boot_s, boot_w)
+        self.firmware = Firmware(
+            row,
+            _sensor(spec, row, device, index),
+            self.outlet,
             seed=spec.seed,
             device=index,
             start_ns=start_ns,
+            transports=device.transports if transports is None else transports,
+            interval_ms=spec.interval_ms,
             ppm=device.ppm,
+            uptime_s=device.uptime_s,
+            autorun=device.autorun,
             noise_per_line=spec.noise_per_line,
             boots=spec.boots,
             faults=device.faults,
         )
 
     @property
+    def signal(self) -> PowerSignal:
+        """The true power."""
+        return self.outlet.signal
+
+    @property
     def due_ns(self) -> int:
-        return self._firmware.due_ns
+        return self.firmware.due_ns
 
-    def work(self, activity: Activity, ns: int) -> float:
-        """From `ns` on the board does `activity`; returns the watts that it draws."""
-        watts = self._power.watts(activity)
-        self.signal.change(ns, watts)
-        return watts
+    def work(self, activity: Activity, ns: int) -> None:
+        """From `ns` on the board does `activity`, or would if it had power."""
+        self.outlet.want(ns, self._power.watts(activity))
 
-    def advance(self, now_ns: int) -> list[Chunk]:
-        """What the meter printed up to `now_ns`."""
-        return self._firmware.advance(now_ns)
+    def advance(self, now_ns: int) -> list[Said]:
+        """What the meter said up to `now_ns`."""
+        return self.firmware.advance(now_ns)
 
     def inject(self, fault: Fault, now_ns: int) -> None:
-        self._firmware.inject(fault, now_ns)
+        self.firmware.inject(fault, now_ns)
+
+
+def _sensor(spec: EmulatorSpec, row: FirmwareProfile, device: EmulatedDevice, index: int) -> SensorChip:
+    if row.sensor is Sensor.PAC1933:
+        interval_ms = round(1e3 * row.period(spec.interval_ms))
+        return Pac1933.drawn(
+            spec.seed, index, interval_ms, scale=spec.tolerance, gain=device.gain, offset_w=device.offset_w
+        )
+    return Ina231.drawn(spec.seed, index, scale=spec.tolerance, gain=device.gain, offset_w=device.offset_w)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from roambench.contract.draws import generator
 from roambench.meters.emulator.signal import PowerSignal
@@ -67,10 +67,18 @@ class Measurement:
     watts: float
 
 
-def load(watts: float) -> tuple[float, float]:
+def load(watts: float, supply_v: float = SUPPLY_V) -> tuple[float, float]:
     """(volts, amperes) at the meter's output for a board that draws `watts`: V = V0 - R I, V I = P."""
-    volts = 0.5 * (SUPPLY_V + math.sqrt(max(0.0, SUPPLY_V**2 - 4.0 * SUPPLY_OHM * watts)))
+    volts = 0.5 * (supply_v + math.sqrt(max(0.0, supply_v**2 - 4.0 * SUPPLY_OHM * watts)))
     return volts, watts / volts
+
+
+class SensorChip(Protocol):
+    """A measuring chip with what its firmware makes of it."""
+
+    def read(self, signal: PowerSignal, ns: int, supply_v: float) -> Measurement:
+        """What the firmware holds after reading at `ns`; `signal` must be known up to then."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +119,10 @@ class Ina231:
         end = ns - (ns - self.phase_ns) % self.window_ns
         return end - self.window_ns, end
 
-    def registers(self, watts: float) -> Registers:
+    def registers(self, watts: float, supply_v: float = SUPPLY_V) -> Registers:
         """What the chip holds after a window of `watts` in the mean."""
         part = self.tolerance
-        volts, amps = load(watts)
+        volts, amps = load(watts, supply_v)
         amps *= self.gain * (1.0 + part.current_gain)
         amps += part.shunt_offset_a + self.offset_w / volts
         volts = volts * (1.0 + part.voltage_gain) + part.bus_offset_v
@@ -122,13 +130,13 @@ class Ina231:
         current = min(32767, round(amps / CHIP_CURRENT_LSB_A))
         return Registers(bus, current, round(bus * current / 20_000))
 
-    def read(self, signal: PowerSignal, ns: int) -> Measurement:
+    def read(self, signal: PowerSignal, ns: int, supply_v: float = SUPPLY_V) -> Measurement:
         """The firmware's three reads beginning at `ns`."""
         window = self.latched_window(ns)
-        first = self.registers(signal.mean_w(*window)).printed()
+        first = self.registers(signal.mean_w(*window), supply_v).printed()
         next_ns = window[1] + self.window_ns
         if next_ns > ns + 2 * READ_SPACING_NS:
             return first
-        second = self.registers(signal.mean_w(window[1], next_ns)).printed()
+        second = self.registers(signal.mean_w(window[1], next_ns), supply_v).printed()
         watts = second.watts if next_ns <= ns + READ_SPACING_NS else first.watts
         return Measurement(first.volts, second.amps, watts)

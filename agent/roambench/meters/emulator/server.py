@@ -42,7 +42,12 @@ class Port:
         self.owner: object | None = None  # the connection that spoke for this board last
 
     def work(self, activity: Activity, ns: int) -> None:
-        self.truth.power(ns, self.board.work(activity, ns))
+        self.board.work(activity, ns)
+        self.write_truth()
+
+    def write_truth(self) -> None:
+        for ns, watts in self.board.outlet.take_news():
+            self.truth.power(ns, watts)
 
 
 class EmulatorServer:
@@ -121,9 +126,10 @@ class EmulatorServer:
             port = self._ports[index]
             if due_ns == port.board.due_ns:
                 self._latest_tick_ns = max(self._latest_tick_ns, now_ns - due_ns)
-                for _, data in port.board.advance(now_ns):
-                    port.terminal.write(data)
+                for said in port.board.advance(now_ns):
+                    port.terminal.write(said.data)
                     self._lines += 1
+                port.write_truth()
                 heapq.heappush(agenda, (port.board.due_ns, index))
             # Otherwise a fault has moved the meter's agenda; the newer entry counts.
         self._sleep_until(agenda[0][0])
@@ -140,7 +146,7 @@ class EmulatorServer:
             now_ns = self._clock.now_ns()
             for port in self._ports:
                 port.truth.alive(now_ns)
-                port.board.signal.prune(now_ns - KEPT_NS)
+                port.board.outlet.prune(now_ns - KEPT_NS)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: an agent's work records, or a person's commands."""

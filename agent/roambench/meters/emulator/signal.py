@@ -25,6 +25,11 @@ class PowerSignal:
         """(start_ns, watts) of every piece, ascending."""
         return list(zip(self._ns, self._watts, strict=True))
 
+    def segments_after(self, ns: int) -> list[tuple[int, float]]:
+        """(start_ns, watts) of the pieces that begin after `ns`, ascending."""
+        at = bisect_right(self._ns, ns)
+        return list(zip(self._ns[at:], self._watts[at:], strict=True))
+
     def change(self, ns: int, watts: float) -> None:
         """From `ns` to the next known change the power is `watts`; of two for one stamp the later counts.
 
@@ -59,6 +64,22 @@ class PowerSignal:
     def mean_w(self, start_ns: int, end_ns: int) -> float:
         """Mean power over a window of positive length."""
         return self.energy_j(start_ns, end_ns) / ((end_ns - start_ns) * 1e-9)
+
+    def steady_w(self, start_ns: int, end_ns: int) -> float | None:
+        """The power over [start_ns, end_ns) if it does not change in between, else None."""
+        at = self._piece(start_ns)
+        if at + 1 < len(self._ns) and self._ns[at + 1] < end_ns:
+            return None
+        return self._watts[at]
+
+    def cut(self, ns: int, watts: float) -> list[int]:
+        """From `ns` on `watts` for ever: the stamps of the later changes that this undoes."""
+        at = bisect_right(self._ns, ns)
+        undone = self._ns[at:]
+        del self._ns[at:]
+        del self._watts[at:]
+        self.change(ns, watts)
+        return undone
 
     def prune(self, before_ns: int) -> None:
         """Forget pieces that ended before `before_ns` (the truth's file still has them)."""

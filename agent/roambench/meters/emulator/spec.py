@@ -9,6 +9,7 @@ from enum import StrEnum
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json, from_values
 from roambench.meters.emulator.power import PiPower
+from roambench.meters.emulator.profiles import Transport, profile
 
 
 class FaultKind(StrEnum):
@@ -22,7 +23,9 @@ class FaultKind(StrEnum):
     SILENCE = "silence"  # nothing is sent for `duration_s`, and nothing of it later
     RESET = "reset"  # the meter boots: ROM chatter, 4 s of waiting, banner
     SKEW = "skew"  # its crystal is off by `ppm` from now on
-    OFF = "off"  # its output is switched off for `duration_s`: serial is silent (the board's truth stays)
+    OFF = "off"  # its output is switched off for `duration_s`: the board is without power, serial is silent
+    SECOND_CLIENT = "second_client"  # somebody else has the telnet port for `duration_s`; ours is refused
+    UNPLUG = "unplug"  # the serial port vanishes, and comes back after `duration_s`
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +41,40 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class EmulatedDevice:
-    """One meter: `link_path` will be a symlink to its pseudo-terminal.
+    """One meter and where it can be read; the profile says which of these it can have.
 
+    `link_path` will be a symlink to its pseudo-terminal ("": no serial port); `telnet_port` and
+    `websocket_port` are ports on 127.0.0.1 (0: any free one, None: not served); `udp_to` is the "host:port"
+    that gets its datagrams.
     `gain` and `offset_w` are what this meter reads wrong on top of its drawn tolerance; `ppm` is its
-    crystal's error (None: drawn within +-20).
+    crystal's error (None: drawn within +-20), `uptime_s` how long it has been running (None: drawn).
+    `autorun` False leaves the output off after a reset. When the output comes back, the board boots for
+    `board_boot_s` with one busy core before it does again what its agent tells.
     """
 
     name: str
-    link_path: str
+    link_path: str = ""
     gain: float = 1.0
     offset_w: float = 0.0
     ppm: float | None = None
     power: PiPower = field(default_factory=PiPower)
     faults: tuple[Fault, ...] = ()
+    telnet_port: int | None = None
+    websocket_port: int | None = None
+    udp_to: str = ""
+    uptime_s: float | None = None
+    autorun: bool = True
+    board_boot_s: float = 0.0
+
+    @property
+    def transports(self) -> tuple[Transport, ...]:
+        asked = (
+            (Transport.SERIAL, self.link_path != ""),
+            (Transport.TELNET, self.telnet_port is not None),
+            (Transport.WEBSOCKET, self.websocket_port is not None),
+            (Transport.UDP, self.udp_to != ""),
+        )
+        return tuple(transport for transport, wanted in asked if wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +84,7 @@ class EmulatorSpec:
     `tolerance` scales the drawn gain and offset of every meter (1: datasheet limits, 0: perfect parts).
     `noise_per_line` is the chance that a debug line comes between two readings.
     `boots`: the meters are plugged in at the start and print their boot text before the first reading.
+    `interval_ms`: the log interval of a firmware that lets one choose (None: the profile's own).
     """
 
     devices: tuple[EmulatedDevice, ...]
@@ -72,6 +97,7 @@ class EmulatorSpec:
     tolerance: float = 1.0
     noise_per_line: float = 0.002
     boots: bool = False
+    interval_ms: int | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -99,7 +125,9 @@ def _doubts(spec: EmulatorSpec, source: str) -> list[str]:
         problems.append(f"{source}: time_scale: expected a number > 0, got {spec.time_scale}")
     for what, values in (
         ("name", [device.name for device in spec.devices]),
-        ("link_path", [device.link_path for device in spec.devices]),
+        ("link_path", [device.link_path for device in spec.devices if device.link_path]),
+        ("telnet_port", [str(device.telnet_port) for device in spec.devices if device.telnet_port]),
+        ("websocket_port", [str(device.websocket_port) for device in spec.devices if device.websocket_port]),
     ):
         twice = sorted({value for value in values if values.count(value) > 1})
         problems += [f"{source}: devices: {what} {value!r} is used twice" for value in twice]
@@ -109,4 +137,33 @@ def _doubts(spec: EmulatorSpec, source: str) -> list[str]:
         for name in names
         if name in ("", ".", "..") or "/" in name or "\0" in name
     ]
+    return problems + _transport_doubts(spec, source)
+
+
+def _transport_doubts(spec: EmulatorSpec, source: str) -> list[str]:
+    try:
+        row = profile(spec.profile)
+        row.period(spec.interval_ms)
+    except ConfigError as error:
+        return [f"{source}: {problem}" for problem in error.problems]
+    problems = []
+    for device in spec.devices:
+        where = f"{source}: devices: {device.name!r}"
+        problems += [
+            f"{where}: {row.name} has no {transport} readings"
+            for transport in device.transports
+            if transport not in row.lines
+        ]
+        if not device.transports:
+            problems.append(f"{where}: nothing to read it by: expected a link_path, a port or udp_to")
+        if device.udp_to and udp_address(device.udp_to) is None:
+            problems.append(f"{where}: udp_to: expected host:port, got {device.udp_to!r}")
     return problems
+
+
+def udp_address(text: str) -> tuple[str, int] | None:
+    """(host, port) of "host:port", None if it is none."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        return None
+    return host, int(port)
