@@ -31,7 +31,9 @@ def secure_channel(address: str, credential: Credential, max_message_bytes: int)
             *channel_options(max_message_bytes),
             ("grpc.ssl_target_name_override", CONTROLLER_NAME),
             ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.min_reconnect_backoff_ms", 100),
+            # Not the wait between two attempts, but how long one may take: at 100 ms no agent came through
+            # a road of 300 ms, because TCP and TLS go to and fro three times before the first call.
+            ("grpc.min_reconnect_backoff_ms", 10_000),
             ("grpc.max_reconnect_backoff_ms", int(_LONGEST_REDIAL_S * 1000)),
         ],
     )

@@ -9,12 +9,13 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
+from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
 from roambench.controller.running_joules import RunningJoules
 from roambench.controller.world import Lesson, learning_spec, save_shards
@@ -24,7 +25,7 @@ from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.rounds.ports import Fleet
-from roambench.rounds.records import FleetEvent
+from roambench.rounds.records import ClockProbed, FleetEvent
 from roambench.runs.folder import RunFolder
 
 #: 36 agents were all there within 20 s on two cores; a loaded machine gets more time before it is an error.
@@ -53,6 +54,9 @@ class Watch:
         elif kind == "trainer not ready":
             self.not_ready[name] = detail
 
+    def clock_probed(self, record: ClockProbed) -> None:
+        self.folder.journal.append(replace(record, step=self.step))
+
     def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
         """The fleet's record sink: durable in the run folder before it returns."""
         through = self.folder.records.insert(name, spool_uuid, records)
@@ -68,6 +72,7 @@ class LocalBench:
     clock: DeviceClock
     agents: LocalAgents
     watch: Watch
+    clocks: FleetClocks
 
 
 @asynccontextmanager
@@ -92,6 +97,7 @@ async def local_bench(
         clock,
         watch.store,
         watch.observe,
+        clock_observer=watch.clock_probed,
     )
     # Unix socket paths end at 108 bytes; a run folder may lie deep.
     sockets = Path(tempfile.mkdtemp(prefix="roambench-"))
@@ -111,7 +117,8 @@ async def local_bench(
         await agents.start()
         await _all_ready(watch, names)
         rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
-        yield LocalBench(RatedFleet(fleet, rates), clock, agents, watch)
+        clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
+        yield LocalBench(RatedFleet(fleet, rates), clock, agents, watch, clocks)
     finally:
         late = await asyncio.shield(fleet.stop("the run is over", _DRAIN_PATIENCE_S))
         if late:

@@ -35,6 +35,7 @@ async def run_local(
     folder.update(model_parameters=lesson.layout.size, model_bytes=model_bytes)
     async with local_bench(experiment, lesson, folder, console.print) as bench:
         _say_fleet(console, bench)
+        await bench.clocks.before({name: folder.records.events(name) for name in names})
         folder.update(start_device_ns=bench.clock.now_ns())
         try:
             await bench.clock.sleep(baseline_s)
@@ -49,18 +50,31 @@ async def run_local(
                     lesson.initial_model,
                     throughput=rounds.throughput,
                     evaluator=evaluator,
-                    pace=clock_pace(experiment.rounds.step_close, bench.clock),
+                    pace=step_end(experiment.rounds.step_close, bench),
                 )
             bench.watch.step = rounds.settings.steps
             await bench.clock.sleep(baseline_s)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
+        await bench.clocks.after()
     layout = lesson.layout
     about = {"system": system, "digest": result.digest, "layout": layout.fingerprint}
     model_path = folder.path / "models" / "global.safetensors"
     save_model(model_path, result.model, names=layout.names, shapes=layout.shapes, about=about)
     export_run(folder)
     folder.update(state=RunState.FINISHED)
+
+
+def step_end(step_close: str, bench: LocalBench) -> Pace:
+    """What every step ends with: the pace of "clock:<s>" if asked for, and clock probes when they are due."""
+    wait = clock_pace(step_close, bench.clock)
+
+    async def end(step: int) -> None:
+        if wait is not None:
+            await wait(step)
+        await bench.clocks.between_steps()
+
+    return end
 
 
 def clock_pace(step_close: str, clock: DeviceClock) -> Pace | None:

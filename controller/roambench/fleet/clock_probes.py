@@ -1,52 +1,96 @@
-"""Clock offset of an agent by repeated four-stamp exchanges over its session (as NTP does)."""
+"""Clock offset of an agent by bursts of four-stamp exchanges over its session (as NTP does)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from roambench.contract.device_time import DeviceClock
+from roambench.energy.clock_fit import MIN_PROBES, ClockBurst, ClockProbe
+from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
 
-_PROBES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ClockOffset:
-    """Agent clock minus controller clock, and the bound of its error (half of the round trip)."""
-
-    offset_ns: int
-    bound_ns: int
+#: Host seconds an agent may take to echo one probe. A path that needs longer has a bound of seconds: it is
+#: refused whatever the rest of the burst says.
+ECHO_PATIENCE_S: Final = 5.0
 
 
 class ClockProbes:
-    """Sends probes one after the other; the exchange with the shortest round trip gives the offset."""
+    """The exchanges of one session, one after the other: two at once would wait for each other."""
 
     def __init__(self, clock: DeviceClock, send: Callable[[wire.ControllerFrame], None]) -> None:
         self._clock = clock
         self._send = send
+        self._number = 0
         self._sent_ns = 0
-        self._probe = 0
-        self._best: ClockOffset | None = None
+        self._echo: asyncio.Future[ClockProbe] | None = None
+        self._turn = asyncio.Lock()
+        self._closed = False
 
-    def begin(self) -> None:
-        self._next()
+    async def burst(
+        self, allowed: Callable[[], bool] = lambda: True, count: int = MIN_PROBES
+    ) -> tuple[ClockProbe, ...] | None:
+        """`count` exchanges, fewer if the agent falls silent; None once `allowed` says no or it is closed.
 
-    def take(self, echo: wire.ClockEcho) -> ClockOffset | None:
-        """Use an echo; returns the offset after the last probe, None before."""
-        t3 = self._clock.now_ns()
-        if echo.probe != self._probe:
-            return None
-        t0, t1, t2 = self._sent_ns, echo.received_monotonic_ns, echo.sent_monotonic_ns
-        offset = ClockOffset(((t1 - t0) + (t2 - t3)) // 2, max(0, (t3 - t0) - (t2 - t1)) // 2)
-        if self._best is None or offset.bound_ns < self._best.bound_ns:
-            self._best = offset
-        if self._probe < _PROBES:
-            self._next()
-            return None
-        return self._best
+        `allowed` is asked before every probe: an order that comes in between ends the burst, so that at
+        most one probe falls into the phase it begins.
+        """
+        found: list[ClockProbe] = []
+        async with self._turn:
+            for _ in range(count):
+                if self._closed or not allowed():
+                    return None
+                exchange = await self._exchange()
+                if exchange is None:
+                    break
+                found.append(exchange)
+        return None if self._closed else tuple(found)
 
-    def _next(self) -> None:
-        self._probe += 1
+    def take(self, echo: wire.ClockEcho) -> None:
+        """Use an echo; one that nobody waits for (late, repeated, made up) is ignored."""
+        t3_ns = self._clock.now_ns()
+        if echo.probe == self._number and self._echo is not None and not self._echo.done():
+            t1_ns, t2_ns = echo.received_monotonic_ns, echo.sent_monotonic_ns
+            self._echo.set_result(ClockProbe(self._sent_ns, t1_ns, t2_ns, t3_ns))
+
+    def close(self) -> None:
+        """The session ended: whoever waits for an echo waits no longer."""
+        self._closed = True
+        if self._echo is not None:
+            self._echo.cancel()
+
+    async def _exchange(self) -> ClockProbe | None:
+        self._number += 1
+        self._echo = asyncio.get_running_loop().create_future()
         self._sent_ns = self._clock.now_ns()
-        self._send(wire.ControllerFrame(clock_probe=wire.ClockProbe(probe=self._probe)))
+        self._send(wire.ControllerFrame(clock_probe=wire.ClockProbe(probe=self._number)))
+        done, _ = await asyncio.wait({self._echo}, timeout=ECHO_PATIENCE_S)
+        echo, self._echo = self._echo, None
+        return echo.result() if done and not echo.cancelled() else None
+
+
+def clock_probed(
+    probes: Sequence[ClockProbe], device: int, occasion: ClockOccasion, boot_id: str, clock: DeviceClock
+) -> ClockProbed:
+    """The journal's record of a burst; ValueError when none of its exchanges is possible.
+
+    Everything is in device time, as the phases and readings are. On an emulated fleet that runs
+    `time_scale` times faster than this machine, so a round trip of 1 ms here is 4 ms at a scale of 4; the
+    record keeps the scale, so that a reader can say both.
+    """
+    burst = ClockBurst.of(probes)
+    possible = [probe for probe in probes if probe.round_trip_ns >= 0]
+    best = min(possible, key=lambda probe: probe.round_trip_ns)
+    return ClockProbed(
+        step=-1,
+        device=device,
+        occasion=occasion,
+        boot_id=boot_id,
+        at_ns=burst.at_ns,
+        offset_ns=burst.offset_ns,
+        bound_ns=burst.bound_ns,
+        probes=burst.probes,
+        stamps_ns=(best.t0_ns, best.t1_ns, best.t2_ns, best.t3_ns),
+        time_scale=clock.time_scale,
+    )

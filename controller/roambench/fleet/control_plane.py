@@ -11,11 +11,12 @@ import grpc.aio
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import AnswerStatus, TrainOrder
-from roambench.fleet.clock_probes import ClockProbes
+from roambench.fleet.clock_probes import ClockProbes, clock_probed
 from roambench.fleet.frames import answer_from
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.outstanding import OutstandingOrders
 from roambench.fleet.sessions import Session, Sessions
+from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import CONTROL_SERVICE
 
@@ -23,6 +24,8 @@ from roambench.wire.v1.methods import CONTROL_SERVICE
 RecordSink = Callable[[str, str, Sequence[tuple[int, int, bytes]]], int]
 #: (device index or -1, device name, kind, detail): what the fleet saw, for the journal.
 Observer = Callable[[int, str, str, str], None]
+#: Hears of every burst of clock probes.
+ClockObserver = Callable[[ClockProbed], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class ControlPlane:
     welcome: Callable[[int], wire.Welcome]
     sink: RecordSink
     observe: Observer
+    clock_observed: ClockObserver
 
     def handlers(self) -> grpc.GenericRpcHandler:
         return grpc.method_handlers_generic_handler(
@@ -75,14 +79,20 @@ class ControlPlane:
             return
         session = await self.sessions.open(hello)
         self.observe(session.device, session.name, "hello", _describe(hello))
+        session.probes = ClockProbes(self.clock, session.send)
         listener = asyncio.create_task(self._listen(frames, session))
+        greeting: asyncio.Task[ClockProbed | None] | None = None
         try:
             yield wire.ControllerFrame(welcome=self.welcome(session.device))
             self._catch_up(session)
+            greeting = asyncio.create_task(self.probe_clock(session, "hello"))
             while (frame := await session.outgoing.get()) is not None:
                 yield frame
         finally:
             listener.cancel()
+            session.probes.close()
+            if greeting is not None:
+                greeting.cancel()
             await self.sessions.close(session)
             if not session.said_goodbye:
                 self.observe(session.device, session.name, "session lost", "ended without goodbye")
@@ -105,9 +115,27 @@ class ControlPlane:
                 entry.fail(AnswerStatus.LOST, "the agent died while training")
             else:
                 session.send(entry.frame)
-        probes = ClockProbes(self.clock, session.send)
-        session.probes = probes
-        probes.begin()
+
+    async def probe_clock(self, session: Session, occasion: ClockOccasion) -> ClockProbed | None:
+        """A burst of probes, told to `clock_observed`; None while the device has an order to carry out.
+
+        An order's phases are measured: nothing is sent into them. Also None when it does not echo.
+        """
+        if session.probes is None:
+            return None
+        exchanges = await session.probes.burst(lambda: not self.outstanding.of_device(session.device))
+        if exchanges is None:
+            return None
+        try:
+            record = clock_probed(exchanges, session.device, occasion, session.hello.boot_id, self.clock)
+        except ValueError as error:
+            self.observe(session.device, session.name, "clock not probed", str(error))
+            return None
+        self.clock_observed(record)
+        if occasion == "hello":
+            detail = f"{record.offset_ns * 1e-6:+.3f} ms ± {record.bound_ns * 1e-6:.3f} ms"
+            self.observe(session.device, session.name, "clock offset", detail)
+        return record
 
     async def _listen(self, frames: AsyncIterator[wire.AgentFrame], session: Session) -> None:
         """Take the agent's frames until its stream ends; then end ours."""
@@ -147,9 +175,8 @@ class ControlPlane:
         self.observe(session.device, session.name, event.kind[:60], detail[:200])
 
     def _take_echo(self, echo: wire.ClockEcho, session: Session) -> None:
-        if session.probes is not None and (offset := session.probes.take(echo)) is not None:
-            detail = f"{offset.offset_ns * 1e-6:+.3f} ms ± {offset.bound_ns * 1e-6:.3f} ms"
-            self.observe(session.device, session.name, "clock offset", detail)
+        if session.probes is not None:
+            session.probes.take(echo)
 
     async def _drain(self, request: wire.DrainRequest, context: Context) -> wire.DrainReply:
         identity = await self.guard.identify(context)

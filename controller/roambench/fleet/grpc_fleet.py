@@ -16,20 +16,23 @@ from roambench.contract.orders import (
     Order,
     Vector,
 )
-from roambench.fleet.control_plane import ControlPlane, Observer, RecordSink
+from roambench.fleet.control_plane import ClockObserver, ControlPlane, Observer, RecordSink
 from roambench.fleet.data_plane import DataPlane
 from roambench.fleet.frames import order_frame
 from roambench.fleet.guard import Guard, secure_server
 from roambench.fleet.model_shop import ModelShop
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
-from roambench.fleet.sessions import Sessions
+from roambench.fleet.sessions import Session, Sessions
 from roambench.identity.authority import Credential
 from roambench.learning.malloc import keep_freed_memory
+from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import (
     MAX_CONTROL_MESSAGE_BYTES,
     MAX_DATA_MESSAGE_BYTES,
 )
+
+_BURSTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class GrpcFleet:
         sink: RecordSink,
         observer: Observer,
         revoked_serials: Collection[int] = (),
+        clock_observer: ClockObserver = lambda record: None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -87,7 +91,9 @@ class GrpcFleet:
             welcome=self._welcome,
             sink=sink,
             observe=observer,
+            clock_observed=clock_observer,
         )
+        self._control_plane = control_plane
         self._data, self.data_port = secure_server(
             credential,
             f"{settings.listen_host}:{settings.data_port}",
@@ -131,6 +137,22 @@ class GrpcFleet:
         late = [session.name for session in self.sessions.all()]
         await asyncio.gather(self._control.stop(0.5), self._data.stop(0.5))
         return late
+
+    # ---- clocks ----------------------------------------------------------------------------
+
+    async def probe_clocks(self, occasion: ClockOccasion) -> list[ClockProbed]:
+        """A burst of probes with every device that is here and has no order; returns what was found.
+
+        A few at a time: bursts of a whole fleet at once would measure how they wait for each other.
+        """
+        some = asyncio.Semaphore(_BURSTS_AT_ONCE)
+
+        async def probe(session: Session) -> ClockProbed | None:
+            async with some:
+                return await self._control_plane.probe_clock(session, occasion)
+
+        found = await asyncio.gather(*(probe(session) for session in self.sessions.all()))
+        return [record for record in found if record is not None]
 
     # ---- orders ----------------------------------------------------------------------------
 

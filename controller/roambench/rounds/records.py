@@ -7,6 +7,9 @@ from typing import Literal
 
 from roambench.contract.phases import Fate
 
+#: When a burst of clock probes was made: never inside a measured phase or an idle baseline.
+ClockOccasion = Literal["hello", "before", "during", "after"]
+
 
 @dataclass(frozen=True, slots=True)
 class StepOpened:
@@ -23,10 +26,10 @@ class OrderGiven:
     step: int
     device: int
     order_id: str
-    kind: Literal["train", "upload", "discard", "idle"]
+    kind: Literal["train", "upload", "sync", "discard", "idle"]
     ap: int  # -1 where an order names none
     train_order_id: str = ""  # for upload and discard
-    start_digest: str = ""  # for train
+    start_digest: str = ""  # for train, and the global model's for sync
     distance_m: float = 0.0
     link: str = ""  # "wifi" or "lte" by the placement's distance
     throughput_mbit_s: float = 0.0  # Eq. 2 in the order's direction, 0 where it names no transfer
@@ -107,6 +110,29 @@ class FleetEvent:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ClockProbed:
+    """A burst of four-stamp exchanges with an agent, judged by the one with the shortest round trip.
+
+    At `at_ns` of the controller's device time the device's clock was ahead by `offset_ns`, wrong by
+    `bound_ns` at most (half of that round trip); `probes` is how many were answered. `stamps_ns` are the
+    best exchange's t0 (controller), t1, t2 (device), t3 (controller). A device's clock starts anew with
+    every boot, so offsets of different `boot_id` do not lie on one line. Device time runs `time_scale`
+    times faster than the machines' own (1 on boards): divided by it, a bound is host time.
+    """
+
+    step: int  # the step in which it was made; -1 before the first
+    device: int
+    occasion: ClockOccasion
+    boot_id: str
+    at_ns: int
+    offset_ns: float
+    bound_ns: float
+    probes: int
+    stamps_ns: tuple[int, ...]
+    time_scale: float = 1.0
+
+
 RoundRecord = (
     StepOpened
     | OrderGiven
@@ -116,4 +142,5 @@ RoundRecord = (
     | FateDecided
     | StepClosed
     | FleetEvent
+    | ClockProbed
 )

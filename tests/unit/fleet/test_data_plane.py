@@ -39,6 +39,9 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
 
     async with bench() as where, hand_agent(where, on_order=serve):
         await connected(where)
+        async with asyncio.timeout(5):  # eight probes go to and fro before there is an order
+            while "clock offset" not in where.kinds():
+                await asyncio.sleep(0.01)
         digest = where.fleet.publish(MODEL)
         (trained,) = await where.fleet.perform([train_order(digest)])
         assert trained.status is AnswerStatus.DONE
@@ -47,9 +50,6 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
         (uploaded,) = await where.fleet.perform([upload])
         assert isinstance(uploaded.reply, UploadReply)
         np.testing.assert_array_equal(uploaded.reply.model, MODEL + 1)
-        async with asyncio.timeout(5):  # eight probes go to and fro beside the orders
-            while "clock offset" not in where.kinds():
-                await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.contract.phases import Fate
 from roambench.rounds.records import (
+    ClockProbed,
     CloudAggregated,
     EdgeAggregated,
     FateDecided,
@@ -38,6 +39,7 @@ EVERY_KIND = [
     FateDecided(1, 0, "r/0/0/train", Fate.WASTED, "absent"),
     StepClosed(0, 0, (0, 2), (), None, None, 1.5),
     StepClosed(1, 2, (), (1,), 0.875, 0.4, 2.0),
+    ClockProbed(1, 2, "during", "boot", 7_000, -2.5e14, 350_000.5, 8, (6_000, 1, 2, 8_000), 4.0),
 ]
 
 

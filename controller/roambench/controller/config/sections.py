@@ -199,6 +199,17 @@ class EnergySection(Section):
         return MeterCalibration(self.gain, self.offset_w, self.u_gain, self.u_offset_w)
 
 
+class ClockSection(Section):
+    """How often the agents' clocks are compared with the controller's."""
+
+    period_s: float = Field(
+        60.0,
+        gt=0.0,
+        description="Device time between two bursts of clock probes in a run, at least; they are made "
+        "between steps only. One burst before and one after the run are always made.",
+    )
+
+
 class Experiment(Section):
     """One experiment: the same file runs on every fleet."""
 
@@ -220,3 +231,4 @@ class Experiment(Section):
     rounds: RoundsSection = Field(default_factory=lambda: RoundsSection.model_validate({}))
     local: LocalSection = Field(default_factory=lambda: LocalSection.model_validate({}))
     energy: EnergySection = Field(default_factory=lambda: EnergySection.model_validate({}))
+    clock: ClockSection = Field(default_factory=lambda: ClockSection.model_validate({}))

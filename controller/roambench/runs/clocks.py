@@ -1,0 +1,154 @@
+"""Whose clock stamped a board's readings, and how well it is known (rule R2): what the report must say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.records import AgentEvent
+from roambench.energy.clock_fit import ClockBurst, ClockFit, ClockVerdict
+from roambench.meters.traits import DESCRIBED, MeterDescription
+from roambench.rounds.records import ClockProbed, RoundRecord
+
+_GRAVITY = (ClockVerdict.GOOD, ClockVerdict.FLAGGED, ClockVerdict.REFUSED)
+
+
+class ReaderCase(StrEnum):
+    LOCAL = "local"  # the board reads its own meter: readings and phases share one clock
+    REMOTE = "remote"  # another host reads it: its clock must be laid over the board's
+    UNKNOWN = "unknown"  # no meter was described (none is read, or the run is too young)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardClock:
+    """One board's clock against the controller's, over a run.
+
+    `fits` holds one straight line per boot of the board (its clock starts anew with each). `bound_ns` is
+    the worst bound within the run, in device time: divided by `time_scale` it is what the machines saw.
+    """
+
+    device: str
+    case: ReaderCase
+    reader: str  # the host that reads the meter; empty when it is the board itself
+    fits: Mapping[str, ClockFit]
+    verdict: ClockVerdict
+    bound_ns: float
+    time_scale: float
+
+    @property
+    def refused(self) -> bool:
+        """Whether the board's readings must not be laid over its phases."""
+        return self.case is ReaderCase.REMOTE and self.verdict is ClockVerdict.REFUSED
+
+    @property
+    def offset_ms(self) -> float:
+        """At the first burst of the latest boot; NaN when there was none."""
+        fit = self._latest
+        return math.nan if fit is None else fit.offset_ns * 1e-6
+
+    @property
+    def drift_ppm(self) -> float:
+        fit = self._latest
+        return math.nan if fit is None else fit.drift * 1e6
+
+    @property
+    def bursts(self) -> int:
+        return sum(len(fit.bursts) for fit in self.fits.values())
+
+    @property
+    def _latest(self) -> ClockFit | None:
+        return list(self.fits.values())[-1] if self.fits else None
+
+    def sentence(self) -> str:
+        """What a report says of it, with the board's name."""
+        if not self.fits:
+            known = "no clock probes"
+        else:
+            known = f"bound {self.bound_ns * 1e-6:.1f} ms over {self.bursts} bursts"
+            if self.time_scale != 1.0:
+                host_ms = self.bound_ns * 1e-6 / self.time_scale
+                known += f" of device time ({host_ms:.1f} ms of this machine's)"
+        match self.case:
+            case ReaderCase.LOCAL:
+                return f"{self.device}: reads its own meter, so no offset is needed ({known})"
+            case ReaderCase.REMOTE:
+                judged = {
+                    ClockVerdict.GOOD: "good",
+                    ClockVerdict.FLAGGED: "flagged: worse than 100 ms, or known from too few probes",
+                    ClockVerdict.REFUSED: "refused: worse than 400 ms, or not known at all",
+                }[self.verdict]
+                return f"{self.device}: {self.reader} reads its meter; {known}; {judged}"
+            case ReaderCase.UNKNOWN:
+                return f"{self.device}: no meter is described ({known})"
+
+
+def board_clock(
+    device: str,
+    bursts: Sequence[ClockProbed],
+    description: MeterDescription | None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+) -> BoardClock:
+    """Fit the clock of `device` from its bursts. Without a run's borders the bursts are their own."""
+    by_boot: dict[str, list[ClockProbed]] = {}
+    for burst in bursts:
+        by_boot.setdefault(burst.boot_id, []).append(burst)
+    fits = {boot: ClockFit.of(_burst(burst) for burst in found) for boot, found in by_boot.items()}
+    verdicts, bounds_ns = [], []
+    for fit in fits.values():
+        first_ns, last_ns = fit.bursts[0].at_ns, fit.bursts[-1].at_ns
+        if len(fits) == 1:  # a board that booted in the middle had another clock outside of its bursts
+            first_ns = first_ns if start_ns is None else min(start_ns, last_ns)
+            last_ns = last_ns if end_ns is None else max(end_ns, first_ns)
+        verdicts.append(fit.verdict_over(first_ns, last_ns))
+        bounds_ns.append(fit.worst_bound_ns(first_ns, last_ns))
+    if description is None:
+        case = ReaderCase.UNKNOWN
+    else:
+        case = ReaderCase.REMOTE if description.remote_reader else ReaderCase.LOCAL
+    return BoardClock(
+        device,
+        case,
+        description.remote_reader if description is not None else "",
+        fits,
+        max(verdicts, key=_GRAVITY.index, default=ClockVerdict.REFUSED),
+        max(bounds_ns, default=math.inf),
+        bursts[-1].time_scale if bursts else 1.0,
+    )
+
+
+def board_clocks(
+    names: Sequence[str],
+    records: Iterable[RoundRecord],
+    events: Mapping[str, Sequence[AgentEvent]],
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+) -> tuple[BoardClock, ...]:
+    """The clock of every board of a run, in the order of `names`; `events` as the record store has them."""
+    bursts: dict[int, list[ClockProbed]] = {}
+    for record in records:
+        if isinstance(record, ClockProbed):
+            bursts.setdefault(record.device, []).append(record)
+    return tuple(
+        board_clock(name, bursts.get(index, ()), described(events.get(name, ())), start_ns, end_ns)
+        for index, name in enumerate(names)
+    )
+
+
+def described(events: Iterable[AgentEvent]) -> MeterDescription | None:
+    """The latest meter among a device's events; None when there is none (or only damaged ones)."""
+    found = None
+    for event in events:
+        if event.kind == DESCRIBED:
+            try:
+                found = MeterDescription.from_event(event)
+            except ConfigError:
+                continue
+    return found
+
+
+def _burst(record: ClockProbed) -> ClockBurst:
+    return ClockBurst(record.at_ns, record.offset_ns, record.bound_ns, record.probes)
