@@ -1,0 +1,63 @@
+"""What roambench keeps in InfluxDB: measurements, tags and fields with their types.
+
+The line encoder writes it, the controller reads it back, `docs/storage.md` shows it; tests hold the three
+together. A field's type is settled by the first point that carries it, so a change of type is a new field.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from roambench.contract.records import RecordKind
+
+#: Measurement of each kind of record.
+MEASUREMENTS: Final = {
+    RecordKind.READING: "power",
+    RecordKind.PHASE: "phase",
+    RecordKind.EVENT: "event",
+    RecordKind.HOST: "host",
+}
+#: Measurement of the agents' own state: no record, nobody keeps it, written while the way is free.
+BENCH: Final = "bench"
+
+#: On every point where they are known. Few values each: a tag makes a series.
+TAGS: Final = ("boot", "device", "meter", "run")
+
+#: On every point that is a record: the spool's name and the record's number in it are its key.
+KEY_FIELDS: Final[dict[str, type]] = {"spool": str, "seq": int, "monotonic_ns": int}
+
+FIELDS: Final[dict[str, dict[str, type]]] = {
+    "power": {
+        "volts": float,
+        "amps": float,
+        "watts": float,
+        "wh": float,
+        "flags": int,
+        "meter_ms": int,
+        **KEY_FIELDS,
+    },
+    "phase": {
+        "phase": str,
+        "step": int,
+        "start_ns": int,
+        "end_ns": int,
+        "transferred_bytes": int,
+        "order_id": str,
+        "train_order_id": str,
+        "boot_id": str,
+        **KEY_FIELDS,
+    },
+    "event": {"kind": str, "detail": str, **KEY_FIELDS},
+    "host": {
+        "cpu_share": float,
+        "agent_cpu_s": float,
+        "temperature_c": float,
+        "cpu_mhz": float,
+        "memory_used_bytes": int,
+        "sent_bytes": int,
+        "received_bytes": int,
+        "throttle_bits": int,
+        **KEY_FIELDS,
+    },
+    BENCH: {"spool_depth": int, "oldest_age_s": float, "dropped": int, "dead": int},
+}

@@ -1,0 +1,220 @@
+"""A run's records as InfluxDB keeps them: what the run folder holds, read back value for value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from roambench.contract.errors import RunError
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.records import NO_METER_CLOCK, AgentEvent, HostSample, RecordKind
+from roambench.runs.influxql import InfluxQL, named, quoted
+from roambench.runs.record_store import ReadingColumns
+from roambench.spool.influx_schema import FIELDS, MEASUREMENTS
+
+#: Rows per request: 1.5 MB of readings; phases and events carry text of any length.
+PAGE_ROWS: Final = {
+    RecordKind.READING: 10_000,
+    RecordKind.PHASE: 2_000,
+    RecordKind.EVENT: 1_000,
+    RecordKind.HOST: 10_000,
+}
+#: InfluxDB 3 Core refuses queries over more than about 72 hours.
+WINDOW_NS: Final = 48 * 3600 * 10**9
+_INT64_MAX: Final = 2**63 - 1
+_FLAGS_MAX: Final = 0x1F
+_PHASES: Final = frozenset(phase.value for phase in Phase)
+_READING_DTYPE: Final = np.dtype("i8, f8, f8, f8, f8, u4, i8")
+
+
+class InfluxRecords:
+    """The records tagged with one run on one server; gives what the run's `RecordStore` gives.
+
+    `span_ns` (unix nanoseconds) bounds every query, for servers that refuse to look at all of time; it is
+    used only where the server is version 3. A record that came twice is taken once, by (spool, seq).
+    LinkError: the server fails. RunError: what it holds is nothing that an agent writes.
+    """
+
+    def __init__(self, server: InfluxQL, run_id: str, span_ns: tuple[int, int] | None = None) -> None:
+        self._server = server
+        self._run_id = run_id
+        self._windows: list[tuple[int | None, int | None]] = [(None, None)]
+        if span_ns is not None and server.ping().lstrip("v").startswith("3"):
+            starts = range(span_ns[0], span_ns[1], WINDOW_NS)
+            self._windows = [(start, min(start + WINDOW_NS, span_ns[1])) for start in starts]
+
+    def devices(self) -> list[str]:
+        return sorted({device for kind in RecordKind for device in self._counts(kind)})
+
+    def counts(self, device: str) -> dict[RecordKind, int]:
+        found = {kind: self._counts(kind, device).get(device, 0) for kind in RecordKind}
+        return {kind: count for kind, count in found.items() if count}
+
+    def readings(self, device: str) -> ReadingColumns:
+        table = np.array(
+            [
+                (
+                    row.integer("monotonic_ns"),
+                    row.number("volts"),
+                    row.number("amps"),
+                    row.number("watts"),
+                    row.number("wh"),
+                    row.integer("flags", 0, 0, _FLAGS_MAX),
+                    row.integer("meter_ms", NO_METER_CLOCK, NO_METER_CLOCK, 2**32 - 1),
+                )
+                for row in self._rows(RecordKind.READING, device)
+            ],
+            dtype=_READING_DTYPE,
+        )
+        names = _READING_DTYPE.names or ()
+        table = table[np.argsort(table[names[0]], kind="stable")]
+        return ReadingColumns(*(np.ascontiguousarray(table[name]) for name in names))
+
+    def spans(self, device: str) -> list[PhaseSpan]:
+        spans = [_span(device, row) for row in self._rows(RecordKind.PHASE, device)]
+        return sorted(spans, key=lambda span: (span.start_ns, span.end_ns))
+
+    def events(self, device: str) -> list[AgentEvent]:
+        events = [
+            AgentEvent(row.text("kind"), row.integer("monotonic_ns"), row.text("detail"))
+            for row in self._rows(RecordKind.EVENT, device)
+        ]
+        return sorted(events, key=lambda event: event.monotonic_ns)
+
+    def host_samples(self, device: str) -> list[HostSample]:
+        samples = [_host_sample(row) for row in self._rows(RecordKind.HOST, device)]
+        return sorted(samples, key=lambda sample: sample.monotonic_ns)
+
+    def _counts(self, kind: RecordKind, device: str | None = None) -> dict[str, int]:
+        """Points of the run by device."""
+        counts: dict[str, int] = {}
+        for start, end in self._windows:
+            where = self._where(device, start, end)
+            query = f'SELECT count("seq") AS "n" FROM {named(MEASUREMENTS[kind])}{where} GROUP BY "device"'
+            for series in self._server.select(query):
+                row = dict(zip(series.columns, series.rows[0] if series.rows else [], strict=False))
+                name, count = series.tags.get("device", ""), row.get("n")
+                if not isinstance(count, int) or count < 0:
+                    raise RunError(f"{self._source(kind, name)}: the count of points is {count!r}")
+                counts[name] = counts.get(name, 0) + count
+        return counts
+
+    def _rows(self, kind: RecordKind, device: str) -> list[_Row]:
+        """All points of one kind, each record once, in the order in which its spool numbered it."""
+        found: dict[tuple[str, int], _Row] = {}
+        for row in self._pages(kind, device):
+            found.setdefault((row.text("spool"), row.integer("seq")), row)
+        return [found[key] for key in sorted(found)]
+
+    def _pages(self, kind: RecordKind, device: str) -> Iterator[_Row]:
+        """The points in time order, page after page; those on a page's border may come twice."""
+        measurement, limit = MEASUREMENTS[kind], PAGE_ROWS[kind]
+        wanted = tuple(FIELDS[measurement])
+        columns = ", ".join(named(name) for name in wanted)
+        source = self._source(kind, device)
+        for first, end in self._windows:
+            start = first
+            while True:
+                where = self._where(device, start, end)
+                query = f"SELECT {columns} FROM {named(measurement)}{where} ORDER BY time ASC LIMIT {limit}"
+                answer = self._server.select(query)
+                if not answer:
+                    break
+                page = answer[0]
+                if page.columns != ("time", *wanted):
+                    raise RunError(f"{source}: asked for {', '.join(wanted)}, got {', '.join(page.columns)}")
+                for values in page.rows:
+                    yield _Row(source, dict(zip(page.columns, values, strict=True)))
+                if len(page.rows) < limit and not page.partial:
+                    break
+                # On from the last time itself, not from behind it: points of several series may share it.
+                last = page.rows[-1][0] if page.rows else start
+                if type(last) is not int or last == start:
+                    raise RunError(f"{source}: the server does not get beyond time {last!r}")
+                start = last
+
+    def _where(self, device: str | None, start: int | None, end: int | None) -> str:
+        terms = [f'"run" = {quoted(self._run_id)}']
+        if device is not None:
+            terms.append(f'"device" = {quoted(device)}')
+        if start is not None:
+            terms.append(f"time >= {start}")
+        if end is not None:
+            terms.append(f"time < {end}")
+        return f" WHERE {' AND '.join(terms)}"
+
+    def _source(self, kind: RecordKind, device: str) -> str:
+        server = self._server.server
+        return f"InfluxDB at {server.url}, {MEASUREMENTS[kind]} of {device!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One point by field name. Anybody with a token may have written it: every value is checked."""
+
+    source: str
+    values: dict[str, Any]
+
+    def integer(
+        self, name: str, default: int | None = None, least: int = -_INT64_MAX, most: int = _INT64_MAX
+    ) -> int:
+        value = self.values[name]
+        if value is None and default is not None:
+            return default
+        if type(value) is not int or not least <= value <= most:
+            raise self._strange(name, value, "an integer" if abs(least) == most else f"{least} to {most}")
+        return value
+
+    def number(self, name: str) -> float:
+        """NaN where the field was left out: no database takes NaN itself."""
+        value = self.values[name]
+        if value is None:
+            return math.nan
+        if type(value) not in (int, float) or not abs(value) < math.inf:
+            raise self._strange(name, value, "a finite number")
+        return float(value)
+
+    def text(self, name: str) -> str:
+        value = self.values[name]
+        if type(value) is not str:
+            raise self._strange(name, value, "text")
+        return value
+
+    def _strange(self, name: str, value: object, expected: str) -> RunError:
+        at = self.values.get("time")
+        return RunError(f"{self.source} at {at}: {name} should be {expected}, got {str(value)[:60]!r}")
+
+
+def _span(device: str, row: _Row) -> PhaseSpan:
+    start_ns, end_ns, phase = row.integer("start_ns"), row.integer("end_ns"), row.text("phase")
+    if phase not in _PHASES or end_ns < start_ns:
+        raise RunError(f"{row.source}: no phase is {phase!r} from {start_ns} to {end_ns} ns")
+    return PhaseSpan(
+        device,
+        row.text("boot_id"),
+        Phase(phase),
+        row.integer("step"),
+        start_ns,
+        end_ns,
+        row.text("order_id"),
+        row.text("train_order_id"),
+        row.integer("transferred_bytes"),
+    )
+
+
+def _host_sample(row: _Row) -> HostSample:
+    return HostSample(
+        row.integer("monotonic_ns"),
+        row.number("cpu_share"),
+        row.number("agent_cpu_s"),
+        row.integer("memory_used_bytes", -1),
+        row.number("temperature_c"),
+        row.number("cpu_mhz"),
+        row.integer("sent_bytes", -1),
+        row.integer("received_bytes", -1),
+        row.integer("throttle_bits", -1),
+    )
