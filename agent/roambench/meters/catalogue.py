@@ -5,11 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.meters.protocol import Meter
+
+if TYPE_CHECKING:
+    from roambench.meters.driver import Driver
 
 GROUP: Final = "roambench.meters"
 
@@ -28,7 +31,15 @@ class MeterFactory(Protocol):
 
 #: Name -> "module:factory".
 METERS: Final[dict[str, str]] = {
-    "smartpower2": "roambench.meters.smartpower2:smartpower2",  # ODROID Smart Power 2 over USB serial
+    "smartpower2": "roambench.meters.smartpower2:SMARTPOWER2",
+    "smartpower2-100ms": "roambench.meters.smartpower2:SMARTPOWER2_100MS",
+    "smartpower2-telnet": "roambench.meters.smartpower2:SMARTPOWER2_TELNET",
+    "smartpower2-websocket": "roambench.meters.smartpower2:SMARTPOWER2_WEBSOCKET",
+    "smartpower2-ytrikoz": "roambench.meters.ytrikoz:YTRIKOZ",
+    "smartpower2-ytrikoz-telnet": "roambench.meters.ytrikoz:YTRIKOZ_TELNET",
+    "smartpower3": "roambench.meters.smartpower3:SMARTPOWER3",
+    "smartpower3-udp": "roambench.meters.smartpower3:SMARTPOWER3_UDP",
+    "smartpower3-tcp": "roambench.meters.smartpower3:SMARTPOWER3_TCP",
     "replay": "roambench.meters.replay:replay",  # a recorded transcript, at the pace it was recorded
 }
 
@@ -46,11 +57,32 @@ def open_meter(
     reopen_allowed: bool = False,
     latch: Path | None = None,
 ) -> Meter:
-    """The meter behind `port`, not opened yet: iterating does that. ConfigError for an unknown driver."""
-    return _factory(driver)(port, clock, reopen_allowed=reopen_allowed, latch=latch)
+    """The meter behind `port`, not opened yet: iterating does that.
+
+    ConfigError for an unknown driver, or a port that the driver does not understand.
+    """
+    return factory(driver)(port, clock, reopen_allowed=reopen_allowed, latch=latch)
 
 
-def _factory(driver: str) -> MeterFactory:
+def driver_row(name: str) -> Driver:
+    """The row of one of our own drivers that read a wire; ConfigError for any other name."""
+    from roambench.meters.driver import Driver
+
+    row = factory(name)
+    if not isinstance(row, Driver):
+        raise ConfigError(
+            [f"meter {name!r} has no wire of its own: expected one of {', '.join(wired_names())}"]
+        )
+    return row
+
+
+def wired_names() -> list[str]:
+    """The drivers that read a wire: all of ours but "replay"."""
+    return sorted(METERS.keys() - {"replay"})
+
+
+def factory(driver: str) -> MeterFactory:
+    """What makes the meters of a driver; ConfigError for an unknown one."""
     if driver in METERS:
         module, name = METERS[driver].split(":")
         return cast(MeterFactory, getattr(import_module(module), name))

@@ -66,12 +66,47 @@ def _smartpower2(name: str, nominal_s: float) -> MeterTraits:
     return MeterTraits(name, nominal_s, _INA231_WINDOW_S, _INA231_WINDOW_S, _SP2_U_GAIN, _SP2_U_OFFSET_W)
 
 
+#: The log intervals that a Smart Power 3's panel offers.
+SMARTPOWER3_INTERVALS_MS: Final = (5, 10, 50, 100, 500, 1000)
+#: A line is the mean of the newest interval_ms / 2 samples. The firmware takes 600 to 1000 of them a second,
+#: each the chip's own mean over 8 conversions at 1024 a second.
+_SP3_SAMPLE_S: Final = 1 / 800
+_SP3_AVERAGE_S: Final = 8 / 1024
+#: PAC1933: 1 % of power by its data sheet; its 15 mOhm shunt, 1 % like the Smart Power 2's (assumed).
+_SP3_U_GAIN: Final = math.sqrt(0.01**2 + 0.01**2)
+#: mA are cut, not rounded (0.5 mA on average), and 20 uV of offset are 1.3 mA.
+_SP3_U_OFFSET_W: Final = 5.1 * math.hypot(0.5e-3, 20e-6 / 0.015)
+
+
+def _smartpower3(interval_ms: int) -> MeterTraits:
+    """Its values are computed when they are printed, so nothing is latched."""
+    window_s = (interval_ms // 2 - 1) * _SP3_SAMPLE_S + _SP3_AVERAGE_S
+    return MeterTraits(
+        smartpower3_row(interval_ms / 1000),
+        interval_ms / 1000,
+        window_s,
+        0.0,
+        _SP3_U_GAIN,
+        _SP3_U_OFFSET_W,
+        checksummed=True,
+    )
+
+
+def smartpower3_row(period_s: float) -> str:
+    """The row whose interval is nearest to a period; without one (0) that of 10 ms, "smartpower3"."""
+    if not period_s:
+        return "smartpower3"
+    nearest = min(SMARTPOWER3_INTERVALS_MS, key=lambda ms: abs(math.log(ms / 1000 / period_s)))
+    return "smartpower3" if nearest == 10 else f"smartpower3-{nearest}ms"
+
+
 TRAITS: Final = {
     row.name: row
     for row in (
         _smartpower2("smartpower2", 1.0),
         _smartpower2("smartpower2-100ms", 0.1),  # the Dres0109 fork: values repeat two or three times
         _smartpower2("smartpower2-ytrikoz", 0.25),
+        *map(_smartpower3, SMARTPOWER3_INTERVALS_MS),
     )
 }
 

@@ -4,7 +4,8 @@ r"""Recorded meter bytes as text that people can read and edit, one chunk per li
     12.000<TAB>5.161,0.662,3.416,0.000\r\n
 
 Seconds since the recording began, ascending; then the bytes: printable ASCII as it is, the rest as \r, \n,
-\t, \\ or \xNN. Written where a chunk arrived, so replaying it replays its timing.
+\t, \\ or \xNN. Written where a chunk arrived, so replaying it replays its timing. A comment `# meter: DRIVER`
+says whose bytes they are, with the options of its port if there were any: `# meter: smartpower3?channel=1`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from roambench.contract.errors import MeterError
 #: (seconds since the start, bytes)
 TimedBytes = tuple[float, bytes]
 
+_METER: Final = re.compile(r"# meter: (\S+)\s*")
 _STAMP: Final = re.compile(r"\d+(\.\d{1,9})?")
 _ESCAPED: Final = re.compile(r"\\(?:x([0-9a-f]{2})|([rnt\\]))")
 _PLAIN: Final = re.compile(r"(?:[\x20-\x5b\x5d-\x7e]|\\x[0-9a-f]{2}|\\[rnt\\])*")
@@ -44,6 +46,20 @@ def read_transcript(path: Path) -> list[TimedBytes]:
             raise MeterError(f"transcript {path}:{number}: {stamp} s is before the line above it")
         chunks.append((at_s, _unescape(data)))
     return chunks
+
+
+def recorded_meter(path: Path) -> str:
+    """What the transcript's comment `# meter:` says, "" without one; MeterError when it cannot be read."""
+    try:
+        with path.open(encoding="ascii") as file:
+            for line in file:
+                if not line.startswith("#"):
+                    break
+                if match := _METER.fullmatch(line.rstrip("\n")):
+                    return match[1]
+    except (OSError, UnicodeDecodeError) as error:
+        raise MeterError(f"transcript {path}: cannot be read ({error})") from None
+    return ""
 
 
 def write_transcript(path: Path, chunks: Iterable[TimedBytes], comment: str = "") -> None:

@@ -8,13 +8,13 @@ import pytest
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import METERS, meter_names, open_meter
-from roambench.meters.smartpower2 import SerialMeter
+from roambench.meters.stream_meter import StreamMeter
 
 
 def test_every_row_of_the_table_makes_a_meter():
     for name in METERS:
-        assert open_meter(name, "/dev/null", DeviceClock(), reopen_allowed=True).state == "closed"
-    assert isinstance(open_meter("smartpower2", "/dev/ttyUSB0", DeviceClock()), SerialMeter)
+        assert open_meter(name, "localhost", DeviceClock(), reopen_allowed=True).state == "closed"
+    assert isinstance(open_meter("smartpower2", "/dev/ttyUSB0", DeviceClock()), StreamMeter)
     assert {"smartpower2", "replay"} <= set(meter_names())
 
 

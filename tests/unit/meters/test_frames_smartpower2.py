@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roambench.contract.draws import generator
 from roambench.contract.records import ReadingFlag
-from roambench.meters.frames.smartpower2 import MAX_LINE_BYTES, Smartpower2Frames
+from roambench.meters.frames.smartpower2 import Smartpower2Frames
 
 SECOND = 1_000_000_000
 LINE = b"5.161,0.662,3.416,0.000\r\n"
@@ -56,7 +56,7 @@ def test_rom_chatter_and_a_line_without_end_are_counted_and_the_buffer_stays_sma
     for _ in range(1000):
         frames.feed(b"7" * 100, 0)
     assert frames.counts.too_long == 1
-    assert len(frames._rest) <= MAX_LINE_BYTES
+    assert len(frames._rest) <= Smartpower2Frames.longest
     assert frames.feed(b"7\n" + LINE, SECOND)[0].watts == 3.416
     assert frames.counts.rejected == 2
 
@@ -107,7 +107,7 @@ def test_any_bytes_in_any_pieces_give_what_whole_line_matching_gives(pieces):
     frames = Smartpower2Frames()
     found = [r.watts for i, piece in enumerate(pieces) for r in frames.feed(piece, i * SECOND)]
     lines = [line.strip(b"\r") for line in b"".join(pieces).split(b"\n")[:-1]]
-    expected = [line for line in lines if PATTERN.match(line) and len(line) <= MAX_LINE_BYTES]
+    expected = [line for line in lines if PATTERN.match(line) and len(line) <= Smartpower2Frames.longest]
     assert found == [float(line.split(b",")[2]) for line in expected]
 
 

@@ -22,11 +22,17 @@ from roambench.meters.emulator.feed import WorkFeed
 from roambench.meters.emulator.power import Activity
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.truth import energy_j
-from roambench.meters.latch import PortLatch
 from roambench.meters.protocol import Meter
-from roambench.meters.smartpower2 import SerialMeter
+from roambench.meters.stream_meter import StreamMeter
 
 SECOND = 1_000_000_000
+
+
+def serial_meter(emulator) -> StreamMeter:
+    """A reader of the first port, free to reopen it."""
+    meter = open_meter("smartpower2", emulator.port(0), emulator.clock, reopen_allowed=True)
+    assert isinstance(meter, StreamMeter)
+    return meter
 
 
 async def take(meter: Meter, count: int) -> list[Reading]:
@@ -75,7 +81,7 @@ async def test_readings_arrive_once_a_second_of_device_time_and_an_injected_gain
 async def test_power_follows_the_work_an_agent_tells_and_the_truth_is_its_exact_integral(start_emulator):
     emulator = start_emulator({}, tolerance=0.0)
     feed = WorkFeed(emulator.socket, "pi-00")
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock)) as meter:
+    async with contextlib.aclosing(serial_meter(emulator)) as meter:
         await take(meter, 1)
         start_ns = emulator.clock.now_ns()
         assert feed.send(Activity(busy_cores=4.0), start_ns)
@@ -108,7 +114,7 @@ async def test_an_agent_that_is_killed_leaves_an_idle_board_and_a_running_meter(
     agent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, str(emulator.socket), str(now_ns), stdout=asyncio.subprocess.PIPE
     )
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock)) as meter:
+    async with contextlib.aclosing(serial_meter(emulator)) as meter:
         assert agent.stdout is not None
         await agent.stdout.readline()
         await take(meter, 2)
@@ -122,7 +128,7 @@ async def test_an_agent_that_is_killed_leaves_an_idle_board_and_a_running_meter(
 @pytest.mark.asyncio
 async def test_a_stalled_meter_is_called_stale_and_leaves_a_gap_that_nobody_fills(start_emulator):
     emulator = start_emulator({})
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock)) as meter:
+    async with contextlib.aclosing(serial_meter(emulator)) as meter:
         before = (await take(meter, 3))[-1]
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.SILENCE, duration_s=12.0))
         stale, missed = await until(meter, "meter stale")
@@ -138,7 +144,7 @@ async def test_a_stalled_meter_is_called_stale_and_leaves_a_gap_that_nobody_fill
 @pytest.mark.asyncio
 async def test_a_reset_meter_says_so_and_boot_noise_becomes_no_reading(start_emulator):
     emulator = start_emulator({})
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock)) as meter:
+    async with contextlib.aclosing(serial_meter(emulator)) as meter:
         await take(meter, 2)
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.RESET))
         event, _ = await until(meter, "meter restarted")
@@ -149,7 +155,7 @@ async def test_a_reset_meter_says_so_and_boot_noise_becomes_no_reading(start_emu
 @pytest.mark.asyncio
 async def test_a_port_that_vanishes_is_lost_and_opened_again_when_it_is_back(start_emulator):
     emulator = start_emulator({})
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock)) as meter:
+    async with contextlib.aclosing(serial_meter(emulator)) as meter:
         await take(meter, 2)
         emulator.process.kill()
         emulator.process.wait()
@@ -182,8 +188,9 @@ async def test_a_latched_meter_stays_lost(start_emulator, tmp_path):
 @pytest.mark.asyncio
 async def test_a_latch_notes_an_orderly_close(start_emulator, tmp_path):
     emulator = start_emulator({})
-    latch = PortLatch(tmp_path / "latch.json", emulator.port(0))
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock, latch=latch)) as meter:
+    latch = tmp_path / "latch.json"
+    latched = open_meter("smartpower2", emulator.port(0), emulator.clock, latch=latch)
+    async with contextlib.aclosing(latched) as meter:
         await take(meter, 1)
         assert '"survived": false' in (tmp_path / "latch.json").read_text()
     assert '"survived": true' in (tmp_path / "latch.json").read_text()
@@ -194,23 +201,23 @@ async def test_a_port_that_is_not_there_or_no_terminal_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     for port, cause in (("/dev/no-such-meter", "No such file"), (str(tmp_path / "file"), "configure")):
         with pytest.raises(MeterError, match=f"meter {port}: cannot be opened .*{cause}"):
-            await anext(SerialMeter(port, clock=DeviceClock()))
+            await anext(open_meter("smartpower2", port, DeviceClock(), reopen_allowed=True))
 
 
 @pytest.mark.asyncio
 async def test_two_readers_of_one_port_are_refused(start_emulator):
     emulator = start_emulator({})
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock)) as meter:
+    async with contextlib.aclosing(serial_meter(emulator)) as meter:
         await meter.open()
         with pytest.raises(MeterError, match="cannot be opened"):
-            await SerialMeter(emulator.port(0), clock=emulator.clock).open()
+            await serial_meter(emulator).open()
 
 
 @pytest.mark.asyncio
 async def test_a_reader_that_was_away_gets_no_old_lines(start_emulator):
     emulator = start_emulator({}, time_scale=600.0)
     await asyncio.sleep(1.0)  # 600 lines of 27 bytes into a buffer of 4095
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock)) as meter:
+    async with contextlib.aclosing(serial_meter(emulator)) as meter:
         opened_ns = emulator.clock.now_ns()
         readings = await take(meter, 50)
     assert control.stats(emulator.socket)["lost_bytes"] > 10_000
@@ -245,7 +252,7 @@ async def test_hostile_lines_are_refused_and_counted_and_the_emulator_stays_up(s
     assert stats["records"] == 0
     with pytest.raises(MeterError, match="unknown device 'pi-99'"):
         control.inject(emulator.socket, "pi-99", Fault(FaultKind.DROP))
-    async with contextlib.aclosing(SerialMeter(emulator.port(0), clock=emulator.clock)) as meter:
+    async with contextlib.aclosing(serial_meter(emulator)) as meter:
         assert (await take(meter, 1))[0].watts == pytest.approx(1.9, rel=0.035)
 
 

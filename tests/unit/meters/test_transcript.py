@@ -64,7 +64,12 @@ async def test_a_replayed_meter_gives_its_readings_and_then_falls_silent():
             await meter.aclose()
     readings = [item for item in items if isinstance(item, Reading)]
     assert len(readings) == 22
-    assert [item.kind for item in items if isinstance(item, AgentEvent)] == ["meter ok", "meter stale"]
+    assert [item.kind for item in items if isinstance(item, AgentEvent)] == [
+        "meter described",
+        "meter ok",
+        "meter restarted",
+        "meter stale",
+    ]
     assert (readings[-1].monotonic_ns - readings[0].monotonic_ns) * 1e-9 == pytest.approx(24.0, abs=0.5)
 
 

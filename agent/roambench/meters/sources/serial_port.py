@@ -1,0 +1,61 @@
+"""A serial port, read by the running loop's file events.
+
+The port is opened with pyserial's defaults and its modem lines are never touched again: at open both DTR and
+RTS rise in one go, at close both fall, and the pair of transistors behind them only resets the meter's chip
+when they differ. `dtr=False`, `rts=False` or `dsrdtr=True` make them differ, and the board that the meter
+feeds loses power.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Final
+
+import serial
+
+from roambench.meters.sources.source import Lost, Take
+
+BAUD: Final = 115200
+_CHUNK: Final = 4096
+
+
+class SerialPort:
+    """A `Source`."""
+
+    def __init__(self, path: str, baud: int = BAUD) -> None:
+        self._path = path
+        self._baud = baud
+        self._serial: serial.Serial | None = None
+        self._take: Take = lambda data: None
+        self._lost: Lost = lambda why: None
+
+    async def open(self, take: Take, lost: Lost) -> None:
+        # exclusive: of two readers of one port each would get half of the bytes.
+        port = serial.Serial(self._path, self._baud, timeout=0, exclusive=True)
+        self._serial, self._take, self._lost = port, take, lost
+        asyncio.get_running_loop().add_reader(port.fileno(), self._readable, port.fileno())
+
+    async def close(self) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        if self._serial is not None:
+            asyncio.get_running_loop().remove_reader(self._serial.fileno())
+            self._serial.close()
+            self._serial = None
+
+    def _readable(self, fd: int) -> None:
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._release()
+            self._lost(error.strerror or str(error))
+            return
+        if data:
+            self._take(data)
+        else:
+            self._release()
+            self._lost("the port has gone")

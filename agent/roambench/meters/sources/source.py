@@ -1,0 +1,30 @@
+"""What a meter needs of its line, whatever the line is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+#: Takes bytes as they arrive (for messages: one whole message).
+Take = Callable[[bytes], None]
+#: Told once, with the cause, when the line is gone; the source is then closed.
+Lost = Callable[[str], None]
+
+
+class Source(Protocol):
+    """A line to one meter. `take` and `lost` are called from the running loop, never after `close`."""
+
+    async def open(self, take: Take, lost: Lost) -> None:
+        """Open the line; OSError or ValueError when it cannot be. A closed source may be opened again."""
+        ...
+
+    async def close(self) -> None:
+        """Close the line; harmless when it is closed."""
+        ...
+
+
+def cause(error: BaseException) -> str:
+    """Why something failed, for people."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

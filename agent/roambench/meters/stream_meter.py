@@ -1,0 +1,214 @@
+"""Any meter that talks by itself: a source of bytes, a parser of frames, and watching over both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import MeterError
+from roambench.contract.records import AgentEvent, ReadingFlag
+from roambench.meters.frames.counts import LineCounts
+from roambench.meters.frames.parser import FrameParser
+from roambench.meters.latch import SURVIVED_AFTER_S, PortLatch
+from roambench.meters.protocol import MeterItem, MeterState
+from roambench.meters.sources.source import Source, cause
+from roambench.meters.traits import MeterDescription
+
+#: Device time without a line after which a meter is called stale (rule R6).
+STALE_AFTER_S: Final = 3.0
+#: Device time without a line after which a connection is given up: its other end may be long gone.
+REDIAL_AFTER_S: Final = 10.0
+#: Rejected lines are told at most this often (device time).
+COUNTS_EVERY_S: Final = 60.0
+REOPEN_FIRST_S: Final = 0.25
+REOPEN_MOST_S: Final = 10.0
+
+
+class StreamMeter:
+    """A `Meter`: readings and events of the meter behind `source`.
+
+    Opening fails loudly the first time; a line that is lost later is an event ("meter lost") and is opened
+    again with backoff, unless there is a `latch`: then it stays lost. After every opening comes the event
+    "meter described", and again when the meter's own clock has told its period.
+    `redials`: the line is a connection, so long silence may mean that it is dead.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        frames: FrameParser,
+        describe: Callable[[float], MeterDescription],
+        clock: DeviceClock | None = None,
+        *,
+        latch: PortLatch | None = None,
+        redials: bool = False,
+        stale_after_s: float = STALE_AFTER_S,
+    ) -> None:
+        self._source = source
+        self._frames = frames
+        self._describe = describe
+        self._port = describe(0.0).port
+        self._clock = clock or DeviceClock()
+        self._latch = latch
+        self._redials = redials
+        self._stale_after_s = stale_after_s
+        self._state = MeterState.CLOSED
+        self._items: deque[MeterItem] = deque()
+        self._news = asyncio.Event()
+        self._opened = False
+        self._closed = False
+        self._last_line_ns = 0
+        self._period_s = 0.0
+        self._told_rejected = 0
+        self._told_ns = 0
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._surviving: asyncio.TimerHandle | None = None
+        self._reopening: asyncio.Task[None] | None = None
+        self._reopen_s = REOPEN_FIRST_S
+
+    @property
+    def state(self) -> MeterState:
+        return self._state
+
+    @property
+    def counts(self) -> LineCounts:
+        """Lines accepted and rejected so far."""
+        return self._frames.counts
+
+    async def open(self) -> None:
+        """Open the line; MeterError names it and the cause."""
+        if self._opened:
+            return
+        if self._latch is not None:
+            self._latch.take()
+        try:
+            await self._open()
+        except (OSError, ValueError) as error:  # SerialException and TimeoutError are OSErrors
+            raise MeterError(f"meter {self._port}: cannot be opened ({cause(error)})") from None
+        self._opened = True
+        if self._latch is not None:
+            self._surviving = asyncio.get_running_loop().call_later(SURVIVED_AFTER_S, self._latch.survived)
+
+    def __aiter__(self) -> StreamMeter:
+        return self
+
+    async def __anext__(self) -> MeterItem:
+        if not self._opened and not self._closed:
+            await self.open()
+        while not self._items:
+            if self._closed:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        return self._items.popleft()
+
+    async def aclose(self) -> None:
+        """Close the line and end the iteration (what arrived before is still handed out)."""
+        orderly = self._opened and self._state is not MeterState.LOST
+        self._closed = True
+        for timer in (self._watchdog, self._surviving):
+            if timer is not None:
+                timer.cancel()
+        if self._reopening is not None:
+            self._reopening.cancel()
+            await asyncio.gather(self._reopening, return_exceptions=True)
+        await self._source.close()
+        if orderly and self._latch is not None:
+            self._latch.survived()
+        self._state = MeterState.CLOSED
+        self._news.set()
+
+    async def _open(self) -> None:
+        await self._source.open(self._take, self._lose)
+        now_ns = self._clock.now_ns()
+        self._last_line_ns = now_ns
+        self._say_described(now_ns)
+        self._watch(self._stale_after_s)
+
+    def _take(self, data: bytes) -> None:
+        now_ns = self._clock.now_ns()
+        frames = self._frames
+        readings = frames.feed(data, now_ns)
+        if frames.news:
+            for kind, detail in frames.news:
+                self._say(kind, now_ns, detail)
+            frames.news.clear()
+        for reading in readings:
+            off = bool(reading.flags & ReadingFlag.OFF)
+            self._become(MeterState.OFF if off else MeterState.OK, reading.monotonic_ns)
+            self._items.append(reading)
+        if readings:
+            self._last_line_ns = now_ns
+            self._reopen_s = REOPEN_FIRST_S
+            self._news.set()
+            if frames.period_s != self._period_s:
+                self._period_s = frames.period_s
+                self._say_described(now_ns)
+        elif frames.off:
+            self._become(MeterState.OFF, now_ns)
+        if frames.counts.rejected != self._told_rejected:
+            self._tell_counts(now_ns)
+
+    def _watch(self, device_s: float) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        wait_s = self._clock.host_seconds(device_s) + 1e-3
+        self._watchdog = asyncio.get_running_loop().call_later(wait_s, self._check_silence)
+
+    def _check_silence(self) -> None:
+        now_ns = self._clock.now_ns()
+        silent_s = (now_ns - self._last_line_ns) * 1e-9
+        if silent_s < self._stale_after_s:
+            self._watch(self._stale_after_s - silent_s)
+            return
+        if self._frames.off and self._state is MeterState.OFF:
+            self._watch(self._stale_after_s)  # it has said that it is off, and has nothing more to say
+        elif self._redials and silent_s >= REDIAL_AFTER_S:
+            self._lose(f"no line for {silent_s:.1f} s")
+        else:
+            self._become(MeterState.STALE, now_ns, f"no line for {silent_s:.1f} s")
+            self._watch(self._stale_after_s)
+
+    def _lose(self, why: str) -> None:
+        now_ns = self._clock.now_ns()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        if self._latch is not None:
+            why += "; not opened again, see the latch"
+        self._become(MeterState.LOST, now_ns, why)
+        if self._latch is None:
+            self._reopening = asyncio.create_task(self._reopen(), name=f"reopening {self._port}")
+
+    async def _reopen(self) -> None:
+        await self._source.close()
+        while True:
+            await asyncio.sleep(self._reopen_s)
+            self._reopen_s = min(REOPEN_MOST_S, 2.0 * self._reopen_s)
+            try:
+                await self._open()
+            except (OSError, ValueError):
+                continue
+            return
+
+    def _tell_counts(self, now_ns: int) -> None:
+        """Keep a note of the rejected lines where the readings go, seldom."""
+        if self._told_ns and now_ns - self._told_ns < COUNTS_EVERY_S * 1e9:
+            return
+        self._told_ns, self._told_rejected = now_ns, self._frames.counts.rejected
+        self._say("meter counts", now_ns, self._frames.counts.told())
+
+    def _say_described(self, ns: int) -> None:
+        self._items.append(self._describe(self._period_s).to_event(ns))
+        self._news.set()
+
+    def _become(self, state: MeterState, ns: int, detail: str = "") -> None:
+        if state is not self._state:
+            self._state = state
+            self._say(f"meter {state.value}", ns, detail)
+
+    def _say(self, kind: str, ns: int, detail: str) -> None:
+        self._items.append(AgentEvent(kind, ns, detail or self._port))
+        self._news.set()
