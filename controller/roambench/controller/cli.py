@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from roambench.contract.errors import RoambenchError
+from roambench.controller.commands.compare import compare
 from roambench.controller.commands.list_rows import list_rows
 from roambench.controller.commands.meter import meter_app
 from roambench.controller.commands.report import report
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(report)
+app.command()(compare)
 app.command("list")(list_rows)
 app.add_typer(trace_app)
 app.add_typer(meter_app)

@@ -20,9 +20,9 @@ _MOST_ROWS = 40
 def print_report(runs: Sequence[RunSummary], console: Console) -> None:
     """All comparison tables, then what went wrong; names from the network are never read as markup."""
     for table in comparison_tables(runs):
-        _print(table, console)
+        print_table(table, console)
     for table in detail_tables(runs):
-        _print(table, console)
+        print_table(table, console)
     for run in runs:
         for flag in run.flags:
             console.print(f"[yellow]![/] {escape(run.label)}: {escape(flag)}", highlight=False)
@@ -30,12 +30,10 @@ def print_report(runs: Sequence[RunSummary], console: Console) -> None:
         console.print(f"[yellow]![/] {escape(flag)}", highlight=False)
 
 
-def _print(table: Table, console: Console) -> None:
+def print_table(table: Table, console: Console) -> None:
     drawn = RichTable(title=Text(table.title, style="bold"), title_justify="left", box=None, pad_edge=False)
     for number, name in enumerate(table.head):
-        drawn.add_column(
-            Text(name), justify="right" if number >= table.numeric_from else "left", overflow="fold"
-        )
+        drawn.add_column(Text(name), justify="right" if table.is_numeric(number) else "left", overflow="fold")
     for row in table.rows[:_MOST_ROWS]:
         drawn.add_row(*(Text(cell) for cell in row))
     console.print(drawn)

@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.contract.records import ReadingFlag
-from roambench.energy.compare import (
-    MIN_COVERAGE,
-    Comparison,
-    LinkUse,
-    compare_transfers,
-)
+from roambench.energy.compare import Comparison, LinkUse, compare_transfers
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import LedgerRow, total, totals_by_phase
-from roambench.energy.link_model import LINKS, Direction, megabits, transfer_energy_j
+from roambench.energy.link_model import Direction, megabits
+from roambench.energy.link_models import LinkModel
+from roambench.energy.radio_work import PAPER, RadioWork
 from roambench.energy.table10 import Table10, is_wasted, table10
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
@@ -80,22 +77,28 @@ class EnergySummary:
     consumed_by_step: Mapping[int, float]  # by the round of the training
     wasted_by_step: Mapping[int, float]
     comparison: Comparison
-    modelled_at_measured_j: Mapping[Phase, float]  # Eq. 1 at the throughput that really was
     truth: TruthCheck | None
     boards: tuple[BoardEnergy, ...]
 
 
 def energy_summary(
-    energy: RunEnergy | None, records: Sequence[RoundRecord], *, rounds: int, finished: bool
+    energy: RunEnergy | None,
+    records: Sequence[RoundRecord],
+    *,
+    rounds: int,
+    finished: bool,
+    named: LinkModel | None = None,
 ) -> EnergySummary | None:
-    """Sum up a run's energy; None for a run that has none. `finished`: pending models count as wasted."""
+    """Sum up a run's energy; None for a run that has none. `finished`: pending models count as wasted.
+
+    `named` is one more link model to hold against the transfers.
+    """
     if energy is None:
         return None
     rows, spans = energy.rows, energy.spans
     names = [device.device for device in energy.devices]
     active = [row for row in rows if row.phase in ACTIVE_PHASES]
-    comparison = compare_transfers(rows, spans, _links(records))
-    seen = [t for t in comparison.transfers if t.covered_s >= MIN_COVERAGE * t.duration_s]
+    periods_s = {device.device: device.account.attribution.nominal_s for device in energy.devices}
     checks = [check for check in map(_truth, energy.devices) if check is not None]
     return EnergySummary(
         measured=energy.measured,
@@ -107,11 +110,7 @@ def energy_summary(
         wasted_by_phase=_sums(row for row in active if is_wasted(row, finished=finished)),
         consumed_by_step=_by_step(active),
         wasted_by_step=_by_step([row for row in active if is_wasted(row, finished=finished)]),
-        comparison=comparison,
-        modelled_at_measured_j={
-            phase: math.fsum(t.modelled_at_measured_j for t in seen if t.phase is phase)
-            for phase in (Phase.DOWNLOAD, Phase.UPLOAD)
-        },
+        comparison=compare_transfers(rows, spans, _links(records), named=named, period_of=periods_s),
         truth=_sum_truth(checks),
         boards=tuple(_board(device, finished) for device in energy.devices),
     )
@@ -126,21 +125,21 @@ def modelled_from_log_j(records: Sequence[RoundRecord]) -> dict[Direction, float
         if not isinstance(record, OrderAnswered) or record.status != AnswerStatus.DONE:
             continue
         use = links.get(record.order_id)
-        if use is None or not record.transferred_bytes:
+        if use is None or use.link not in PAPER.links or use.throughput_mbit_s <= 0.0:
             continue
         direction: Direction = "up" if kinds[record.order_id] == "upload" else "down"
-        size = megabits(record.transferred_bytes)
-        link = LINKS[use.link]
-        joules[direction].append(float(transfer_energy_j(size, link, use.throughput_mbit_s, direction)))
+        size = float(megabits(record.transferred_bytes))
+        work = RadioWork.of(size, use.throughput_mbit_s, direction)
+        joules[direction].append(work.energy(PAPER.of(use.link)).joules)
     return {direction: math.fsum(values) for direction, values in joules.items()}
 
 
 def _links(records: Sequence[RoundRecord]) -> dict[str, LinkUse]:
-    """What Eq. 2 says of every transfer; orders without a modelled link (rehearsals) are left out."""
+    """Link and Eq. 2's throughput of every order that names a link (a rehearsal's do not)."""
     return {
         record.order_id: LinkUse(record.link, record.throughput_mbit_s)
         for record in records
-        if isinstance(record, OrderGiven) and record.link in LINKS and record.throughput_mbit_s > 0.0
+        if isinstance(record, OrderGiven) and record.link
     }
 
 

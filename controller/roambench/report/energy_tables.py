@@ -1,11 +1,11 @@
-"""Tables about joules: Table 10, whole runs, phases, communication, boards."""
+"""Tables about joules: Table 10, whole runs, phases, boards."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
-from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.ledger import Kind
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report import numbers
@@ -124,59 +124,6 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
         "Phases partition every board's time. Joules by least squares over all readings; the naive trapezoid "
         "beside it leaks training power into the transfers. Net is above idle, ± k = 2.",
         ("run", "phase", "spans", "time", "gross", "net", "naive (gross)", "above idle"),
-        tuple(rows),
-        numeric_from=2,
-    )
-
-
-def communication_table(runs: Sequence[RunSummary]) -> Table | None:
-    """Measured (net) against modelled communication energy; None when no run has either."""
-    rows = []
-    for run in runs:
-        logged = run.modelled_from_log_j
-        compared = run.measured.comparison if run.measured else None
-        if compared is None or not compared.transfers:
-            if any(logged.values()):
-                rows += [
-                    (run.label, name, NONE, NONE, NONE, numbers.joules(joules), NONE)
-                    for name, joules in (("download", logged["down"]), ("upload", logged["up"]))
-                ]
-            continue
-        real = run.measured.modelled_at_measured_j if run.measured else {}
-        for name, part, at_real_j in (
-            ("download", compared.download, real.get(Phase.DOWNLOAD)),
-            ("upload", compared.upload, real.get(Phase.UPLOAD)),
-            ("both", compared.total, math.fsum(real.values())),
-        ):
-            rows.append(
-                (
-                    run.label,
-                    name,
-                    f"{part.transfers}" + (f" (+{part.left_out} not seen in full)" if part.left_out else ""),
-                    f"{part.measured_net_j:,.2f} ± {2 * part.u_measured_net_j:,.2f} J",
-                    numbers.number(part.ratio, 3),
-                    numbers.joules(part.modelled_j),
-                    numbers.joules(at_real_j),
-                )
-            )
-    if not rows:
-        return None
-    return Table(
-        "communication",
-        "Communication energy: measured against modelled",
-        "Measured: net of idle, ± k = 2. Modelled: Eq. 1 on the bytes really sent, with the link and "
-        "throughput that Eq. 2 gives the placement's distance (LTE or Wi-Fi of a phone, Huang et al. 2012); "
-        "the last column puts the throughput that really was into Eq. 1. A board's radio is not a phone's: "
-        "the ratio is the finding.",
-        (
-            "run",
-            "direction",
-            "transfers",
-            "measured (net)",
-            "measured ÷ modelled",
-            "modelled (Eq. 1, 2)",
-            "modelled at real throughput",
-        ),
         tuple(rows),
         numeric_from=2,
     )

@@ -12,6 +12,7 @@ from typing import Any, Final
 from plotly.offline import get_plotlyjs
 
 from roambench.report import numbers
+from roambench.report.communication_figures import ratio_figure, scatter_figures
 from roambench.report.energy_figures import energy_figure, whole_run_figure
 from roambench.report.evidence import RunEvidence
 from roambench.report.figures import (
@@ -39,55 +40,85 @@ _OPEN_ROWS: Final = 30
 
 def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
     """The whole document for 1 to about 6 runs; more work, but their colours repeat."""
-    tables = {table.key: table for table in comparison_tables(summaries)}
     power = power_data(runs)
-    figures = {
-        figure.key: figure
-        for figure in (
+    parts = Parts(
+        comparison_tables(summaries),
+        [
             accuracy_figure(summaries),
             accuracy_per_joule_figure(summaries),
             aggregated_figure(summaries),
             energy_figure(summaries),
             whole_run_figure(summaries),
+            ratio_figure(summaries),
+            *scatter_figures(summaries),
             availability_figure(runs, summaries),
             map_figure(runs),
-        )
-        if figure is not None
-    }
-
-    def parts(*keys: str) -> str:
-        made = []
-        for key in keys:
-            if key in figures:
-                made.append(_figure(figures[key]))
-            elif key in tables:
-                made.append(_table(tables[key]))
-        return "".join(made)
-
+        ],
+    )
+    scatter = [key for key in parts.figures if key.startswith("compare-")]
     sections = [
-        ("Runs", "runs", _cards(summaries) + _flags(summaries) + parts("runs")),
-        ("Learning", "learning", parts("accuracy", "learning", "aggregated")),
+        ("Runs", "runs", _cards(summaries) + _flags(summaries) + parts.html("runs")),
+        ("Learning", "learning", parts.html("accuracy", "learning", "aggregated")),
         (
             "Energy",
             "energy",
-            parts("energy", "table10-gross", "table10-net", "accuracy-per-joule")
-            + parts("spent", "whole-run", "phases", "communication"),
+            parts.html("energy", "table10-gross", "table10-net", "accuracy-per-joule")
+            + parts.html("spent", "whole-run", "phases"),
+        ),
+        (
+            "Measured against modelled",
+            "communication",
+            parts.html("communication", "ratios", *scatter, "transfers", "modelled"),
         ),
         ("Power over time", "power", _power(power)),
-        ("Movement and trainings", "movement", parts("availability", "trainings", "map")),
-        ("Details", "details", "".join(_table(table, fold=True) for table in detail_tables(summaries))),
+        ("Movement and trainings", "movement", parts.html("availability", "trainings", "map")),
+        ("Details", "details", folded(detail_tables(summaries))),
     ]
+    title = "roambench: " + ", ".join(run.label for run in summaries)
+    return document(title, _intro(summaries), sections, footer_of(summaries), parts, power)
+
+
+class Parts:
+    """Tables and figures by key; `html` sets those that are there in the order asked for."""
+
+    def __init__(self, tables: Sequence[Table], figures: Sequence[Figure | None]) -> None:
+        self.tables = {table.key: table for table in tables}
+        self.figures = {figure.key: figure for figure in figures if figure is not None}
+
+    def html(self, *keys: str) -> str:
+        made = []
+        for key in keys:
+            if key in self.figures:
+                made.append(_figure(self.figures[key]))
+            elif key in self.tables:
+                made.append(_table(self.tables[key]))
+        return "".join(made)
+
+
+def folded(tables: Sequence[Table]) -> str:
+    """Tables that open on a click, the long ones closed."""
+    return "".join(_table(table, fold=True) for table in tables)
+
+
+def document(
+    title: str,
+    intro: str,
+    sections: Sequence[tuple[str, str, str]],
+    footer: str,
+    parts: Parts,
+    power: dict[str, Any] | None = None,
+) -> str:
+    """One self-contained page: `sections` are (title, key, HTML), those without HTML are left out."""
     body = "".join(
-        f'<section id="{key}"><h2>{title}</h2>{content}</section>'
-        for title, key, content in sections
+        f'<section id="{key}"><h2>{name}</h2>{content}</section>'
+        for name, key, content in sections
         if content
     )
-    links = "".join(f'<a href="#{key}">{title}</a>' for title, key, content in sections if content)
-    title = "roambench: " + ", ".join(run.label for run in summaries)
+    links = "".join(f'<a href="#{key}">{name}</a>' for name, key, content in sections if content)
     data = {
         "figures": [
             {"key": figure.key, "data": figure.data, "layout": figure.layout, "height": figure.height}
-            for figure in figures.values()
+            for figure in parts.figures.values()
         ],
         "power": power,
         "phaseColours": {phase.value: colour for phase, colour in PHASE_COLOURS.items()},
@@ -98,7 +129,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{_resource('page.css')}</style></head><body>"
         f'<header><div class="bar"><span class="brand">roambench</span><nav>{links}</nav></div></header>'
-        f"<main>{_intro(summaries)}{body}{_footer(summaries)}</main>"
+        f"<main>{intro}{body}{footer}</main>"
         f'<script type="application/json" id="report-data">{_script_json(data)}</script>'
         f"<script>{get_plotlyjs()}</script><script>{_resource('page.js')}</script></body></html>\n"
     )
@@ -157,7 +188,12 @@ def _cards(runs: Sequence[RunSummary]) -> str:
 
 
 def _flags(runs: Sequence[RunSummary]) -> str:
-    items = [f"<li>{html.escape(flag)}</li>" for flag in comparison_flags(runs)]
+    return warnings(runs, comparison_flags(runs))
+
+
+def warnings(runs: Sequence[RunSummary], common: Sequence[str] = ()) -> str:
+    """What a reader must know first: about all runs, then about each."""
+    items = [f"<li>{html.escape(flag)}</li>" for flag in common]
     items += [
         f"<li><b>{html.escape(run.label)}</b>: {html.escape(flag)}</li>" for run in runs for flag in run.flags
     ]
@@ -176,7 +212,7 @@ def _figure(figure: Figure) -> str:
 
 def _table(table: Table, *, fold: bool = False) -> str:
     def cell(tag: str, text: str, column: int) -> str:
-        side = ' class="n"' if column >= table.numeric_from else ""
+        side = ' class="n"' if table.is_numeric(column) else ""
         indent = " style='padding-left:1.6em'" if column == 0 and text.startswith("  ") else ""
         return f"<{tag}{side}{indent}>{html.escape(text.strip())}</{tag}>"
 
@@ -212,7 +248,7 @@ def _power(power: dict[str, Any] | None) -> str:
     )
 
 
-def _footer(runs: Sequence[RunSummary]) -> str:
+def footer_of(runs: Sequence[RunSummary]) -> str:
     versions = {f"{name} {version}" for run in runs for name, version in run.info.versions.items()}
     made = ", ".join(sorted(versions)) or "versions not recorded"
     when = ", ".join(dict.fromkeys(run.info.created_utc for run in runs if run.info.created_utc))

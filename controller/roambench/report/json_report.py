@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from roambench.energy.compare import ComparisonTotal
-from roambench.energy.energy_value import Energy
+from roambench.energy.compare import Basis
 from roambench.energy.table10 import MeanSd, Table10
+from roambench.report.comparison_document import classes, compared, value
 from roambench.report.energy_summary import EnergySummary, TruthCheck
 from roambench.report.summary import (
     RunSummary,
@@ -135,32 +135,34 @@ def _run(run: RunSummary) -> dict[str, Any]:
 def _energy(energy: EnergySummary) -> dict[str, Any]:
     return {
         "duration_s": energy.duration_s,
-        "whole_run": _value(energy.whole_run),
+        "whole_run": value(energy.whole_run),
         "truth": _truth(energy.truth),
         "table10": {"gross": _table10(energy.gross), "net": _table10(energy.net)},
         "phases": {
             item.phase.value: {
                 "spans": item.spans,
                 "duration_s": item.duration_s,
-                "gross": _value(item.gross),
-                "net": _value(item.net),
+                "gross": value(item.gross),
+                "net": value(item.net),
                 "naive_j": item.naive_j,
                 "unresolved_spans": item.unresolved,
             }
             for item in energy.phases
         },
         "communication": {
-            "download": _compared(energy.comparison.download),
-            "upload": _compared(energy.comparison.upload),
-            "total": _compared(energy.comparison.total),
+            "download": compared(energy.comparison.download),
+            "upload": compared(energy.comparison.upload),
+            "total": compared(energy.comparison.total),
             "modelled_at_measured_throughput_j": {
-                phase.value: finite(joules) for phase, joules in energy.modelled_at_measured_j.items()
+                "download": finite(energy.comparison.download.modelled_j(Basis.ACTUAL)),
+                "upload": finite(energy.comparison.upload.modelled_j(Basis.ACTUAL)),
             },
+            "classes": classes(energy.comparison),
         },
         "boards": [
             {
                 "device": board.device,
-                "whole_run": _value(board.whole_run),
+                "whole_run": value(board.whole_run),
                 "idle_w": board.idle_w,
                 "consumed_j": board.consumed.joules,
                 "wasted_j": board.wasted.joules,
@@ -172,17 +174,6 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
             }
             for board in energy.boards
         ],
-    }
-
-
-def _value(energy: Energy) -> dict[str, Any]:
-    """`u_joules` is a standard uncertainty (k = 1)."""
-    return {
-        "joules": finite(energy.joules),
-        "u_joules": finite(energy.u_joules),
-        "covered_s": energy.covered_s,
-        "gap_s": energy.gap_s,
-        "coverage": energy.coverage,
     }
 
 
@@ -202,8 +193,8 @@ def _table10(table: Table10) -> dict[str, Any]:
         return {"mean_j": finite(value.mean), "sd_j": finite(value.sd), "count": value.count}
 
     return {
-        "cumulative_wasted": _value(table.cumulative_wasted),
-        "cumulative_consumed": _value(table.cumulative_consumed),
+        "cumulative_wasted": value(table.cumulative_wasted),
+        "cumulative_consumed": value(table.cumulative_consumed),
         "per_training_wasted": spread(table.per_training_wasted),
         "per_training_consumed": spread(table.per_training_consumed),
         "per_board_wasted": spread(table.per_board_wasted),
@@ -211,18 +202,6 @@ def _table10(table: Table10) -> dict[str, Any]:
         "per_round_wasted": spread(table.per_round_wasted),
         "per_round_consumed": spread(table.per_round_consumed),
         "empty_rounds": table.empty_rounds,
-    }
-
-
-def _compared(part: ComparisonTotal) -> dict[str, Any]:
-    return {
-        "transfers": part.transfers,
-        "left_out": part.left_out,
-        "measured_net_j": part.measured_net_j,
-        "u_measured_net_j": part.u_measured_net_j,
-        "modelled_j": part.modelled_j,
-        "ratio": finite(part.ratio),
-        "u_ratio": finite(part.u_ratio),
     }
 
 

@@ -36,11 +36,14 @@ def report(run_paths: Sequence[Path | str], html: Path | None = None, json: Path
     made = Report(evidence, tuple(summarise(run) for run in evidence))
     for path, text in ((html, made.html), (json, made.json)):
         if path is not None:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text(), encoding="utf-8")
-            except OSError as error:
-                if isinstance(error, RunError):
-                    raise
-                raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+            write_text(path, text())
     return made
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a document with the folders above it; RunError where that is refused."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from roambench.energy.compare import Comparison
 from roambench.energy.link_model import Direction
+from roambench.energy.link_models import LinkModel
 from roambench.energy.table10 import improvement
 from roambench.report.energy_summary import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.evidence import RunEvidence
@@ -39,6 +41,7 @@ class RunSummary:
     distance: DistanceSummary | None
     energy: EnergySummary | None
     modelled_from_log_j: Mapping[Direction, float]
+    link_model: str  # the named link model held against the transfers, "" for none
     flags: tuple[str, ...]
 
     @property
@@ -46,13 +49,22 @@ class RunSummary:
         """The energy when a meter saw anything, else None: 0 J over no time is no measurement."""
         return self.energy if self.energy is not None and self.energy.measured else None
 
+    @property
+    def comparison(self) -> Comparison | None:
+        """Measured against modelled transfers, when a meter was there and there was any transfer."""
+        found = self.measured.comparison if self.measured is not None else None
+        return found if found is not None and found.transfers else None
 
-def summarise(run: RunEvidence) -> RunSummary:
+
+def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
+    """Sum up a run; `named` is one more link model to hold against its transfers."""
     names = run.info.device_names
     finished = run.info.state is RunState.FINISHED
     learning = learning_summary(run.records, run.accuracy_threshold)
     orders = order_summary(run.records, names)
-    energy = energy_summary(run.energy, run.records, rounds=len(learning.points), finished=finished)
+    energy = energy_summary(
+        run.energy, run.records, rounds=len(learning.points), finished=finished, named=named
+    )
     return RunSummary(
         label=run.label,
         info=run.info,
@@ -63,6 +75,7 @@ def summarise(run: RunEvidence) -> RunSummary:
         distance=distance_summary(run.records),
         energy=energy,
         modelled_from_log_j=modelled_from_log_j(run.records),
+        link_model="" if named is None else named.name,
         flags=flags_of(run, orders, energy),
     )
 

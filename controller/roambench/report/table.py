@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`head` and every row have the same length. Columns from `numeric_from` on are aligned to the right."""
+    """`head` and every row have the same length.
+
+    Columns from `numeric_from` up to `text_from` are aligned to the right, the others to the left.
+    """
 
     key: str
     title: str
@@ -15,3 +18,7 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric_from: int = 1
+    text_from: int = 999
+
+    def is_numeric(self, column: int) -> bool:
+        return self.numeric_from <= column < self.text_from

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from roambench.report import numbers
+from roambench.report.communication_tables import communication_tables
 from roambench.report.energy_tables import (
     board_table,
-    communication_table,
     phase_table,
     table10_table,
     whole_run_table,
@@ -36,10 +36,7 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
             whole_run_table(runs),
             phase_table(runs),
         ]
-    communication = communication_table(runs)
-    if communication is not None:
-        tables.append(communication)
-    return tables
+    return tables + communication_tables(runs)
 
 
 def detail_tables(runs: Sequence[RunSummary]) -> list[Table]:

@@ -1,0 +1,54 @@
+"""`roambench compare`: measured against modelled communication energy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from roambench.energy.link_models import LinkModel
+
+_PIPE_WIDTH: Final = 130
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write one self-contained HTML page.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    link_model: Annotated[
+        str | None,
+        typer.Option(
+            "--link-model",
+            metavar="NAME",
+            help="One more model to hold the transfers against: a file or name that `roambench calibrate` "
+            "made, or the paper's lte, wifi or 3g for every link.",
+        ),
+    ] = None,
+) -> None:
+    """Set every transfer's measured net energy beside Eq. 1, and say what that decides."""
+    from rich.console import Console
+
+    from roambench.report.comparison import compare_runs, print_comparison, write_page
+
+    made = compare_runs(runs, None if link_model is None else _model(link_model))
+    if html is not None:
+        write_page(made, html)
+    if as_json:
+        typer.echo(made.json(), nl=False)
+        return
+    # Nine columns do not fit into the 80 that a pipe is taken for.
+    console = Console() if Console().is_terminal else Console(width=_PIPE_WIDTH)
+    print_comparison(made, console)
+    if html is not None:
+        console.print(f"page: {html}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _model(name: str) -> LinkModel:
+    from roambench.controller.config.link_model_file import load_link_model
+    from roambench.energy.radio_work import PAPER, paper_radio
+
+    return paper_radio(name) if name in PAPER.links else load_link_model(name)

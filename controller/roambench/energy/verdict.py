@@ -1,0 +1,87 @@
+"""What may honestly be said of a model beside a measurement, in one sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+#: A ratio known worse than this (k = 2) says neither that a model is right nor that it is wrong.
+VAGUE: Final = 0.5
+
+
+class Finding(StrEnum):
+    NOTHING = "nothing"  # no transfer that was seen in full, or no model for it
+    UNRESOLVED = "unresolved"  # rule R7: too short for the meter
+    VAGUE = "vague"  # the interval holds 1 and much else
+    AGREES = "agrees"
+    OVERSTATES = "overstates"  # the model says more than was measured
+    UNDERSTATES = "understates"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`sentence` stands alone; `remark` is one or two words, for a table that has the figures."""
+
+    finding: Finding
+    sentence: str
+    remark: str
+
+    @property
+    def settled(self) -> bool:
+        """Whether the measurement decided anything about the model."""
+        return self.finding in (Finding.AGREES, Finding.OVERSTATES, Finding.UNDERSTATES)
+
+
+def verdict_of(
+    *,
+    ratio: float,
+    u_ratio: float,
+    transfers: int,
+    left_out: int,
+    mean_s: float,
+    period_s: float,
+    resolved: bool,
+) -> Verdict:
+    """Judge measured / modelled = `ratio` with standard uncertainty `u_ratio`; agreement is within 2 u.
+
+    `transfers` of `mean_s` each were summed, `left_out` more not seen in full, with a meter that speaks
+    every `period_s`.
+    """
+    if not transfers:
+        why = f"{_count(left_out)} not seen in full" if left_out else "no transfer"
+        return Verdict(Finding.NOTHING, f"nothing to compare: {why}", "not seen")
+    if not math.isfinite(ratio):
+        return Verdict(Finding.NOTHING, "nothing to compare with: no model knows this link", "no model")
+    if not resolved:
+        return Verdict(
+            Finding.UNRESOLVED,
+            f"not resolved by this meter: {_count(transfers)} of {_seconds(mean_s)} at {1.0 / period_s:g} Hz",
+            "not resolved",
+        )
+    if abs(ratio - 1.0) > 2.0 * u_ratio:
+        finding = Finding.OVERSTATES if ratio < 1.0 else Finding.UNDERSTATES
+        said, remark = f"the model {finding.value}", finding.value
+    elif 2.0 * u_ratio > VAGUE:
+        finding, said, remark = Finding.VAGUE, "too uncertain to tell", "too uncertain"
+    else:
+        finding, said, remark = Finding.AGREES, "agrees within 2u", "agrees"
+    return Verdict(finding, f"measured/modelled = {ratio_text(ratio, u_ratio)}: {said}", remark)
+
+
+def ratio_text(ratio: float, u_ratio: float) -> str:
+    """A ratio with its expanded uncertainty (k = 2), two digits of it."""
+    expanded = 2.0 * u_ratio
+    places = 2
+    if 0.0 < expanded < math.inf:
+        places = min(3, max(0, 1 - math.floor(math.log10(expanded))))
+    return f"{ratio:.{places}f} ± {expanded:.{places}f}"
+
+
+def _count(transfers: int) -> str:
+    return "1 transfer" if transfers == 1 else f"{transfers} transfers"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10.0 else f"{value:.1f} s" if value >= 0.1 else f"{value:.2f} s"

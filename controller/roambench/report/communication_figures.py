@@ -1,0 +1,265 @@
+"""Measured against modelled transfers as Plotly figures: a scatter with error bars, and the ratios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from roambench.contract.phases import Phase
+from roambench.energy.compare import Basis, Comparison, Transfer
+from roambench.energy.link_model import Direction
+from roambench.energy.verdict import Finding
+from roambench.report import numbers
+from roambench.report.communication_tables import basis_name, classes_and_total, leading_basis
+from roambench.report.figures import PHASE_COLOURS, Figure, axis, base_layout, safe
+from roambench.report.summary import RunSummary
+
+#: More error bars than this make a page slow and a picture black.
+MOST_POINTS: Final = 1500
+#: From this ratio of the largest to the smallest value on the axes are logarithmic.
+LOG_FROM: Final = 20.0
+_COLOURS: Final[dict[Direction, str]] = {
+    "down": PHASE_COLOURS[Phase.DOWNLOAD],
+    "up": PHASE_COLOURS[Phase.UPLOAD],
+}
+_NAMES: Final[dict[Direction, str]] = {"down": "download", "up": "upload"}
+_SYMBOLS: Final = {"lte": "circle", "wifi": "square", "3g": "triangle-up"}
+_OTHER_SYMBOLS: Final = ("diamond", "cross", "x", "star")
+
+
+def scatter_figures(runs: Sequence[RunSummary]) -> list[Figure]:
+    """One figure per run with transfers: measured net over modelled joules, one point per transfer."""
+    figures = []
+    for index, run in enumerate(runs):
+        if run.comparison is not None and run.comparison.bases:
+            figures.append(_scatter(run, run.comparison, f"compare-{index}"))
+    return figures
+
+
+def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
+    """Measured over modelled by class, with error bars; None where nothing has a ratio."""
+    names: list[str] = []
+    points: list[dict[str, Any]] = []
+    several = sum(run.comparison is not None for run in runs) > 1
+    for run in runs:
+        if run.comparison is None:
+            continue
+        for kind, part in classes_and_total(run.comparison):
+            for basis in run.comparison.bases:
+                ratio, u = part.ratio(basis), part.u_ratio(basis)
+                if not math.isfinite(ratio):
+                    continue
+                name = f"{kind}: {basis_name(basis, run)}"
+                names.append(f"{run.label} {name}" if several else name)
+                verdict = part.verdict(basis)
+                points.append({"x": ratio, "u": 2.0 * u, "verdict": verdict})
+    if not points:
+        return None
+    data = []
+    for colour, symbol, label, findings in (
+        ("#1a8f6a", "circle", "agrees within 2u", {Finding.AGREES}),
+        ("#d9622b", "circle", "the model is off", {Finding.OVERSTATES, Finding.UNDERSTATES}),
+        ("#5f6b7a", "circle-open", "not resolved, or too uncertain", {Finding.UNRESOLVED, Finding.VAGUE}),
+    ):
+        chosen = [i for i, point in enumerate(points) if point["verdict"].finding in findings]
+        if chosen:
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": label,
+                    "x": [points[i]["x"] for i in chosen],
+                    "y": [safe(names[i]) for i in chosen],
+                    "error_x": {
+                        "type": "data",
+                        "array": [points[i]["u"] for i in chosen],
+                        "color": colour,
+                        "thickness": 1.5,
+                    },
+                    "marker": {"color": colour, "symbol": symbol, "size": 10},
+                    "text": [safe(points[i]["verdict"].sentence) for i in chosen],
+                    "hovertemplate": "%{text}<extra></extra>",
+                }
+            )
+    line = {
+        "type": "line",
+        "x0": 1,
+        "x1": 1,
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": "#1d2733", "width": 1, "dash": "dot"},
+    }
+    return Figure(
+        "ratios",
+        "Measured ÷ modelled",
+        "Sums over all boards, ± k = 2 of meters and model together. Left of the dotted line the model says "
+        "more than was measured.",
+        data,
+        base_layout(
+            xaxis=axis("measured ÷ modelled", rangemode="tozero"),
+            yaxis=axis(
+                "",
+                categoryorder="array",
+                categoryarray=[safe(name) for name in reversed(names)],
+                ticks="",
+                range=[-0.6, len(names) - 0.4],
+            ),
+            shapes=[line],
+        ),
+        130 + 30 * len(names),
+    )
+
+
+def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
+    basis = leading_basis(comparison)
+    bases = [basis, *(other for other in comparison.bases if other is not basis)]
+    seen = [item for item in comparison.transfers if item.seen and basis in item.modelled]
+    every = max(1, math.ceil(len(seen) / MOST_POINTS))
+    shown = seen[::every]
+    groups: dict[tuple[str, Direction], list[Transfer]] = {}
+    for item in shown:
+        groups.setdefault((item.link, item.direction), []).append(item)
+    floor, top, log = _range(shown, bases)
+    data: list[dict[str, Any]] = []
+    symbols = dict(_SYMBOLS)
+    for link, direction in sorted(groups):
+        items = groups[link, direction]
+        if link not in symbols:
+            symbols[link] = _OTHER_SYMBOLS[(len(symbols) - len(_SYMBOLS)) % len(_OTHER_SYMBOLS)]
+        at = [max(item.net.joules, floor) if log else item.net.joules for item in items]
+        below = [
+            min(2.0 * item.net.u_joules, y - floor) if log else 2.0 * item.net.u_joules
+            for item, y in zip(items, at, strict=True)
+        ]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": safe(f"{link} {_NAMES[direction]}"),
+                "x": _modelled(items, basis),
+                "y": at,
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [2.0 * item.net.u_joules for item in items],
+                    "arrayminus": below,
+                    "color": _COLOURS[direction],
+                    "thickness": 1,
+                    "width": 2,
+                },
+                "marker": {
+                    "symbol": [
+                        # On a logarithmic axis nothing lies below zero: drawn at the edge, open.
+                        "triangle-down-open"
+                        if log and item.net.joules <= floor
+                        else symbols[link] + ("" if item.resolved else "-open")
+                        for item in items
+                    ],
+                    "color": _COLOURS[direction],
+                    "size": 8,
+                    "line": {"color": _COLOURS[direction], "width": 1.2},
+                },
+                "text": [_hover(item) for item in items],
+                "hovertemplate": "%{text}<extra></extra>",
+            }
+        )
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "measured = modelled",
+            "x": [floor, top],
+            "y": [floor, top],
+            "line": {"color": "#1d2733", "width": 1, "dash": "dot"},
+            "hoverinfo": "skip",
+        }
+    )
+    ends = [math.log10(floor), math.log10(top)] if log else [floor, top]
+    scale = {"type": "log", "dtick": 1} if log else {"type": "linear"}
+    below_floor = sum(log and item.net.joules <= floor for item in shown)
+    caption = (
+        "One point per transfer, ± k = 2 of the meter. Filled: the meter resolves it (rule R7); open: "
+        "undersampled, the single value says little. Transfers of one board and direction share their fitted "
+        "power, so their errors go together."
+    )
+    if every > 1:
+        caption += f" Every {every}th of {len(seen):,} transfers is drawn."
+    if below_floor:
+        caption += f" {below_floor} at or below the lower edge are drawn on it (open triangles)."
+    return Figure(
+        key,
+        f"{run.label}: measured against modelled, transfer by transfer",
+        caption,
+        data,
+        base_layout(
+            xaxis=axis(f"modelled, J ({safe(basis_name(basis, run))})", range=ends, **scale),
+            yaxis=axis("measured (net), J", range=ends, **scale),
+            updatemenus=[_choice(run, groups, bases)] if len(bases) > 1 else [],
+            margin={"l": 64, "r": 20, "t": 64, "b": 52},
+        ),
+        520,
+    )
+
+
+def _choice(
+    run: RunSummary, groups: dict[tuple[str, Direction], list[Transfer]], bases: Sequence[Basis]
+) -> dict[str, Any]:
+    """Buttons that put another model on the x axis; the identity line is the last trace and stays."""
+    order = sorted(groups)
+    traces = list(range(len(order)))
+    return {
+        "type": "buttons",
+        "direction": "right",
+        "x": 1,
+        "xanchor": "right",
+        "y": 1.12,
+        "yanchor": "bottom",
+        "showactive": True,
+        "pad": {"t": 0, "b": 0},
+        "bgcolor": "#fff",
+        "bordercolor": "#c9d2dc",
+        "font": {"size": 12},
+        "buttons": [
+            {
+                "label": safe(basis_name(basis, run)),
+                "method": "update",
+                "args": [
+                    {"x": [_modelled(groups[name], basis) for name in order]},
+                    {"xaxis.title.text": f"modelled, J ({safe(basis_name(basis, run))})"},
+                    traces,
+                ],
+            }
+            for basis in bases
+        ],
+    }
+
+
+def _modelled(items: Sequence[Transfer], basis: Basis) -> list[float | None]:
+    return [item.modelled[basis].joules if basis in item.modelled else None for item in items]
+
+
+def _range(items: Sequence[Transfer], bases: Sequence[Basis]) -> tuple[float, float, bool]:
+    """Lowest and highest value of both axes, and whether they are logarithmic."""
+    modelled = [found.joules for item in items for basis, found in item.modelled.items() if basis in bases]
+    highest = max([*modelled, *(item.net.joules + 2.0 * item.net.u_joules for item in items)], default=1.0)
+    positive = [value for value in (*modelled, *(item.net.joules for item in items)) if value > 0.0]
+    lowest = min(positive, default=1.0)
+    if positive and highest / lowest > LOG_FROM:
+        # A measured value next to nothing would stretch the axis: no lower than a tenth of what is modelled.
+        floor = max(lowest / 1.5, 0.1 * min([v for v in modelled if v > 0.0], default=lowest))
+        return floor, 1.4 * highest, True
+    lower = min([0.0, *(item.net.joules - 2.0 * item.net.u_joules for item in items)])
+    return lower, 1.06 * highest, False
+
+
+def _hover(item: Transfer) -> str:
+    lines = [
+        f"{safe(item.device)}, {safe(item.order_id)}",
+        f"{item.transferred_bytes / 1e6:,.2f} MB in {item.duration_s:.2f} s",
+        f"{item.achieved_mbit_s:.1f} Mbit/s, Eq. 2 says {item.placement_mbit_s:.1f}",
+        f"measured {numbers.energy(item.net, zero='0 J')} net",
+        *(f"{basis.value}: {found.joules:.3g} J" for basis, found in item.modelled.items()),
+    ]
+    return "<br>".join(lines)

@@ -1,0 +1,170 @@
+"""Measured against modelled communication of runs, as `roambench compare` shows it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.markup import escape
+
+from roambench.contract.errors import RunError
+from roambench.energy.link_models import LinkModel
+from roambench.report import comparison_document
+from roambench.report.communication_figures import ratio_figure, scatter_figures
+from roambench.report.communication_tables import (
+    basis_name,
+    classes_and_total,
+    communication_tables,
+    device_comparison_table,
+    leading_basis,
+    transfer_table,
+)
+from roambench.report.console import print_table
+from roambench.report.evidence import read_runs
+from roambench.report.html import Parts, document, folded, footer_of, warnings
+from roambench.report.report import write_text
+from roambench.report.summary import RunSummary, summarise
+from roambench.report.table import Table
+
+#: Raised when a key changes its meaning or disappears; new keys do not raise it.
+SCHEMA: Final = "roambench.compare/1"
+REHEARSAL: Final = "rehearsal"
+
+
+@dataclass(frozen=True)
+class RunComparisons:
+    """Runs with at least one comparable transfer among them; `missing` tells why others have none."""
+
+    summaries: tuple[RunSummary, ...]
+    missing: tuple[str, ...]
+    named: LinkModel | None
+
+    @property
+    def comparable(self) -> tuple[RunSummary, ...]:
+        return tuple(run for run in self.summaries if run.comparison is not None)
+
+    def json(self) -> str:
+        text = json.dumps(self._document(), indent=2, ensure_ascii=False, allow_nan=False)
+        return text + "\n"
+
+    def html(self) -> str:
+        """One self-contained page."""
+        runs = self.comparable
+        parts = Parts(communication_tables(runs), [ratio_figure(runs), *scatter_figures(runs)])
+        scatter = [key for key in parts.figures if key.startswith("compare-")]
+        boards = [table for run in runs if (table := device_comparison_table(run)) is not None]
+        single = [table for run in runs if (table := transfer_table(run)) is not None]
+        names = ", ".join(run.label for run in runs)
+        verdicts = "".join(f"<li>{html.escape(line)}</li>" for line in self.verdicts())
+        intro = (
+            "<h1>Measured against modelled</h1>"
+            f'<p class="lead">Communication energy of {html.escape(names)}: what the meters saw above idle, '
+            "beside Eq. 1.</p>"
+        )
+        sections = [
+            (
+                "Verdicts",
+                "verdicts",
+                f'<div class="table"><ul class="verdicts">{verdicts}</ul></div>'
+                + warnings(self.summaries, self.missing),
+            ),
+            ("By link and direction", "classes", parts.html("ratios", "communication", "transfers")),
+            ("Transfer by transfer", "transfers", parts.html(*scatter)),
+            ("Boards", "boards", folded(boards)),
+            ("Every transfer", "all", folded(single)),
+        ]
+        return document(f"roambench compare: {names}", intro, sections, footer_of(runs), parts)
+
+    def verdicts(self) -> list[str]:
+        """One line per run, link and direction, on the leading basis (see `leading_basis`)."""
+        lines = []
+        for run in self.comparable:
+            assert run.comparison is not None
+            basis = leading_basis(run.comparison)
+            for kind, part in classes_and_total(run.comparison):
+                sentence = part.verdict(basis).sentence
+                lines.append(f"{run.label}: {kind} ({basis_name(basis, run)}): {sentence}")
+        return lines
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "link_model": None if self.named is None else self.named.name,
+            "runs": [_run(run) for run in self.comparable],
+            "missing": list(self.missing),
+        }
+
+
+def compare_runs(paths: Sequence[Path | str], named: LinkModel | None = None) -> RunComparisons:
+    """Read the runs and compare their transfers, also held against the link model `named`.
+
+    RunError for what is no run folder, and when no run has anything to compare: it says why for each.
+    """
+    summaries = tuple(summarise(run, named) for run in read_runs(paths))
+    missing = tuple(f"{run.label}: {why}" for run in summaries if (why := _why_not(run)) is not None)
+    made = RunComparisons(summaries, missing, named)
+    if not made.comparable:
+        raise RunError("\n".join(missing))
+    return made
+
+
+def write_page(made: RunComparisons, path: Path) -> None:
+    """RunError where the file cannot be written."""
+    write_text(path, made.html())
+
+
+def print_comparison(made: RunComparisons, console: Console) -> None:
+    """Tables by class and by board, what is missing, and the verdicts last: there they are read."""
+    tables: list[Table | None] = [*communication_tables(made.comparable)]
+    tables += [device_comparison_table(run) for run in made.comparable]
+    for table in tables:
+        if table is not None:
+            print_table(table, console)
+    for run in made.comparable:
+        for flag in run.flags:
+            console.print(f"[yellow]![/] {escape(run.label)}: {escape(flag)}", highlight=False)
+    for line in made.missing:
+        console.print(f"[yellow]![/] {escape(line)}", highlight=False)
+    for line in made.verdicts():
+        console.print(escape(line), highlight=False, soft_wrap=True)
+
+
+def _why_not(run: RunSummary) -> str | None:
+    """Why a run has nothing to compare, or None."""
+    if run.comparison is not None:
+        return None
+    if run.info.fleet == REHEARSAL:
+        return "a rehearsal moves no bytes and has no meters: there is nothing to compare"
+    if run.measured is None:
+        modelled = run.modelled_from_log_j
+        known = (
+            f" (Eq. 1 and 2 say {modelled['down']:.2f} J down, {modelled['up']:.2f} J up)"
+            if any(modelled.values())
+            else ""
+        )
+        return f"no meter readings: nothing was measured that a model could be held against{known}"
+    return f"no transfer was finished (the run is {run.info.state.value}): there is nothing to compare"
+
+
+def _run(run: RunSummary) -> dict[str, Any]:
+    comparison = run.comparison
+    assert comparison is not None
+    return {
+        "name": run.label,
+        "run_id": run.info.run_id,
+        "system": run.info.system,
+        "fleet": run.info.fleet,
+        "state": run.info.state.value,
+        "flags": list(run.flags),
+        "total": comparison_document.compared(comparison.total),
+        "download": comparison_document.compared(comparison.download),
+        "upload": comparison_document.compared(comparison.upload),
+        "classes": comparison_document.classes(comparison),
+        "devices": comparison_document.devices(comparison),
+        "transfers": [comparison_document.transfer(item) for item in comparison.transfers],
+    }
