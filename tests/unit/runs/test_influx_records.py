@@ -1,0 +1,209 @@
+"""What comes back from a real InfluxDB is what the run folder holds, bit for bit."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import influx_runs
+from influx_servers import Influxd, Shim
+from roambench.contract.draws import generator
+from roambench.contract.errors import LinkError, RunError
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.records import (
+    AgentEvent,
+    HostSample,
+    Reading,
+    ReadingFlag,
+    RecordKind,
+    phase_to_bytes,
+)
+from roambench.runs import influx_records
+from roambench.runs.influx_records import InfluxRecords
+from roambench.runs.influxql import InfluxQL, InfluxServer
+from roambench.runs.record_store import RecordStore
+
+S = 10**9
+EVIL = 'it\'s "quoted", back\\slashed,\nand = on two lines µ'
+
+
+@pytest.fixture
+def bench(influxd: Influxd) -> Iterator[str]:
+    """An empty database."""
+    influxd.create_database("bench")
+    yield "bench"
+    influxd.query('DROP DATABASE "bench"')
+
+
+@pytest.fixture
+def database(influxd: Influxd, bench: str) -> Iterator[InfluxQL]:
+    with InfluxQL(InfluxServer(influxd.url, bench)) as server:
+        yield server
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    made = RecordStore(tmp_path / "records.sqlite")
+    yield made
+    made.close()
+
+
+def floats(seed: int, count: int) -> list[float]:
+    """Doubles of every size and sign, drawn by their bits, and the ones that trip printers up."""
+    drawn = generator(seed, "doubles").integers(0, 2**64, count, dtype=np.uint64).view(np.float64)
+    hard = [-0.0, 0.0, 5e-324, -5e-324, 1.7976931348623157e308, 2.0**53 + 1, 0.1 + 0.2, 1e21, 1e22, 4.35]
+    return [*hard, *(float(value) for value in drawn if math.isfinite(value))]
+
+
+def copy(store: RecordStore, influxd: Influxd, bench: str, run: str = "r-1") -> None:
+    rows = influx_runs.drained(store.path.parent)
+    influx_runs.send(influx_runs.lines(rows, run), influxd, bench)
+
+
+def assert_equal(here: RecordStore, there: InfluxRecords) -> None:
+    assert there.devices() == here.devices()
+    for device in here.devices():
+        assert there.counts(device) == here.counts(device)
+        for name in ("ns", "volts", "amps", "watts", "watt_hours", "flags", "meter_ms"):
+            ours, theirs = getattr(here.readings(device), name), getattr(there.readings(device), name)
+            assert ours.dtype == theirs.dtype
+            assert ours.tobytes() == theirs.tobytes(), name
+        assert there.spans(device) == here.spans(device)
+        assert there.events(device) == here.events(device)
+        assert repr(there.host_samples(device)) == repr(here.host_samples(device))
+
+
+def fill(store: RecordStore) -> None:
+    """Two boards, one with two spools; values and stamps that are easily lost on the way."""
+    values = floats(1, 400)
+    far = 2**60 + 1  # beyond what a double can count
+    for device, spool, first in (("pi-01", "b" * 32, 0), ("pi-01", "a" * 32, far), ("pi-02", "c" * 32, 5)):
+        records: list[tuple[int, bytes]] = []
+        for index, value in enumerate(values):
+            flags = ReadingFlag(index % 32)
+            # Two readings in one gulp share a stamp (so do 999 and 1000); now and then a field is missing.
+            ns = first + index // 2 * 100_000_007
+            volts = math.nan if index % 7 == 3 else value
+            meter_ms = 2**32 - 1 - index if index % 3 else -1
+            records.append((1, Reading(ns, volts, -value, value, math.nan, flags, meter_ms).to_bytes()))
+        records.append((1, Reading(first + 7, math.nan, math.nan, math.nan).to_bytes()))
+        for step, phase in enumerate(Phase):
+            span = PhaseSpan(
+                device, "boot", phase, step, first + step * S, first + step * S, EVIL, "", 2**62 + step
+            )
+            records.append((2, phase_to_bytes(span)))
+        records += [
+            (3, AgentEvent(f"kind {EVIL}", first + 3 * S, detail).to_bytes())
+            for detail in ("", EVIL, "x" * 60_000)
+        ]
+        records.append((4, HostSample(first + S).to_bytes()))
+        records.append((4, HostSample(first, 0.1, -0.0, 2**61 + 1, 55.1, 1400.0, 0, 3, 0x50005).to_bytes()))
+        store.insert(device, spool, [(seq, *record) for seq, record in enumerate(records, start=995)])
+    assert store.dead_letters() == []
+
+
+def test_every_record_comes_back_as_the_run_folder_has_it(store, influxd, bench, database):
+    fill(store)
+    copy(store, influxd, bench)
+    assert_equal(store, InfluxRecords(database, "r-1"))
+    assert len(InfluxRecords(database, "r-1").readings("pi-01")) > 800
+
+
+@pytest.mark.parametrize("rows", [3, 4, 7])
+def test_pages_of_any_size_lose_and_repeat_nothing(store, influxd, bench, database, monkeypatch, rows):
+    """Two boots write at the same nanoseconds: two series, so that a page can end between equal times."""
+    records = [
+        (seq, RecordKind.READING, Reading(seq // 4 * 1000, 5.0, 0.4, float(seq)).to_bytes())
+        for seq in range(0, 48_000, 1000)
+    ]
+    store.insert("pi-01", "a", records)
+    rows_a = influx_runs.drained(store.path.parent)
+    rows_b = [(device, "b", *rest) for device, _, *rest in rows_a]
+    store.insert("pi-01", "b", records)
+    influx_runs.send(influx_runs.lines(rows_a, "r-1", "boot-a"), influxd, bench)
+    influx_runs.send(influx_runs.lines(rows_b, "r-1", "boot-b"), influxd, bench)
+    monkeypatch.setattr(influx_records, "PAGE_ROWS", dict.fromkeys(RecordKind, rows))
+    assert_equal(store, InfluxRecords(database, "r-1"))
+
+
+def test_only_the_run_that_was_asked_for_is_read(store, influxd, bench, database):
+    fill(store)
+    copy(store, influxd, bench, run="r-1")
+    copy(store, influxd, bench, run=EVIL.replace("\n", " ").replace("\\", "/"))
+    assert_equal(store, InfluxRecords(database, "r-1"))
+    assert_equal(store, InfluxRecords(database, EVIL.replace("\n", " ").replace("\\", "/")))
+    for other in ("r-2", "", "r-1' OR run != '", "r-1\\' OR 1=1 --"):
+        nothing = InfluxRecords(database, other)
+        assert nothing.devices() == []
+        assert len(nothing.readings("pi-01")) == 0
+        assert nothing.spans("pi-01") == nothing.events("pi-01") == nothing.host_samples("pi-01") == []
+
+
+def test_a_record_that_lies_there_under_two_times_is_taken_once(store, influxd, bench, database):
+    fill(store)
+    copy(store, influxd, bench)
+    again = [line.rsplit(" ", 1) for line in influx_runs.lines(influx_runs.drained(store.path.parent), "r-1")]
+    influx_runs.send((f"{line} {int(ns) + 10**15}" for line, ns in again), influxd, bench)
+    there = InfluxRecords(database, "r-1")
+    for device in store.devices():
+        assert there.readings(device).watts.tobytes() == store.readings(device).watts.tobytes()
+        assert there.events(device) == store.events(device)
+
+
+def test_a_version_2_writer_and_a_version_1_reader_mean_the_same(store, influxd, influx_shim: Shim, bench):
+    fill(store)
+    rows = influx_runs.drained(store.path.parent)
+    influx_runs.send(influx_runs.lines(rows, "r-1"), influx_shim, bench, api="v2")
+    with InfluxQL(InfluxServer(influx_shim.url, bench)) as through_the_shim:
+        assert_equal(store, InfluxRecords(through_the_shim, "r-1"))
+
+
+@pytest.mark.parametrize(
+    ("point", "reason"),
+    [
+        ("power,{tags} watts=1.0,flags=32i,{key} 9", "flags should be 0 to 31, got '32'"),
+        ("power,{tags} watts=1.0,meter_ms=4294967296i,{key} 9", "meter_ms should be"),
+        ('power,{tags} watts=1.0,seq=1i,spool="x" 9', "monotonic_ns should be an integer, got 'None'"),
+        ("power,{tags} watts=1.0,seq=1i,monotonic_ns=5i 9", "spool should be text"),
+        ('phase,{tags} phase="cooking",start_ns=1i,end_ns=2i,{key} 9', "no phase is 'cooking'"),
+        ('phase,{tags} phase="train",start_ns=3i,end_ns=2i,{key} 9', "from 3 to 2 ns"),
+        ('event,{tags} kind="meter ok",{key} 9', "detail should be text"),
+    ],
+)
+def test_a_point_that_no_agent_wrote_is_named(influxd, bench, database, point, reason):
+    key = 'seq=1i,spool="x",monotonic_ns=5i'
+    influx_runs.send([point.format(tags="device=pi-01,run=r-1", key=key)], influxd, bench)
+    records = InfluxRecords(database, "r-1")
+    with pytest.raises(RunError, match=reason.replace("(", r"\(")) as caught:
+        (records.readings("pi-01"), records.spans("pi-01"), records.events("pi-01"))
+    assert "'pi-01'" in str(caught.value)
+    assert influxd.url in str(caught.value)
+
+
+def test_an_unknown_database_is_called_so(influxd):
+    with InfluxQL(InfluxServer(influxd.url, "nobody's")) as server, pytest.raises(LinkError) as caught:
+        InfluxRecords(server, "r-1").devices()
+    assert "database not found: nobody's" in str(caught.value)
+    assert "DBRP" in str(caught.value)
+
+
+def test_a_server_that_is_away_is_called_so():
+    with (
+        InfluxQL(InfluxServer("http://127.0.0.1:1", "b")) as server,
+        pytest.raises(LinkError, match=r"http://127\.0\.0\.1:1 .*cannot be reached"),
+    ):
+        server.select("SHOW DATABASES")
+
+
+def test_bits_of_doubles_survive(store, influxd, bench, database):
+    values = floats(2, 3000)
+    records = [(seq, 1, Reading(seq, value, 1.0, 1.0).to_bytes()) for seq, value in enumerate(values)]
+    store.insert("pi-01", "a", records)
+    copy(store, influxd, bench)
+    got = InfluxRecords(database, "r-1").readings("pi-01").volts
+    assert [struct.pack("<d", value) for value in values] == [struct.pack("<d", value) for value in got]
