@@ -40,6 +40,7 @@ class OrdersDesk:
     record: Callable[[RecordKind, bytes], object]
     cpu_slowdown: float | None
     chaos: ChaosSettings
+    before_phase: Callable[[], Awaitable[None]] | None = None
     data: DataLink | None = None
     _queue: asyncio.Queue[wire.Order] = field(default_factory=asyncio.Queue)
     _known: set[str] = field(default_factory=set)
@@ -74,7 +75,9 @@ class OrdersDesk:
             case "idle":
                 self.timeline.enter(Phase.IDLE if order.idle.present else Phase.ABSENT, order.step)
             case "discard":
-                self.shelf.clear(order.discard.train_order_id)
+                self.shelf.release(order.discard.train_order_id, as_own=order.discard.keeps_model)
+            case "sync":
+                await self._answer(order, await self._attempt(self._sync, order))
             case "train":
                 await self._answer(order, await self._attempt(self._train, order))
             case "upload":
@@ -102,6 +105,7 @@ class OrdersDesk:
     async def _train(self, order: wire.Order) -> wire.Answer:
         spec, order_id = order.train, order.order_id
         self._event("download started", order_id)
+        await self._fall_quiet()
         self.timeline.enter(
             Phase.DOWNLOAD,
             order.step,
@@ -123,12 +127,12 @@ class OrdersDesk:
             transferred_bytes=download.transferred_bytes,
         )
         self._event("train started", order_id)
-        own = self.shelf.trained()
         draft = self.shelf.draft(order_id)
         job = TrainJob(
             start_path=str(start_path),
             out_path=str(draft),
-            own_path=str(own.path) if own is not None else "",
+            own_path=str(self.shelf.own_model() or ""),
+            global_path=str(self.shelf.global_model() or ""),
             start_rule=spec.start_rule,
             objective=spec.objective,
             local_epochs=spec.local_epochs,
@@ -151,6 +155,7 @@ class OrdersDesk:
                 status=wire.Answer.REFUSED, reason=f"no trained model of {spec.train_order_id} on disk"
             )
         self._event("upload started", order_id)
+        await self._fall_quiet()
         self.timeline.enter(
             Phase.UPLOAD,
             order.step,
@@ -170,13 +175,26 @@ class OrdersDesk:
         )
         self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=sent.transferred_bytes)
         # Only now: the controller has it, digest checked.
-        self.shelf.clear(spec.train_order_id)
+        self.shelf.release(spec.train_order_id, as_own=spec.keeps_model)
         report = wire.UploadReport(
             uploaded_bytes=sent.transferred_bytes,
             upload_s=sent.duration_s,
             model_digest=bytes.fromhex(model.reply.model_digest),
         )
         return wire.Answer(status=wire.Answer.DONE, upload=report)
+
+    async def _sync(self, order: wire.Order) -> wire.Answer:
+        spec, order_id = order.sync, order.order_id
+        self._event("download started", order_id)
+        await self._fall_quiet()
+        self.timeline.enter(Phase.DOWNLOAD, order.step, order_id=order_id, mbit_s=spec.download_mbit_s)
+        blob, download = await self._link().download(
+            order_id, spec.ap, spec.digest.hex(), self._limit_s(order)
+        )
+        self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=download.transferred_bytes)
+        await asyncio.to_thread(self.shelf.synchronise, blob)
+        report = wire.SyncReport(downloaded_bytes=download.transferred_bytes, download_s=download.duration_s)
+        return wire.Answer(status=wire.Answer.DONE, sync=report)
 
     async def _train_for_its_time(
         self, job: TrainJob, step: int, started_ns: int
@@ -213,6 +231,10 @@ class OrdersDesk:
         if delay_s > 0:
             await asyncio.sleep(delay_s)
         self.emit(wire.AgentFrame(answer=answer))
+
+    async def _fall_quiet(self) -> None:
+        if self.before_phase is not None:
+            await self.before_phase()
 
     def _event(self, kind: str, order_id: str) -> None:
         """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""

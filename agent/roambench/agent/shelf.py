@@ -23,7 +23,8 @@ class ShelvedModel:
 
 
 class Shelf:
-    """One trained model at most, and the answers to the newest orders, in `folder`.
+    """One trained model at most, the device's own and the global one where a system asks for them, and the
+    answers to the newest orders, in `folder`.
 
     The model's blob is synced before its description is renamed into place: a description never points to
     half a model, whatever dies when.
@@ -33,6 +34,8 @@ class Shelf:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._description = folder / "trained.json"
+        self._own = folder / "own.blob"
+        self._global = folder / "global.blob"
         self._answers_file = folder / "answers.json"
         self._answers: dict[str, str] = self._read_answers()
 
@@ -62,12 +65,41 @@ class Shelf:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def clear(self, order_id: str) -> None:
-        """Take the model of `order_id` off the shelf (uploaded or discarded)."""
+    def release(self, order_id: str, *, as_own: bool = False) -> None:
+        """Take the model of `order_id` off the shelf (uploaded or discarded); `as_own` keeps it as the
+        device's own model."""
         model = self.trained()
         if model is not None and model.order_id == order_id:
+            # Dying in between leaves a model without its description: nobody's, as if it were released.
             self._description.unlink(missing_ok=True)
-            model.path.unlink(missing_ok=True)
+            if as_own:
+                model.path.replace(self._own)
+            else:
+                model.path.unlink(missing_ok=True)
+
+    def synchronise(self, blob: bytes) -> None:
+        """A cloud aggregation's model has come: whatever the device trained itself is no longer its own."""
+        model = self.trained()
+        if model is not None:
+            self.release(model.order_id)
+        self._own.unlink(missing_ok=True)
+        fresh = self._global.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._global)
+
+    def own_model(self) -> Path | None:
+        """The device's own model: that of its last training, else the last global one; None before both."""
+        model = self.trained()
+        if model is not None:
+            return model.path
+        return next((path for path in (self._own, self._global) if path.exists()), None)
+
+    def global_model(self) -> Path | None:
+        """The last global model that reached the device."""
+        return self._global if self._global.exists() else None
 
     def remember(self, order_id: str, answer: bytes) -> None:
         """Keep the serialised answer of an order, so that a repeat is answered and not carried out twice."""

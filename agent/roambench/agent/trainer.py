@@ -14,6 +14,7 @@ from roambench.agent.worker import rss_bytes
 from roambench.contract.errors import RoambenchError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import decode, digest_of, encode
+from roambench.contract.orders import Vector
 from roambench.learning.learner import Learner
 from roambench.learning.malloc import keep_freed_memory
 from roambench.learning.shards import Shard, read_shard
@@ -73,11 +74,11 @@ class Trainer:
         if self._learner is None or self._shard is None:
             return {"refused": "not prepared"}
         layout = self._learner.layout.fingerprint
-        own_path = request["own_path"]
         result = self._learner.train(
             self._shard,
             decode(Path(request["start_path"]).read_bytes(), layout=layout),
-            decode(Path(own_path).read_bytes(), layout=layout) if own_path else None,
+            _model(request["own_path"], layout),
+            _model(request["global_path"], layout),
             local_epochs=request["local_epochs"],
             seed=request["seed"],
             start_rule=request["start_rule"],
@@ -93,3 +94,7 @@ class Trainer:
             "cpu_s": result.cpu_s,
             "model_digest": digest_of(blob),
         }
+
+
+def _model(path: str, layout: str) -> Vector | None:
+    return decode(Path(path).read_bytes(), layout=layout) if path else None

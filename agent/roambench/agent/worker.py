@@ -41,6 +41,7 @@ class TrainJob:
     start_path: str
     out_path: str
     own_path: str  # the device's own previous model, empty if none
+    global_path: str  # the last global model it was given, empty if none
     start_rule: str
     objective: str
     local_epochs: int

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ModelError
 from roambench.contract.model_blob import chunks, digest_of
-from roambench.contract.orders import TrainOrder, UploadOrder, Vector
+from roambench.contract.orders import SyncOrder, TrainOrder, UploadOrder, Vector
 from roambench.contract.pacing import paced
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.model_shop import ModelShop
@@ -58,12 +58,12 @@ class DataPlane:
             return
         entry = self._entry(name, wanted.order_id)
         order = entry.order if entry is not None else None
-        if not isinstance(order, TrainOrder) or order.start_digest != wanted.digest.hex():
+        if not isinstance(order, TrainOrder | SyncOrder) or order.model_digest != wanted.digest.hex():
             await self._abort(
                 context, name, grpc.StatusCode.PERMISSION_DENIED, "no outstanding order names this model"
             )
             return
-        blob = self.shop.get(order.start_digest)
+        blob = self.shop.get(order.model_digest)
         if blob is None:
             await self._abort(context, name, grpc.StatusCode.NOT_FOUND, "this model version is gone")
             return

@@ -10,6 +10,9 @@ from roambench.contract.orders import (
     DiscardOrder,
     IdleOrder,
     Order,
+    SyncOrder,
+    SyncReply,
+    Task,
     TrainOrder,
     TrainReply,
     UploadOrder,
@@ -44,19 +47,30 @@ def order_frame(order: Order, deadline_s: float) -> wire.ControllerFrame:
         case UploadOrder():
             message.upload.CopyFrom(
                 wire.UploadOrder(
-                    ap=order.ap, train_order_id=order.train_order_id, upload_mbit_s=order.upload_mbit_s
+                    ap=order.ap,
+                    train_order_id=order.train_order_id,
+                    upload_mbit_s=order.upload_mbit_s,
+                    keeps_model=order.keeps_model,
                 )
             )
         case DiscardOrder():
             message.discard.CopyFrom(
-                wire.DiscardOrder(train_order_id=order.train_order_id, reason=order.reason)
+                wire.DiscardOrder(
+                    train_order_id=order.train_order_id, reason=order.reason, keeps_model=order.keeps_model
+                )
+            )
+        case SyncOrder():
+            message.sync.CopyFrom(
+                wire.SyncOrder(
+                    ap=order.ap, digest=bytes.fromhex(order.digest), download_mbit_s=order.download_mbit_s
+                )
             )
         case IdleOrder():
             message.idle.CopyFrom(wire.IdleOrder(present=order.present))
     return wire.ControllerFrame(order=message)
 
 
-def answer_from(message: wire.Answer, order: TrainOrder | UploadOrder, model: Vector | None) -> Answer:
+def answer_from(message: wire.Answer, order: Task, model: Vector | None) -> Answer:
     """The answer to `order`. `model` is what arrived on the data plane for it, digest checked.
 
     A DONE that cannot be true (no losses, no model, numbers that are none) becomes GARBAGE with its reason.
@@ -68,6 +82,8 @@ def answer_from(message: wire.Answer, order: TrainOrder | UploadOrder, model: Ve
         return Answer(order.order_id, order.device, order.step, status, message.reason[:500])
     if isinstance(order, TrainOrder):
         return _train_answer(message, order)
+    if isinstance(order, SyncOrder):
+        return _sync_answer(message, order)
     if not message.HasField("upload") or model is None:
         return _garbage(order, "says done, but no model arrived on the data plane")
     reply = UploadReply(
@@ -105,5 +121,13 @@ def _train_answer(message: wire.Answer, order: TrainOrder) -> Answer:
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
-def _garbage(order: TrainOrder | UploadOrder, reason: str) -> Answer:
+def _sync_answer(message: wire.Answer, order: SyncOrder) -> Answer:
+    report = message.sync
+    if not message.HasField("sync") or not math.isfinite(report.download_s):
+        return _garbage(order, "says done, but its sync report is empty or holds NaN or infinity")
+    reply = SyncReply(report.downloaded_bytes, report.download_s)
+    return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
+
+
+def _garbage(order: Task, reason: str) -> Answer:
     return Answer(order.order_id, order.device, order.step, AnswerStatus.GARBAGE, reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from roambench.contract.orders import Answer, Order, TrainOrder, UploadOrder, Vector
+from roambench.contract.orders import Answer, Order, SyncOrder, TrainOrder, UploadOrder, Vector
 from roambench.rounds.ports import Fleet
 
 
@@ -35,7 +35,7 @@ class RatedFleet:
 
     def _rated(self, order: Order) -> Order:
         match order:
-            case TrainOrder():
+            case TrainOrder() | SyncOrder():
                 return replace(order, download_mbit_s=self._rates.download_mbit_s)
             case UploadOrder():
                 return replace(order, upload_mbit_s=self._rates.upload_mbit_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from roambench.contract.orders import Answer, AnswerStatus, TrainOrder, UploadOrder, Vector
+from roambench.contract.orders import Answer, AnswerStatus, Task, Vector
 from roambench.wire.v1 import control_pb2 as wire
 
 
@@ -13,7 +13,7 @@ from roambench.wire.v1 import control_pb2 as wire
 class OutstandingOrder:
     """One order on its way. `started_by` is the agent process that said "train started"."""
 
-    order: TrainOrder | UploadOrder
+    order: Task
     frame: wire.ControllerFrame
     answered: asyncio.Future[Answer] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()

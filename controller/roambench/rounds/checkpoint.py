@@ -13,7 +13,7 @@ from roambench.rounds.ports import Score
 from roambench.rounds.state import RunState, StaleModel
 from roambench.systems.system import PastTraining, Training
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 def state_to_json(state: RunState) -> str:
@@ -30,6 +30,7 @@ def state_to_json(state: RunState) -> str:
         "stale": [[device, asdict(stale)] for device, stale in sorted(state.stale.items())],
         "past": [[device, asdict(past)] for device, past in sorted(state.past.items())],
         "previous_aps": sorted(state.previous_aps.items()),
+        "unsynced": sorted(state.unsynced),
         "score": None if state.score is None else asdict(state.score),
     }
     return json.dumps(values, separators=(",", ":"), sort_keys=True)
@@ -53,6 +54,7 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
             stale={device: StaleModel(**item) for device, item in values["stale"]},
             past={device: PastTraining(**item) for device, item in values["past"]},
             previous_aps=dict(values["previous_aps"]),
+            unsynced=frozenset(values["unsynced"]),
             score=None if values["score"] is None else Score(**values["score"]),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from roambench.contract.errors import ConfigError
-from roambench.contract.orders import Answer, AnswerStatus, Order, TrainOrder, UploadOrder, Vector
+from roambench.contract.orders import Answer, AnswerStatus, Order, Task, Vector
 from roambench.contract.phases import Fate
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
@@ -18,7 +17,7 @@ from roambench.rounds.records import CloudAggregated, EdgeAggregated, FateDecide
 from roambench.rounds.run import OnStep, Pace, RunResult, RunSettings, StepSummary, Throughput
 from roambench.rounds.settle import Aggregate, GivenUp, Uploads
 from roambench.rounds.state import RunState, initial_state
-from roambench.systems.system import SyncRule, System, UploadRule
+from roambench.systems.system import System, UploadRule
 
 
 async def run_rounds(
@@ -43,13 +42,11 @@ async def run_rounds(
     awaited before a step closes: it holds the step open until the bench's clock says so.
     Cancelling leaves the journal complete up to that moment; outstanding trainings stay pending.
     """
-    if system.sync is not SyncRule.APS:
-        raise ConfigError(
-            [f"system {system.name!r}: sync {system.sync.value!r} is not supported by this version"]
-        )
     run = _Run(settings, system, association, fleet, journal, throughput)
     if state is None:
-        state = initial_state(initial_model, fleet.publish(initial_model), settings.aps)
+        # The first global model is nobody's own yet: where systems ask for own models, devices fetch it.
+        devices = frozenset(range(len(settings.samples))) if system.keeps_models else frozenset()
+        state = initial_state(initial_model, fleet.publish(initial_model), settings.aps, devices)
     else:
         for model in state.models.values():
             fleet.publish(model)
@@ -86,11 +83,14 @@ class _Run:
         here = Presence.of(self.association.placement(step))
         self.orders = self.done = self.aggregated = 0
         self.journal.append(here.record())
+        synced = bool(state.unsynced & here.aps.keys())
+        if synced:
+            state = await self._sync(state, here, "catch-up", opening=True)
         if self.system.upload is UploadRule.SAME_STEP:
-            state = await self._train(state, here, opening=True)
+            state = await self._train(state, here, opening=not synced)
             state = await self._collect(state, here, opening=False)
         else:
-            state = await self._collect(state, here, opening=True)
+            state = await self._collect(state, here, opening=not synced)
             if self.system.trains_at(step, self.settings.steps):
                 state = await self._train(state, here, opening=False)
         state = transitions.after_step(state, here)
@@ -123,6 +123,7 @@ class _Run:
         sync_before = state.last_sync_step
         if self.system.cloud_due(here.step):
             state = self._aggregate_cloud(state, here.step)
+            state = await self._sync(state, here, "sync", opening=False)
         lost = settle.hopeless(
             self.system, state.outstanding.values(), here.step, here.aps, settled.failed, sync_before,
             state.last_sync_step,
@@ -132,6 +133,14 @@ class _Run:
             left = sorted(state.outstanding.values(), key=lambda training: training.device)
             state = self._give_up(state, here.step, [(training, "end of run") for training in left])
         return state
+
+    async def _sync(self, state: RunState, here: Presence, occasion: str, *, opening: bool) -> RunState:
+        """The device part of a cloud aggregation, for those who are here (the others when they come)."""
+        orders = plan.plan_syncs(self.settings, state, here, self.throughput, occasion)
+        if not orders:
+            return state
+        state, answers = await self._perform(state, here, orders, opening)
+        return transitions.after_syncs(state, settle.settle_syncs(orders, answers))
 
     async def _train(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
         """Selection and local training (part 5)."""
@@ -151,10 +160,14 @@ class _Run:
         return transitions.after_trainings(state, settled)
 
     async def _perform(
-        self, state: RunState, here: Presence, orders: Sequence[TrainOrder | UploadOrder], opening: bool
+        self,
+        state: RunState,
+        here: Presence,
+        orders: Sequence[Task],
+        opening: bool,
     ) -> tuple[RunState, Mapping[str, Answer]]:
         """Give orders (at a step's opening also discards and background phases) and await every answer."""
-        discards = plan.plan_discards(self.settings, state, here) if opening else []
+        discards = plan.plan_discards(self.settings, self.system, state, here) if opening else []
         busy = {order.device for order in orders}
         background = plan.plan_background(self.settings, here, busy) if opening else []
         given: list[Order] = [*discards, *background, *orders]
@@ -186,7 +199,7 @@ class _Run:
         digest = state.global_digest if cloud is None else self.fleet.publish(cloud.model)
         aps, weights = ((), ()) if cloud is None else (cloud.members, tuple(cloud.weights.tolist()))
         self.journal.append(CloudAggregated(step, aps, weights, digest))
-        return transitions.after_cloud(state, self.system, step, cloud, digest)
+        return transitions.after_cloud(state, self.system, step, cloud, digest, len(self.settings.samples))
 
     def _give_up(self, state: RunState, step: int, lost: Sequence[GivenUp]) -> RunState:
         for training, reason in lost:

@@ -10,6 +10,7 @@ from roambench.contract.orders import (
     DiscardOrder,
     IdleOrder,
     Order,
+    SyncOrder,
     TrainOrder,
     UploadOrder,
     order_id,
@@ -60,6 +61,7 @@ def plan_uploads(
             ap=here.aps[device],
             train_order_id=training.order_id,
             upload_mbit_s=throughput(here.distances_m[device], "up") if settings.pace_links else 0.0,
+            keeps_model=system.keeps_models,
         )
         for device, training in sorted(state.outstanding.items())
         if device in here.aps and system.eligible(training.step, here.step, state.last_sync_step)
@@ -92,7 +94,27 @@ def plan_trainings(
     ]
 
 
-def plan_discards(settings: RunSettings, state: RunState, here: Presence) -> list[DiscardOrder]:
+def plan_syncs(
+    settings: RunSettings, state: RunState, here: Presence, throughput: Throughput, occasion: str
+) -> list[SyncOrder]:
+    """The global model for present devices that do not have it yet; `occasion` names the orders."""
+    return [
+        SyncOrder(
+            order_id=order_id(settings.run_id, here.step, device, occasion),
+            device=device,
+            step=here.step,
+            ap=here.aps[device],
+            digest=state.global_digest,
+            download_mbit_s=throughput(here.distances_m[device], "down") if settings.pace_links else 0.0,
+        )
+        for device in sorted(state.unsynced)
+        if device in here.aps
+    ]
+
+
+def plan_discards(
+    settings: RunSettings, system: System, state: RunState, here: Presence
+) -> list[DiscardOrder]:
     """Tell present devices to free the models whose fate was decided while they were away."""
     return [
         DiscardOrder(
@@ -101,6 +123,7 @@ def plan_discards(settings: RunSettings, state: RunState, here: Presence) -> lis
             step=here.step,
             train_order_id=stale.train_order_id,
             reason=stale.reason,
+            keeps_model=system.keeps_models,
         )
         for device, stale in sorted(state.stale.items())
         if device in here.aps
@@ -148,6 +171,19 @@ def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderG
                 distance_m=distance_m,
                 link=link_name(distance_m),
                 throughput_mbit_s=throughput(distance_m, "up"),
+            )
+        case SyncOrder():
+            distance_m = here.distances_m[order.device]
+            return OrderGiven(
+                order.step,
+                order.device,
+                order.order_id,
+                "sync",
+                order.ap,
+                start_digest=order.digest,
+                distance_m=distance_m,
+                link=link_name(distance_m),
+                throughput_mbit_s=throughput(distance_m, "down"),
             )
         case DiscardOrder():
             return OrderGiven(

@@ -17,6 +17,8 @@ from roambench.contract.orders import (
     Answer,
     AnswerStatus,
     Order,
+    SyncOrder,
+    SyncReply,
     TrainOrder,
     TrainReply,
     UploadOrder,
@@ -69,7 +71,7 @@ class RehearsalFleet:
             del self._models[digest]
 
     def _carry_out(self, order: Order) -> Answer:
-        reply: TrainReply | UploadReply | None = None
+        reply: TrainReply | UploadReply | SyncReply | None = None
         if isinstance(order, TrainOrder):
             model = self._train(order)
             self._trained[order.order_id] = model
@@ -84,6 +86,8 @@ class RehearsalFleet:
         elif isinstance(order, UploadOrder):
             model = self._trained.pop(order.train_order_id)
             reply = UploadReply(model, "", uploaded_bytes=self.model_bytes)
+        elif isinstance(order, SyncOrder):
+            reply = SyncReply(self.model_bytes)
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, reply=reply)
 
     def _train(self, order: TrainOrder) -> Vector:

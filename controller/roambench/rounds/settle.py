@@ -11,6 +11,8 @@ from roambench.contract.orders import (
     Answer,
     AnswerStatus,
     Order,
+    SyncOrder,
+    SyncReply,
     TrainOrder,
     TrainReply,
     UploadOrder,
@@ -113,6 +115,11 @@ def settle_trainings(orders: Sequence[TrainOrder], answers: Mapping[str, Answer]
     return Trainings(tuple(finished), tuple(failed), frozenset(may_linger))
 
 
+def settle_syncs(orders: Sequence[SyncOrder], answers: Mapping[str, Answer]) -> frozenset[int]:
+    """Devices that now have the global model; the others are asked again when they are next present."""
+    return frozenset(order.device for order in orders if answers[order.order_id].status is AnswerStatus.DONE)
+
+
 def aggregate_edge(system: System, reference: Vector, arrivals: Sequence[Arrival]) -> Aggregate:
     """Edge aggregation at one AP, whose previous model is `reference`; arrivals ascend by device."""
     model, weights = system.edge_weights(
@@ -200,6 +207,8 @@ def answer_record(answer: Answer) -> OrderAnswered:
             )
         case UploadReply() as reply:
             return OrderAnswered(*base, transferred_bytes=reply.uploaded_bytes, transfer_s=reply.upload_s)
+        case SyncReply() as reply:
+            return OrderAnswered(*base, transferred_bytes=reply.downloaded_bytes, transfer_s=reply.download_s)
         case None:
             return OrderAnswered(*base)
 

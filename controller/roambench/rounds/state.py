@@ -34,6 +34,7 @@ class RunState:
     stale: Mapping[int, StaleModel]  # by device
     past: Mapping[int, PastTraining]  # by device
     previous_aps: Mapping[int, int]  # by device present at the previous step
+    unsynced: frozenset[int] = frozenset()  # devices that still have to get the global model as their own
     score: Score | None = None  # of the global model, once it was evaluated
 
     @property
@@ -41,7 +42,7 @@ class RunState:
         return self.models[self.global_digest]
 
 
-def initial_state(model: Vector, digest: str, aps: int) -> RunState:
+def initial_state(model: Vector, digest: str, aps: int, unsynced: frozenset[int] = frozenset()) -> RunState:
     """Before step 0: every AP has the initial global model, nobody holds anything."""
     return RunState(
         next_step=0,
@@ -55,4 +56,5 @@ def initial_state(model: Vector, digest: str, aps: int) -> RunState:
         stale={},
         past={},
         previous_aps={},
+        unsynced=unsynced,
     )

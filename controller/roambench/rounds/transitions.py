@@ -53,20 +53,30 @@ def after_edges(
     )
 
 
-def after_cloud(state: RunState, system: System, step: int, cloud: Aggregate | None, digest: str) -> RunState:
+def after_cloud(
+    state: RunState, system: System, step: int, cloud: Aggregate | None, digest: str, devices: int
+) -> RunState:
     """Every AP has the new global model, A is empty. Without anything to aggregate the models stay, and
-    only the time of the last cloud aggregation moves on (unless the system keeps Tr then)."""
+    only the time of the last cloud aggregation moves on (unless the system keeps Tr then). Where
+    devices are synchronised too, all `devices` of them have yet to get the new model."""
     if cloud is None:
         return replace(state, last_sync_step=step) if system.empty_sync_clears else state
+    everyone = frozenset(range(devices)) if system.keeps_models else frozenset()
     return replace(
         state,
         global_digest=digest,
+        unsynced=everyone,
         ap_digests=(digest,) * len(state.ap_digests),
         models={**state.models, digest: cloud.model},
         participating=frozenset(),
         edge_samples={},
         last_sync_step=step,
     )
+
+
+def after_syncs(state: RunState, synced: frozenset[int]) -> RunState:
+    """These devices have the global model as their own."""
+    return replace(state, unsynced=state.unsynced - synced) if synced else state
 
 
 def after_giving_up(state: RunState, lost: Iterable[GivenUp]) -> RunState:

@@ -10,6 +10,8 @@ from roambench.contract.errors import ConfigError
 from roambench.systems.fedavg import fedavg, heurfedamp
 from roambench.systems.hierfavg import hierfavg
 from roambench.systems.macfl import macfl
+from roambench.systems.middle import middle, middle_plus
+from roambench.systems.middle_baselines import ensemble, fedmes, greedy, macfl_same_step, oort
 from roambench.systems.mohawk import mohawk
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import System
@@ -20,11 +22,18 @@ ENTRY_POINT_GROUP: Final = "roambench.systems"
 
 #: name -> factory. A row is all that the command line, the configuration and the report need.
 SYSTEMS: Final[Mapping[str, SystemFactory]] = {
+    "ensemble": ensemble,
     "fedavg": fedavg,
+    "fedmes": fedmes,
+    "greedy": greedy,
     "heurfedamp": heurfedamp,
     "hierfavg": hierfavg,
     "macfl": macfl,
+    "macfl_same_step": macfl_same_step,
+    "middle": middle,
+    "middle_plus": middle_plus,
     "mohawk": mohawk,
+    "oort": oort,
 }
 
 

@@ -152,6 +152,11 @@ class System:
         count = step if self.upload is UploadRule.NEXT_STEP else step + 1
         return count > 0 and count % self.k2 == 0
 
+    @property
+    def keeps_models(self) -> bool:
+        """Whether devices have models of their own: kept after the upload, replaced by cloud aggregations."""
+        return self.sync is SyncRule.APS_AND_DEVICES
+
     def trains_at(self, step: int, steps: int) -> bool:
         """Whether a model trained at `step` of `steps` can still be uploaded within the run."""
         return self.upload is UploadRule.SAME_STEP or step < steps - 1

@@ -30,6 +30,11 @@ class TrainOrder:
     objective: str = "ce"
     download_mbit_s: float = 0.0  # 0: the link's native speed
 
+    @property
+    def model_digest(self) -> str:
+        """Which published model the order lets its device download."""
+        return self.start_digest
+
 
 @dataclass(frozen=True, slots=True)
 class UploadOrder:
@@ -41,17 +46,40 @@ class UploadOrder:
     ap: int
     train_order_id: str
     upload_mbit_s: float = 0.0
+    keeps_model: bool = False  # the model stays on the device as its own (the MIDDLE family)
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardOrder:
-    """The finished model of `train_order_id` will not be wanted any more; free its disk space."""
+    """The finished model of `train_order_id` will not be wanted any more; free its disk space.
+
+    With `keeps_model` it is only not uploaded: it stays on the device as its own.
+    """
 
     order_id: str
     device: int
     step: int
     train_order_id: str
     reason: str
+    keeps_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOrder:
+    """Download the global model of a cloud aggregation: from now on it is the device's own model, and the
+    global one that its objective may pull to."""
+
+    order_id: str
+    device: int
+    step: int
+    ap: int
+    digest: str  # hex digest of the global model
+    download_mbit_s: float = 0.0
+
+    @property
+    def model_digest(self) -> str:
+        """Which published model the order lets its device download."""
+        return self.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +92,9 @@ class IdleOrder:
     present: bool
 
 
-Order = TrainOrder | UploadOrder | DiscardOrder | IdleOrder
+#: Orders that are outstanding until the device answers.
+Task = TrainOrder | UploadOrder | SyncOrder
+Order = Task | DiscardOrder | IdleOrder
 
 
 def order_id(run_id: str, step: int, device: int, kind: str) -> str:
@@ -108,6 +138,14 @@ class UploadReply:
 
 
 @dataclass(frozen=True, slots=True)
+class SyncReply:
+    """A global model that reached a device."""
+
+    downloaded_bytes: int = 0
+    download_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The one answer to an order. `reply` is set exactly when `status` is DONE and the order yields one."""
 
@@ -116,4 +154,4 @@ class Answer:
     step: int
     status: AnswerStatus
     reason: str = ""
-    reply: TrainReply | UploadReply | None = None
+    reply: TrainReply | UploadReply | SyncReply | None = None

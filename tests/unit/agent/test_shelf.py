@@ -33,9 +33,9 @@ def test_a_new_model_replaces_the_old_one_on_disk(tmp_path: Path) -> None:
 def test_clearing_another_order_leaves_the_model(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
     _keep(shelf, "run/1", "ab" * 32, b"model")
-    shelf.clear("run/0")
+    shelf.release("run/0")
     assert shelf.trained() is not None
-    shelf.clear("run/1")
+    shelf.release("run/1")
     assert shelf.trained() is None
     assert list(tmp_path.glob("*.blob")) == []
 
@@ -54,3 +54,50 @@ def test_answers_survive_and_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert again.answer("run/19") == bytes([19])
     assert again.answer("run/3") is None
     assert again.answer("run/4") == bytes([4])
+
+
+def test_a_released_model_may_stay_as_the_devices_own(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    assert shelf.own_model() is None
+    _keep(shelf, "run/1", "ab" * 32, b"trained")
+    shelf.release("run/1", as_own=True)
+    again = Shelf(tmp_path)
+    assert again.trained() is None
+    own = again.own_model()
+    assert own is not None
+    assert own.read_bytes() == b"trained"
+
+
+def test_a_model_that_was_just_trained_is_the_devices_own_before_the_older_one(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    _keep(shelf, "run/1", "ab" * 32, b"older")
+    shelf.release("run/1", as_own=True)
+    _keep(shelf, "run/2", "cd" * 32, b"newer")
+    own = shelf.own_model()
+    assert own is not None
+    assert own.read_bytes() == b"newer"
+
+
+def test_a_synchronisation_replaces_every_model_the_device_had(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    _keep(shelf, "run/1", "ab" * 32, b"own")
+    shelf.release("run/1", as_own=True)
+    _keep(shelf, "run/2", "cd" * 32, b"not uploaded")
+    shelf.synchronise(b"global")
+    again = Shelf(tmp_path)
+    assert again.trained() is None
+    assert {path.read_bytes() for path in tmp_path.glob("*.blob")} == {b"global"}
+    for path in (again.own_model(), again.global_model()):
+        assert path is not None
+        assert path.read_bytes() == b"global"
+
+
+def test_training_after_a_synchronisation_leaves_the_global_model_beside_the_own_one(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.synchronise(b"global")
+    _keep(shelf, "run/3", "ab" * 32, b"trained")
+    shelf.release("run/3", as_own=True)
+    own, globally = shelf.own_model(), shelf.global_model()
+    assert own is not None
+    assert globally is not None
+    assert (own.read_bytes(), globally.read_bytes()) == (b"trained", b"global")

@@ -16,12 +16,15 @@ from roambench.contract.orders import (
     AnswerStatus,
     DiscardOrder,
     Order,
+    SyncOrder,
+    SyncReply,
     TrainOrder,
     TrainReply,
     UploadOrder,
     UploadReply,
     Vector,
 )
+from roambench.learning.start_models import START_RULES, StartInputs, start_model
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Score
@@ -88,7 +91,8 @@ def random_trace(seed: int, *, devices: int = 12, steps: int = 30, aps: int = 5,
 
 @dataclass
 class ScriptedFleet:
-    """Devices that add `increments[device, step]` to what they download, and keep one model, as agents do.
+    """Devices that add `increments[device, step]` to their start model, and keep models as agents do:
+    one to upload, and (where orders say so) one of their own.
 
     `failures[kind, device, step]` is answered instead; the order is then not carried out.
     """
@@ -98,6 +102,7 @@ class ScriptedFleet:
     failures: Mapping[tuple[str, int, int], Answer | AnswerStatus | None] = field(default_factory=dict)
     published: dict[str, Vector] = field(default_factory=dict)
     shelf: dict[int, tuple[str, Vector]] = field(default_factory=dict)
+    own: dict[int, Vector] = field(default_factory=dict)
     seen: list[Order] = field(default_factory=list)
 
     async def perform(self, orders: Sequence[Order]) -> list[Answer]:
@@ -120,9 +125,10 @@ class ScriptedFleet:
             if isinstance(planned, AnswerStatus):
                 return Answer(order.order_id, order.device, order.step, planned, "scripted")
             return planned
-        reply: TrainReply | UploadReply | None = None
+        reply: TrainReply | UploadReply | SyncReply | None = None
         if isinstance(order, TrainOrder):
-            model = self.published[order.start_digest] + self.increments.get(key[1:], np.float32(0.0))
+            start = self._start(order)
+            model = start + self.increments.get(key[1:], np.float32(0.0))
             self.shelf[order.device] = (order.order_id, model)
             reply = TrainReply(
                 self.samples[order.device], 1, 0.5, 0.25, "", downloaded_bytes=8, download_s=2.0
@@ -131,10 +137,26 @@ class ScriptedFleet:
             if self._holds(order.device) != order.train_order_id:
                 return Answer(order.order_id, order.device, order.step, AnswerStatus.REFUSED, "not on disk")
             _, model = self.shelf.pop(order.device)
+            if order.keeps_model:
+                self.own[order.device] = model
             reply = UploadReply(model, "", uploaded_bytes=9, upload_s=3.0)
+        elif isinstance(order, SyncOrder):
+            self.shelf.pop(order.device, None)
+            self.own[order.device] = self.published[order.digest]
+            reply = SyncReply(downloaded_bytes=8, download_s=2.0)
         elif isinstance(order, DiscardOrder) and self._holds(order.device) == order.train_order_id:
-            del self.shelf[order.device]
+            _, model = self.shelf.pop(order.device)
+            if order.keeps_model:
+                self.own[order.device] = model
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, reply=reply)
+
+    def _start(self, order: TrainOrder) -> Vector:
+        ap = self.published[order.start_digest]
+        held = self.shelf.get(order.device)
+        own = held[1] if held is not None else self.own.get(order.device)
+        # Tests may name rules of their own making: those start from the AP's model.
+        rule = order.start_rule if order.start_rule in START_RULES else "ap"
+        return start_model(rule, StartInputs(ap, own))
 
     def _holds(self, device: int) -> str:
         return self.shelf.get(device, ("", vector()))[0]

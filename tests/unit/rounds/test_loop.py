@@ -24,7 +24,6 @@ from roambench.systems.system import (
     Participants,
     Selection,
     StartModel,
-    SyncRule,
     UploadRule,
 )
 from roambench.vectors import weighted_mean
@@ -186,12 +185,6 @@ def test_a_system_that_selects_somebody_who_is_away_is_an_error(world):
     system = replace(make_system("mohawk", SystemOptions()), selection=Selection(lambda offered: (1,)))
     with pytest.raises(ConfigError, match="selected device 1, absent at step 0"):
         world.run(system, world.drawn_trace("0 0", "- 0"))
-
-
-def test_a_sync_that_this_version_cannot_do_is_refused(world):
-    system = replace(make_system("mohawk", SystemOptions()), sync=SyncRule.APS_AND_DEVICES)
-    with pytest.raises(ConfigError, match="aps_and_devices"):
-        world.run(system, world.drawn_trace("0 0"))
 
 
 class TestSameStep:

@@ -62,7 +62,7 @@ class Event(_message.Message):
     def __init__(self, order_id: _Optional[str] = ..., kind: _Optional[str] = ..., monotonic_ns: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("order_id", "status", "reason", "train", "upload")
+    __slots__ = ("order_id", "status", "reason", "train", "upload", "sync")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATUS_UNSPECIFIED: _ClassVar[Answer.Status]
@@ -78,12 +78,14 @@ class Answer(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     TRAIN_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_FIELD_NUMBER: _ClassVar[int]
+    SYNC_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     status: Answer.Status
     reason: str
     train: TrainReport
     upload: UploadReport
-    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReport, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ...) -> None: ...
+    sync: SyncReport
+    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReport, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ..., sync: _Optional[_Union[SyncReport, _Mapping]] = ...) -> None: ...
 
 class TrainReport(_message.Message):
     __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "cpu_s", "device_s", "late_s", "model_digest", "downloaded_bytes", "download_s")
@@ -119,6 +121,14 @@ class UploadReport(_message.Message):
     model_digest: bytes
     def __init__(self, uploaded_bytes: _Optional[int] = ..., upload_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ...) -> None: ...
 
+class SyncReport(_message.Message):
+    __slots__ = ("downloaded_bytes", "download_s")
+    DOWNLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
+    downloaded_bytes: int
+    download_s: float
+    def __init__(self, downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ...) -> None: ...
+
 class ClockEcho(_message.Message):
     __slots__ = ("probe", "received_monotonic_ns", "sent_monotonic_ns")
     PROBE_FIELD_NUMBER: _ClassVar[int]
@@ -136,18 +146,20 @@ class Goodbye(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class ControllerFrame(_message.Message):
-    __slots__ = ("welcome", "refusal", "order", "clock_probe", "stop")
+    __slots__ = ("welcome", "refusal", "order", "clock_probe", "stop", "quiet")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     CLOCK_PROBE_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    QUIET_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     refusal: Refusal
     order: Order
     clock_probe: ClockProbe
     stop: Stop
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ...) -> None: ...
+    quiet: Quiet
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Quiet, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("run_id", "data_address", "experiment_json")
@@ -168,7 +180,7 @@ class Refusal(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("order_id", "step", "deadline_s", "train", "upload", "discard", "idle")
+    __slots__ = ("order_id", "step", "deadline_s", "train", "upload", "discard", "idle", "sync")
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
@@ -176,6 +188,7 @@ class Order(_message.Message):
     UPLOAD_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
     IDLE_FIELD_NUMBER: _ClassVar[int]
+    SYNC_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     step: int
     deadline_s: float
@@ -183,7 +196,8 @@ class Order(_message.Message):
     upload: UploadOrder
     discard: DiscardOrder
     idle: IdleOrder
-    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ...) -> None: ...
+    sync: SyncOrder
+    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ...) -> None: ...
 
 class TrainOrder(_message.Message):
     __slots__ = ("ap", "start_digest", "start_rule", "objective", "local_epochs", "seed", "download_mbit_s")
@@ -204,22 +218,36 @@ class TrainOrder(_message.Message):
     def __init__(self, ap: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., start_rule: _Optional[str] = ..., objective: _Optional[str] = ..., local_epochs: _Optional[int] = ..., seed: _Optional[int] = ..., download_mbit_s: _Optional[float] = ...) -> None: ...
 
 class UploadOrder(_message.Message):
-    __slots__ = ("ap", "train_order_id", "upload_mbit_s")
+    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model")
     AP_FIELD_NUMBER: _ClassVar[int]
     TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_MODEL_FIELD_NUMBER: _ClassVar[int]
     ap: int
     train_order_id: str
     upload_mbit_s: float
-    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ...) -> None: ...
+    keeps_model: bool
+    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: _Optional[bool] = ...) -> None: ...
 
 class DiscardOrder(_message.Message):
-    __slots__ = ("train_order_id", "reason")
+    __slots__ = ("train_order_id", "reason", "keeps_model")
     TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_MODEL_FIELD_NUMBER: _ClassVar[int]
     train_order_id: str
     reason: str
-    def __init__(self, train_order_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    keeps_model: bool
+    def __init__(self, train_order_id: _Optional[str] = ..., reason: _Optional[str] = ..., keeps_model: _Optional[bool] = ...) -> None: ...
+
+class SyncOrder(_message.Message):
+    __slots__ = ("ap", "digest", "download_mbit_s")
+    AP_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    ap: int
+    digest: bytes
+    download_mbit_s: float
+    def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ...) -> None: ...
 
 class IdleOrder(_message.Message):
     __slots__ = ("present",)
@@ -240,6 +268,12 @@ class Stop(_message.Message):
     reason: str
     drain_s: float
     def __init__(self, reason: _Optional[str] = ..., drain_s: _Optional[float] = ...) -> None: ...
+
+class Quiet(_message.Message):
+    __slots__ = ("on",)
+    ON_FIELD_NUMBER: _ClassVar[int]
+    on: bool
+    def __init__(self, on: _Optional[bool] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("device", "spool_uuid", "records")

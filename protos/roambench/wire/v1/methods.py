@@ -31,10 +31,13 @@ KEEPALIVE_OPTIONS: Final = (
 )
 
 
-def channel_options(max_message_bytes: int) -> list[tuple[str, int]]:
-    """Options of a channel or server that carries messages of at most `max_message_bytes`."""
+def channel_options(max_message_bytes: int, *, keepalive: bool = True) -> list[tuple[str, int]]:
+    """Options of a channel or server that carries messages of at most `max_message_bytes`.
+
+    Without `keepalive` it sends no pings: for runs whose measured phases must be quiet.
+    """
     return [
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
-        *KEEPALIVE_OPTIONS,
+        *(KEEPALIVE_OPTIONS if keepalive else ()),
     ]
