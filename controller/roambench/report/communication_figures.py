@@ -197,7 +197,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
             xaxis=axis(f"modelled, J ({safe(basis_name(basis, run))})", range=ends, **scale),
             yaxis=axis("measured (net), J", range=ends, **scale),
             updatemenus=[_choice(run, groups, bases)] if len(bases) > 1 else [],
-            margin={"l": 64, "r": 20, "t": 64, "b": 52},
+            margin={"l": 64, "r": 20, "t": 72, "b": 52},
         ),
         520,
     )
@@ -214,7 +214,7 @@ def _choice(
         "direction": "right",
         "x": 1,
         "xanchor": "right",
-        "y": 1.12,
+        "y": 1.01,
         "yanchor": "bottom",
         "showactive": True,
         "pad": {"t": 0, "b": 0},

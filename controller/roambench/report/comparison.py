@@ -71,7 +71,7 @@ class RunComparisons:
                 "Verdicts",
                 "verdicts",
                 f'<div class="table"><ul class="verdicts">{verdicts}</ul></div>'
-                + warnings(self.summaries, self.missing),
+                + warnings(runs, self.missing),
             ),
             ("By link and direction", "classes", parts.html("ratios", "communication", "transfers")),
             ("Transfer by transfer", "transfers", parts.html(*scatter)),
