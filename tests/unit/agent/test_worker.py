@@ -16,7 +16,7 @@ from roambench.contract.learning_spec import LearningSpec
 pytestmark = pytest.mark.asyncio
 
 SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
-JOB = TrainJob("start.blob", "draft.blob", "", "ap", "ce", 1, 7)
+JOB = TrainJob("start.blob", "draft.blob", "", "", "ap", "ce", 1, 7)
 PREPARED = {"rss_bytes": 200, "samples": 60, "step_cpu_s": 0.01, "layout": "a" * 32}
 TRAINED = {
     "samples": 60,
