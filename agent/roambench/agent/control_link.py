@@ -20,7 +20,9 @@ _FIRST_REDIAL_S = 0.2
 _LONGEST_REDIAL_S = 10.0
 
 
-def secure_channel(address: str, credential: Credential, max_message_bytes: int) -> grpc.aio.Channel:
+def secure_channel(
+    address: str, credential: Credential, max_message_bytes: int, *, keepalive: bool = True
+) -> grpc.aio.Channel:
     """A mutual-TLS channel to the controller: it must prove CONTROLLER_NAME, whatever address was dialled."""
     return grpc.aio.secure_channel(
         address,
@@ -28,7 +30,7 @@ def secure_channel(address: str, credential: Credential, max_message_bytes: int)
             credential.authority_pem, credential.key_pem, credential.certificate_pem
         ),
         options=[
-            *channel_options(max_message_bytes),
+            *channel_options(max_message_bytes, keepalive=keepalive),
             ("grpc.ssl_target_name_override", CONTROLLER_NAME),
             ("grpc.initial_reconnect_backoff_ms", 100),
             # Not the wait between two attempts, but how long one may take: at 100 ms no agent came through
@@ -50,8 +52,11 @@ class ControlLink:
         hello: Callable[[], wire.Hello],
         on_frame: Callable[[wire.ControllerFrame], None],
         log: Callable[[str], None],
+        *,
+        keepalive: bool = True,
     ) -> None:
         self._address = address
+        self._keepalive = keepalive
         self._credential = credential
         self._device = device
         self._hello = hello
@@ -60,6 +65,8 @@ class ControlLink:
         self._outgoing: asyncio.Queue[wire.AgentFrame | None] | None = None
         self._channel: grpc.aio.Channel | None = None
         self._ended = asyncio.Event()
+        self._awake = asyncio.Event()
+        self._awake.set()
 
     def send(self, frame: wire.AgentFrame) -> None:
         """Queue a frame for the open session; without one it is dropped (answers and records are on disk)."""
@@ -73,10 +80,21 @@ class ControlLink:
             self._outgoing.put_nowait(wire.AgentFrame(goodbye=wire.Goodbye(reason=reason)))
             self._outgoing.put_nowait(None)
 
+    def rest(self, reason: str) -> None:
+        """End the session politely and dial no more, until `wake`."""
+        self._awake.clear()
+        if self._outgoing is not None:
+            self._outgoing.put_nowait(wire.AgentFrame(goodbye=wire.Goodbye(reason=reason)))
+            self._outgoing.put_nowait(None)
+
+    def wake(self) -> None:
+        self._awake.set()
+
     async def run(self) -> None:
         """Dial, hold, redial with backoff. Raises LinkError when the controller says that it is final."""
         failures = 0
         while not self._ended.is_set():
+            await self._awake.wait()
             welcomed, problem = await self._hold_one_session()
             if self._ended.is_set():
                 return
@@ -84,7 +102,8 @@ class ControlLink:
             wait_s = min(_LONGEST_REDIAL_S, _FIRST_REDIAL_S * 2.0 ** min(failures, 8))
             key = zlib.crc32(self._device.encode())
             wait_s *= 0.5 + 0.5 * float(generator(key, "redial", 0, failures).random())
-            self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
+            if self._awake.is_set():
+                self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
             await asyncio.sleep(wait_s)
 
     async def _hold_one_session(self) -> tuple[bool, str]:
@@ -96,7 +115,9 @@ class ControlLink:
                 yield frame
 
         welcomed = False
-        channel = secure_channel(self._address, self._credential, MAX_CONTROL_MESSAGE_BYTES)
+        channel = secure_channel(
+            self._address, self._credential, MAX_CONTROL_MESSAGE_BYTES, keepalive=self._keepalive
+        )
         self._channel = channel
         session = channel.stream_stream(
             SESSION,

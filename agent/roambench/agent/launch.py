@@ -26,14 +26,26 @@ def load_trainer() -> Callable[[socket.socket], None]:
 
 def run_agent(settings: AgentSettings) -> int:
     """Live as the agent `settings` describe until told to stop; returns the exit status."""
+    Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
+    if not settings.controller:
+        return _run_logger(settings)
     if "grpc" in sys.modules:
         raise RuntimeError("grpc is already imported: the trainer could not be forked safely")
-    Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
     link, _ = fork_nursery(settings.trainer_nice, load_trainer)
     from roambench.agent.process import live
 
     try:
         return live(settings, link)
+    except RoambenchError as error:
+        print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+
+
+def _run_logger(settings: AgentSettings) -> int:
+    from roambench.agent.meter_logger import log_meter
+
+    try:
+        return log_meter(settings)
     except RoambenchError as error:
         print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
         return error.exit_code

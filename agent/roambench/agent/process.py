@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,23 +17,25 @@ import grpc.aio
 
 from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.agent.data_link import DataLink
+from roambench.agent.meter_reader import read_meter
 from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.quiet import Quiet
 from roambench.agent.settings import AgentSettings
 from roambench.agent.shelf import Shelf
+from roambench.agent.stores import Stores
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import IdentityError, MeterError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
-from roambench.contract.records import AgentEvent, Reading, RecordKind
+from roambench.contract.records import AgentEvent, RecordKind
 from roambench.identity.authority import Credential, name_of
 from roambench.learning.malloc import keep_freed_memory
-from roambench.meters.catalogue import open_meter
 from roambench.meters.emulator.feed import WorkFeed
 from roambench.meters.emulator.power import Activity
-from roambench.spool.drain import Drain
-from roambench.spool.spool import CONTROLLER, Spool
+from roambench.spool.chapter import following
+from roambench.spool.spool import Spool
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
 
@@ -63,7 +65,7 @@ class Agent:
                 f"{settings.identity_dir}: the certificate is {named!r}'s, this agent is {settings.device!r}"
             )
         folder = Path(settings.state_dir)
-        self._spool = Spool(folder / "spool.sqlite")
+        self._spool = Spool(folder / "spool.sqlite", consumers=settings.stores)
         self._shelf = Shelf(folder / "shelf")
         self._worker = Worker(trainer)
         emulation = settings.emulation
@@ -78,6 +80,16 @@ class Agent:
             self._hello,
             self._take_frame,
             self._log,
+            keepalive=not settings.quiet,
+        )
+        self._quiet = Quiet(settings.quiet, self._link.send)
+        self._stores = Stores(
+            settings,
+            self._spool,
+            self._clock,
+            self._quiet.gate,
+            self._tell_and_log,
+            lambda records: self._link.drain(self._spool.uuid, records),
         )
         self._desk = OrdersDesk(
             timeline=self._timeline,
@@ -85,7 +97,8 @@ class Agent:
             worker=self._worker,
             clock=self._clock,
             folder=folder,
-            emit=self._link.send,
+            emit=self._quiet.emit,
+            before_phase=self._quiet.before_phase,
             record=self._spool.append,
             cpu_slowdown=emulation.cpu_slowdown if emulation is not None else None,
             chaos=settings.chaos,
@@ -101,20 +114,17 @@ class Agent:
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop, "SIGTERM", 5.0)
+        self._begin_chapter(self._settings.run)
         # One stamp for both: an "agent started" inside a phase would tell that the agent died in it.
         started = AgentEvent(
             "agent started", self._timeline.resume(), f"pid {os.getpid()}, version {version('roambench')}"
         )
         self._spool.append(RecordKind.EVENT, started.to_bytes())
         await self._worker.open()
-        drain = Drain(
-            self._spool.consumers[CONTROLLER],
-            lambda records: self._link.drain(self._spool.uuid, records),
-        )
         tasks = [
             asyncio.create_task(self._desk.run(), name="orders"),
             asyncio.create_task(self._link.run(), name="session"),
-            asyncio.create_task(drain.run(), name="drain"),
+            *self._stores.start(),
             asyncio.create_task(self._keep_spool_synced(), name="spool sync"),
         ]
         if self._settings.meter.port:
@@ -128,7 +138,9 @@ class Agent:
         await asyncio.gather(*(t for t in tasks if t.get_name() != "session"), return_exceptions=True)
         self._timeline.close()
         self._event("agent stopping", self._stop_reason)
-        await drain.flush(self._drain_s)
+        self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
+        self._end_run()
+        await self._stores.flush(self._drain_s)
         self._link.hang_up(self._stop_reason or "agent failed")
         session = next(task for task in tasks if task.get_name() == "session")
         await asyncio.wait({session}, timeout=2.0)
@@ -164,6 +176,8 @@ class Agent:
             case "order":
                 self._desk.submit(frame.order)
             case "clock_probe":
+                if not self._quiet.gate.is_open:
+                    return  # an echo now would be traffic, and one later would tell nothing
                 received_ns = self._clock.now_ns()
                 echo = wire.ClockEcho(
                     probe=frame.clock_probe.probe,
@@ -171,18 +185,25 @@ class Agent:
                     sent_monotonic_ns=self._clock.now_ns(),
                 )
                 self._link.send(wire.AgentFrame(clock_echo=echo))
+            case "quiet":
+                self._begin_chore(self._quiet.tell(frame.quiet.on))
             case "stop":
                 self._stop(frame.stop.reason, frame.stop.drain_s)
             case kind:
                 self._log(f"frame of unknown kind {kind!r} ignored")
 
     def _take_welcome(self, welcome: wire.Welcome) -> None:
+        self._begin_chapter(welcome.run_id)
+        self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
         if welcome.data_address != self._data_address:  # a restarted controller may listen elsewhere
             if self._data_channel is not None:
                 self._begin_chore(self._data_channel.close())
             self._data_address = welcome.data_address
             self._data_channel = secure_channel(
-                welcome.data_address, self._credential, MAX_DATA_MESSAGE_BYTES
+                welcome.data_address,
+                self._credential,
+                MAX_DATA_MESSAGE_BYTES,
+                keepalive=not self._settings.quiet,
             )
             self._desk.data = DataLink(self._data_channel, self._settings.device, self._clock)
         spec = LearningSpec.from_json(welcome.experiment_json)
@@ -205,28 +226,18 @@ class Agent:
 
     async def _read_meter(self) -> None:
         """Spool what the meter says. A meter that cannot be opened costs readings, not the agent."""
-        settings = self._settings.meter
-        meter = open_meter(
-            settings.driver,
-            settings.port,
-            self._clock,
-            reopen_allowed=settings.reopen_allowed,
-            latch=Path(self._settings.state_dir) / "meter.latch",
-        )
+        settings = self._settings
         try:
-            async with contextlib.aclosing(meter):
-                async for item in meter:
-                    if isinstance(item, Reading):
-                        self._spool.append(RecordKind.READING, item.to_bytes())
-                        self._timeline.alive(item.monotonic_ns)
-                    else:
-                        self._spool.append(RecordKind.EVENT, item.to_bytes())
+            await read_meter(
+                settings.meter, self._clock, self._spool, Path(settings.state_dir), self._timeline.alive
+            )
         except MeterError as error:
             self._tell("meter unavailable", str(error))
             await self._stopping.wait()
 
     def _power_follows(self, phase: Phase, ns: int, mbit_s: float) -> None:
-        """What the emulated board draws from now on."""
+        """What the emulated board draws from now on; and whether we may speak."""
+        self._quiet.follow(phase)
         if self._feed is None:
             return
         self._feed.send(
@@ -237,6 +248,24 @@ class Agent:
             ),
             ns,
         )
+
+    def _begin_chapter(self, run: str) -> None:
+        """Records from now on belong to `run` (to the one of the life before, if it is not known yet)."""
+        last = self._spool.chapter
+        chapter = following(
+            last,
+            boot_id=self._boot_id,
+            clock=self._clock,
+            meter=self._settings.meter.driver if self._settings.meter.port else "",
+            run=run or (last.run if last is not None else ""),
+        )
+        self._spool.begin_chapter(chapter, self._clock.now_ns())
+
+    def _end_run(self) -> None:
+        """What comes after an orderly end belongs to no run, until a controller names the next."""
+        last = self._spool.chapter
+        if last is not None:
+            self._spool.begin_chapter(replace(last, run=""), self._clock.now_ns())
 
     async def _keep_spool_synced(self) -> None:
         while True:
@@ -254,7 +283,11 @@ class Agent:
         """An event that the controller should hear of now, too."""
         self._event(kind, detail)
         event = wire.Event(kind=kind, monotonic_ns=self._clock.now_ns(), detail=detail)
-        self._link.send(wire.AgentFrame(event=event))
+        self._quiet.emit(wire.AgentFrame(event=event))
+
+    def _tell_and_log(self, kind: str, detail: str) -> None:
+        self._log(f"{kind}: {detail}")
+        self._tell(kind, detail)
 
     def _log(self, text: str) -> None:
         print(f"{time.strftime('%F %T')} {self._settings.device}: {text}", file=sys.stderr, flush=True)
@@ -265,6 +298,7 @@ class Agent:
         await asyncio.gather(*self._chores, return_exceptions=True)
         if self._data_channel is not None:
             await self._data_channel.close()
+        await self._stores.aclose()
         self._worker.close()
         if self._feed is not None:
             self._feed.close()

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
+from roambench.spool.influx_settings import APIS, InfluxSettings, url_mistake
+from roambench.spool.spool import CONTROLLER
+
+#: The spool consumer that drains to InfluxDB.
+INFLUXDB: Final = "influxdb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +23,31 @@ class MeterSettings:
     driver: str = "smartpower2"
     port: str = ""
     reopen_allowed: bool = False  # True for emulated meters only: opening the port may reset a real one
+    witness: bool = False  # keep a second, plain notebook of every reading in the state folder, for proofs
+
+
+@dataclass(frozen=True, slots=True)
+class HostSettings:
+    """How often the board itself is looked at (`agent.host_metrics`), and where."""
+
+    period_s: float = 5.0  # device time between samples; 0: none are taken
+    during_phases: bool = True  # False: none in download, train and upload
+    interface: str = ""  # whose bytes are counted; empty: all but loopback
+    sysfs: str = "/sys"
+    vcgencmd: str = ""  # asked for throttle bits where /sys has none (a fork per sample); empty: never
 
 
 @dataclass(frozen=True, slots=True)
 class EmulationSettings:
     """A laptop process stands for a Pi: training lasts CPU-seconds x `cpu_slowdown` of device time.
 
-    `cpu_slowdown` None: it lasts as long as it does on this machine.
+    `cpu_slowdown` None: it lasts as long as it does on this machine. `agent_cost`: the emulated board draws
+    what the agent itself computes, too (its CPU-seconds x `cpu_slowdown`); off, idle is exactly idle.
     """
 
     cpu_slowdown: float | None
     work_feed: str  # unix socket of the meter emulator
+    agent_cost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +61,33 @@ class ChaosSettings:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
+    """Without a `controller` the agent is a meter logger: it reads its meter, stores, and takes no orders.
+
+    Records go to the controller (unless `store_at_controller` is False) and to `influxdb`, if there is one.
+    """
+
     device: str
-    controller: str  # host:port of the control plane
-    identity_dir: str  # cert.pem, key.pem, ca.pem
-    state_dir: str
+    controller: str = ""  # host:port of the control plane
+    identity_dir: str = ""  # cert.pem, key.pem, ca.pem
+    state_dir: str = ""
     machine_id: str = ""  # empty: /etc/machine-id
+    run: str = ""  # the run it is started for; otherwise the controller's welcome tells it
     epoch_ns: int = 0
     time_scale: float = 1.0
     trainer_nice: int = 5
+    quiet: bool = False  # send nothing while a phase is measured (agent.quiet)
+    store_at_controller: bool = True
     meter: MeterSettings = field(default_factory=MeterSettings)
+    host: HostSettings = field(default_factory=HostSettings)
+    influxdb: InfluxSettings | None = None
     emulation: EmulationSettings | None = None
     chaos: ChaosSettings = field(default_factory=ChaosSettings)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The spool's consumers."""
+        stores = [CONTROLLER] if self.controller and self.store_at_controller else []
+        return (*stores, INFLUXDB) if self.influxdb is not None else tuple(stores)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)
@@ -63,4 +99,27 @@ class AgentSettings:
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError([f"{path}: cannot be read ({error})"]) from None
-        return from_json(cls, text, str(path))
+        settings = from_json(cls, text, str(path))
+        problems = [f"{path}: {problem}" for problem in settings.doubts()]
+        if problems:
+            raise ConfigError(problems)
+        return settings
+
+    def doubts(self) -> list[str]:
+        """What does not fit together, one line each."""
+        problems = []
+        if not self.state_dir:
+            problems.append("state_dir: is missing")
+        if self.controller and not self.identity_dir:
+            problems.append("identity_dir: is missing")
+        if not self.controller and not self.meter.port:
+            problems.append("meter.port: is missing (an agent without a controller reads a meter)")
+        if not self.stores:
+            problems.append("no store: expected a controller that stores, or influxdb")
+        if self.influxdb is not None:
+            mistake = url_mistake(self.influxdb.url)
+            if mistake:
+                problems.append(f"influxdb.url: {mistake}")
+            if self.influxdb.api not in APIS:
+                problems.append(f"influxdb.api: expected one of {', '.join(APIS)}, got {self.influxdb.api!r}")
+        return problems

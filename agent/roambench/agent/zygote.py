@@ -59,7 +59,10 @@ def main() -> int:
         return 2
     die_with_parent(signal.SIGTERM)
     stopping = _catch_stop_signals()
-    load_trainer()
+    if any(settings.controller for settings in agents):  # meter loggers do not train
+        load_trainer()
+    if any(settings.influxdb is not None for settings in agents):
+        import influxdb_client  # noqa: F401  (half a second, shared by all)
     # Everything so far is shared by all agents; frozen objects keep their pages unwritten by the collector.
     gc.collect()
     gc.freeze()

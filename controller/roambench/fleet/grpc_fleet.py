@@ -48,6 +48,7 @@ class FleetSettings:
     control_port: int = 0
     data_port: int = 0
     data_host: str = "127.0.0.1"  # what agents are told to dial
+    quiet: bool = False  # the agents send nothing while they measure: no keepalive, either
 
 
 class GrpcFleet:
@@ -99,12 +100,14 @@ class GrpcFleet:
             f"{settings.listen_host}:{settings.data_port}",
             MAX_DATA_MESSAGE_BYTES,
             data_plane.handlers(),
+            keepalive=not settings.quiet,
         )
         self._control, self.control_port = secure_server(
             credential,
             f"{settings.listen_host}:{settings.control_port}",
             MAX_CONTROL_MESSAGE_BYTES,
             control_plane.handlers(),
+            keepalive=not settings.quiet,
         )
 
     # ---- rounds.ports.Fleet ----------------------------------------------------------------

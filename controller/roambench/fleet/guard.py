@@ -37,13 +37,19 @@ class Guard:
 
 
 def secure_server(
-    credential: Credential, address: str, max_message_bytes: int, handlers: grpc.GenericRpcHandler
+    credential: Credential,
+    address: str,
+    max_message_bytes: int,
+    handlers: grpc.GenericRpcHandler,
+    *,
+    keepalive: bool = True,
 ) -> tuple[grpc.aio.Server, int]:
     """A mutual-TLS server with `handlers`, bound to `address`; returns it (not started) and its port.
 
     Raises FleetError when the address cannot be bound.
     """
-    server = grpc.aio.server(options=[*channel_options(max_message_bytes), ("grpc.so_reuseport", 0)])
+    options = [*channel_options(max_message_bytes, keepalive=keepalive), ("grpc.so_reuseport", 0)]
+    server = grpc.aio.server(options=options)
     server.add_generic_rpc_handlers((handlers,))
     try:
         port = server.add_secure_port(

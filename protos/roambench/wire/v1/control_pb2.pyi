@@ -146,20 +146,22 @@ class Goodbye(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class ControllerFrame(_message.Message):
-    __slots__ = ("welcome", "refusal", "order", "clock_probe", "stop", "quiet")
+    __slots__ = ("welcome", "refusal", "order", "clock_probe", "stop", "quiet", "duty")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     CLOCK_PROBE_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     QUIET_FIELD_NUMBER: _ClassVar[int]
+    DUTY_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     refusal: Refusal
     order: Order
     clock_probe: ClockProbe
     stop: Stop
     quiet: Quiet
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Quiet, _Mapping]] = ...) -> None: ...
+    duty: Duty
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Quiet, _Mapping]] = ..., duty: _Optional[_Union[Duty, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("run_id", "data_address", "experiment_json")
@@ -274,6 +276,14 @@ class Quiet(_message.Message):
     ON_FIELD_NUMBER: _ClassVar[int]
     on: bool
     def __init__(self, on: _Optional[bool] = ...) -> None: ...
+
+class Duty(_message.Message):
+    __slots__ = ("levels", "block_s")
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_S_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedScalarFieldContainer[str]
+    block_s: float
+    def __init__(self, levels: _Optional[_Iterable[str]] = ..., block_s: _Optional[float] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("device", "spool_uuid", "records")

@@ -1,0 +1,108 @@
+"""Where an agent's records go: one drain per store, what they report, and how much is left at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+
+from roambench.agent.settings import INFLUXDB, AgentSettings
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.records import AgentEvent
+from roambench.spool.drain import BatchRefused, Drain, Send
+from roambench.spool.gate import Gate
+from roambench.spool.influx import InfluxSender, InfluxWriter
+from roambench.spool.line_protocol import FieldValue, LineEncoder, bench_line
+from roambench.spool.spool import CONTROLLER, Spool
+
+#: Host seconds between points of the spool's own state in InfluxDB.
+MONITOR_PERIOD_S = 10.0
+#: Kind of the event that tells, at the end of an agent's life, how its spool stands; detail: JSON.
+SPOOL_STATE = "spool state"
+
+
+class Stores:
+    """Drains `spool` into the controller, InfluxDB, or both. Nothing passes while `gate` is shut.
+
+    `tell(kind, detail)` hears of trouble that a person must mend ("store refuses") and of its end
+    ("store recovered").
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        spool: Spool,
+        clock: DeviceClock,
+        gate: Gate,
+        tell: Callable[[str, str], None],
+        to_controller: Send | None = None,
+    ) -> None:
+        self._device = settings.device
+        self._spool = spool
+        self._clock = clock
+        self._gate = gate
+        self._tell = tell
+        self._drains: dict[str, Drain] = {}
+        self._influx: InfluxSender | None = None
+        if CONTROLLER in spool.consumers:
+            assert to_controller is not None
+            self._drains[CONTROLLER] = Drain(spool.consumers[CONTROLLER], to_controller, gate=gate)
+        if INFLUXDB in spool.consumers:
+            assert settings.influxdb is not None
+            encoder = LineEncoder(settings.device, spool.uuid, spool)
+            self._influx = InfluxSender(InfluxWriter(settings.influxdb), encoder)
+            self._drains[INFLUXDB] = Drain(
+                spool.consumers[INFLUXDB],
+                self._influx.send,
+                gate=gate,
+                backoff_most_s=settings.influxdb.retry_most_s,
+                trouble=lambda reason: self._tell_trouble(INFLUXDB, reason),
+            )
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """One task per drain, and one that watches; they run until they are cancelled."""
+        tasks = [
+            asyncio.create_task(drain.run(), name=f"drain to {name}") for name, drain in self._drains.items()
+        ]
+        if self._influx is not None:
+            tasks.append(asyncio.create_task(self._monitor(self._influx), name="spool monitor"))
+        return tasks
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Empty the spool into every store, at once; False if some of it stays."""
+        return all(await asyncio.gather(*(drain.flush(timeout_s) for drain in self._drains.values())))
+
+    async def aclose(self) -> None:
+        if self._influx is not None:
+            await self._influx.aclose()
+
+    def state_event(self, ns: int) -> AgentEvent:
+        """ "spool state": per store its depth, and what was dropped or is dead over the spool's life."""
+        state = {
+            name: {"depth": consumer.depth, "dropped": consumer.dropped, "dead": consumer.dead}
+            for name, consumer in self._spool.consumers.items()
+        }
+        return AgentEvent(SPOOL_STATE, ns, json.dumps(state, separators=(",", ":")))
+
+    def _tell_trouble(self, store: str, reason: str) -> None:
+        self._tell(*(("store refuses", f"{store}: {reason}") if reason else ("store recovered", store)))
+
+    async def _monitor(self, influx: InfluxSender) -> None:
+        """Best effort: a point that cannot be written is not kept, the next one tells more."""
+        consumer = self._spool.consumers[INFLUXDB]
+        while True:
+            await asyncio.sleep(MONITOR_PERIOD_S)
+            async with self._gate.passing():
+                chapter = self._spool.chapter
+                if chapter is None:
+                    continue
+                values: dict[str, FieldValue] = {
+                    "spool_depth": consumer.depth,
+                    "oldest_age_s": consumer.oldest_age_s,
+                    "dropped": consumer.dropped,
+                    "dead": consumer.dead,
+                }
+                unix_ns = chapter.unix_ns(self._clock.now_ns())
+                with contextlib.suppress(OSError, BatchRefused):
+                    await influx.write(bench_line(self._device, chapter, values, unix_ns))
