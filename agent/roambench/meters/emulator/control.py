@@ -17,6 +17,14 @@ def inject(socket_path: Path, device: str, fault: Fault) -> None:
     _command(socket_path, {"ctl": "fault", "device": device, **asdict(fault)})
 
 
+def addresses(socket_path: Path) -> dict[str, dict[str, str]]:
+    """Device -> transport -> where its meter can be read."""
+    found = _command(socket_path, {"ctl": "addresses"})["addresses"]
+    if not isinstance(found, dict):
+        raise MeterError(f"emulator {socket_path}: expected addresses, got {found!r}")
+    return found
+
+
 def stats(socket_path: Path) -> dict[str, object]:
     """What the emulator has counted (see `EmulatorServer.stats`)."""
     return _command(socket_path, {"ctl": "stats"})

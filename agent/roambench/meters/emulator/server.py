@@ -1,4 +1,4 @@
-"""The emulator process: N meters behind pseudo-terminals, one event loop, one timer."""
+"""The emulator process: N meters behind pseudo-terminals and sockets, one event loop, one timer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from typing import Final
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.meters.emulator.addresses import unix_address
-from roambench.meters.emulator.board import LEAD_NS, EmulatedBoard
+from roambench.meters.emulator.port import MeterPort
 from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.emulator.spec import EmulatorSpec, fault_from_values
-from roambench.meters.emulator.terminal import Terminal
-from roambench.meters.emulator.truth import TruthLog
 
 #: Host seconds between heartbeats in the truth files.
 HEARTBEAT_S: Final = 1.0
@@ -30,26 +28,6 @@ KEPT_NS: Final = 60_000_000_000
 AHEAD_NS: Final = 5_000_000_000
 
 
-class Port:
-    """One board with its terminal and its truth file."""
-
-    def __init__(self, spec: EmulatorSpec, index: int, start_ns: int) -> None:
-        device = spec.devices[index]
-        self.board = EmulatedBoard(spec, index, start_ns)
-        self.truth = TruthLog(Path(spec.truth_dir) / f"{device.name}.csv")
-        self.terminal = Terminal(Path(device.link_path))
-        self.truth.power(start_ns - LEAD_NS, self.board.signal.watts_at(start_ns))
-        self.owner: object | None = None  # the connection that spoke for this board last
-
-    def work(self, activity: Activity, ns: int) -> None:
-        self.board.work(activity, ns)
-        self.write_truth()
-
-    def write_truth(self) -> None:
-        for ns, watts in self.board.outlet.take_news():
-            self.truth.power(ns, watts)
-
-
 class EmulatorServer:
     """Runs `spec` until it is told to stop. Its agents may die as they like: their boards fall idle."""
 
@@ -57,8 +35,8 @@ class EmulatorServer:
         self._spec = spec
         self._clock = DeviceClock(spec.epoch_ns, spec.time_scale)
         self._stopping = asyncio.Event()
-        self._ports: list[Port] = []
-        self._by_name: dict[str, Port] = {}
+        self._ports: list[MeterPort] = []
+        self._by_name: dict[str, MeterPort] = {}
         self._agenda: list[tuple[int, int]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._talks: set[asyncio.Task[None]] = set()
@@ -81,18 +59,20 @@ class EmulatorServer:
         start_ns = self._clock.now_ns()
         try:
             for index, device in enumerate(self._spec.devices):
-                port = Port(self._spec, index, start_ns)
+                port = MeterPort(self._spec, index, self._clock, start_ns)
                 self._ports.append(port)
+                await port.open()
                 self._by_name[device.name] = port
                 heapq.heappush(self._agenda, (port.board.due_ns, index))
             server = await self._listen()
+            print(json.dumps({"addresses": self.addresses}), flush=True)
             self._tick()
             beats = asyncio.create_task(self._beat())
             await self._stopping.wait()
             beats.cancel()
             server.close()
         finally:
-            self._close()
+            await self._close()
         for talk in list(self._talks):
             talk.cancel()
         await asyncio.gather(beats, *self._talks, return_exceptions=True)
@@ -126,10 +106,7 @@ class EmulatorServer:
             port = self._ports[index]
             if due_ns == port.board.due_ns:
                 self._latest_tick_ns = max(self._latest_tick_ns, now_ns - due_ns)
-                for said in port.board.advance(now_ns):
-                    port.terminal.write(said.data)
-                    self._lines += 1
-                port.write_truth()
+                self._lines += port.advance(now_ns)
                 heapq.heappush(agenda, (port.board.due_ns, index))
             # Otherwise a fault has moved the meter's agenda; the newer entry counts.
         self._sleep_until(agenda[0][0])
@@ -216,18 +193,25 @@ class EmulatorServer:
             case "fault":
                 port = self._port(values)
                 fault = fault_from_values({k: v for k, v in values.items() if k not in ("ctl", "device")})
-                port.board.inject(fault, self._clock.now_ns())
+                port.inject(fault)
                 heapq.heappush(self._agenda, (port.board.due_ns, self._ports.index(port)))
                 self._sleep_until(self._agenda[0][0])
                 return {"ok": True}
+            case "addresses":
+                return {"ok": True, "addresses": self.addresses}
             case command:
-                raise ValueError(f"unknown command {command!r}: expected fault, stats or stop")
+                raise ValueError(f"unknown command {command!r}: expected fault, addresses, stats or stop")
 
-    def _port(self, values: dict[str, object]) -> Port:
+    def _port(self, values: dict[str, object]) -> MeterPort:
         name = values.get("device")
         if not isinstance(name, str) or name not in self._by_name:
             raise ValueError(f"unknown device {name!r}")
         return self._by_name[name]
+
+    @property
+    def addresses(self) -> dict[str, dict[str, str]]:
+        """Device -> transport -> where it can be read."""
+        return {port.board.name: port.addresses for port in self._ports}
 
     def stats(self) -> dict[str, object]:
         """How much was said and heard; the latenesses are device time."""
@@ -235,18 +219,16 @@ class EmulatorServer:
             "chunks": self._lines,
             "records": self._records,
             "refused": self._refused,
-            "lost_bytes": sum(port.terminal.lost_bytes for port in self._ports),
+            "lost_bytes": sum(port.lost_bytes for port in self._ports),
             "latest_tick_ms": self._latest_tick_ns / 1e6,
             "latest_record_ms": self._latest_record_ns / 1e6,
         }
 
-    def _close(self) -> None:
+    async def _close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        now_ns = self._clock.now_ns()
         for port in self._ports:
-            port.truth.close(now_ns)
-            port.terminal.close()
+            await port.close()
         with contextlib.suppress(OSError):
             Path(self._spec.socket_path).unlink(missing_ok=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json, from_values
@@ -26,6 +27,10 @@ class FaultKind(StrEnum):
     OFF = "off"  # its output is switched off for `duration_s`: the board is without power, serial is silent
     SECOND_CLIENT = "second_client"  # somebody else has the telnet port for `duration_s`; ours is refused
     UNPLUG = "unplug"  # the serial port vanishes, and comes back after `duration_s`
+
+
+#: What happens to the way a meter is read, not to its firmware.
+PORT_FAULTS: Final = frozenset({FaultKind.SECOND_CLIENT, FaultKind.UNPLUG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,11 @@ def _transport_doubts(spec: EmulatorSpec, source: str) -> list[str]:
             for transport in device.transports
             if transport not in row.lines
         ]
+        kinds = {fault.kind for fault in device.faults}
+        if FaultKind.UNPLUG in kinds and not device.link_path:
+            problems.append(f"{where}: faults: unplug needs a serial port")
+        if FaultKind.SECOND_CLIENT in kinds and device.telnet_port is None:
+            problems.append(f"{where}: faults: second_client needs a telnet port")
         if not device.transports:
             problems.append(f"{where}: nothing to read it by: expected a link_path, a port or udp_to")
         if device.udp_to and udp_address(device.udp_to) is None:

@@ -1,0 +1,159 @@
+"""One emulated meter in a running emulator: its board, its truth file, and the ways to read it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from roambench.contract.device_time import DeviceClock
+from roambench.meters.emulator.board import LEAD_NS, EmulatedBoard
+from roambench.meters.emulator.datagrams import DatagramPort
+from roambench.meters.emulator.power import Activity
+from roambench.meters.emulator.profiles import Transport
+from roambench.meters.emulator.spec import PORT_FAULTS, EmulatorSpec, Fault, FaultKind, udp_address
+from roambench.meters.emulator.telnet import TelnetPort
+from roambench.meters.emulator.terminal import Terminal
+from roambench.meters.emulator.truth import TruthLog
+from roambench.meters.emulator.web import YtrikozShell, web_console
+from roambench.meters.emulator.websocket import WebsocketPort
+
+
+class MeterPort:
+    """Device `index` of `spec`. `open` before anything else; what is said before that is said to nobody."""
+
+    def __init__(self, spec: EmulatorSpec, index: int, clock: DeviceClock, start_ns: int) -> None:
+        device = spec.devices[index]
+        self._device = device
+        self._clock = clock
+        self.board = EmulatedBoard(spec, index, start_ns)
+        self.truth = TruthLog(Path(spec.truth_dir) / f"{device.name}.csv")
+        self.truth.power(start_ns - LEAD_NS, self.board.signal.watts_at(start_ns - LEAD_NS))
+        self.write_truth()
+        self.owner: object | None = None  # the connection that spoke for this board last
+        self._terminal: Terminal | None = None
+        self._telnet: TelnetPort | None = None
+        self._websocket: WebsocketPort | None = None
+        self._datagrams: DatagramPort | None = None
+        self._boots = self.board.firmware.boots
+        self._timers: list[asyncio.TimerHandle] = []
+        self._unplugged = 0
+        self._lost_bytes = 0  # of terminals that are no more
+
+    async def open(self) -> None:
+        """Serve every way that the device asks for; MeterError names the one that cannot be."""
+        device, firmware = self._device, self.board.firmware
+        if device.link_path:
+            self._terminal = Terminal(Path(device.link_path))
+        if device.telnet_port is not None:
+            shell = YtrikozShell(firmware) if firmware.profile.traits == "smartpower2-ytrikoz" else None
+            self._telnet = TelnetPort(self._clock.now_ns, self._has_network, shell)
+            await self._telnet.open(device.telnet_port)
+        if device.websocket_port is not None:
+            console = web_console(firmware)
+            self._websocket = WebsocketPort(console, self._clock.now_ns, self._has_network, self.write_truth)
+            await self._websocket.open(device.websocket_port)
+        address = udp_address(device.udp_to)
+        if address is not None:
+            self._datagrams = DatagramPort(*address)
+        for fault in device.faults:
+            if fault.kind in PORT_FAULTS:
+                self.inject(fault)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Transport -> where it is."""
+        found = {}
+        if self._device.link_path:
+            found[Transport.SERIAL.value] = self._device.link_path
+        if self._telnet is not None:
+            found[Transport.TELNET.value] = f"127.0.0.1:{self._telnet.port}"
+        if self._websocket is not None:
+            found[Transport.WEBSOCKET.value] = f"ws://127.0.0.1:{self._websocket.port}"
+        if self._datagrams is not None:
+            found[Transport.UDP.value] = self._datagrams.address
+        return found
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes that nobody fetched in time."""
+        ports = (self._terminal, self._telnet, self._datagrams)
+        return self._lost_bytes + sum(port.lost_bytes for port in ports if port is not None)
+
+    def work(self, activity: Activity, ns: int) -> None:
+        self.board.work(activity, ns)
+        self.write_truth()
+
+    def write_truth(self) -> None:
+        """What changed in the true power goes to the file."""
+        for ns, watts in self.board.outlet.take_news():
+            self.truth.power(ns, watts)
+
+    def advance(self, now_ns: int) -> int:
+        """Let the meter say what it has to say up to `now_ns`; how many pieces it was."""
+        said = self.board.advance(now_ns)
+        if self.board.firmware.boots != self._boots:
+            self._boots = self.board.firmware.boots
+            for port in (self._telnet, self._websocket):
+                if port is not None:
+                    port.hang_up()
+        for _, transport, data in said:
+            match transport:
+                case Transport.SERIAL if self._terminal is not None:
+                    self._terminal.write(data)
+                case Transport.TELNET if self._telnet is not None:
+                    self._telnet.write(data)
+                case Transport.WEBSOCKET if self._websocket is not None:
+                    self._websocket.write(data)
+                case Transport.UDP if self._datagrams is not None:
+                    self._datagrams.write(data)
+        self.write_truth()
+        return len(said)
+
+    def inject(self, fault: Fault) -> None:
+        """Let `fault` happen; ValueError if this meter has nothing that it could happen to."""
+        match fault.kind:
+            case FaultKind.UNPLUG:
+                if not self._device.link_path:
+                    raise ValueError(f"{self.board.name} has no serial port to unplug")
+                self._later(fault.at_s, self._unplug, fault.duration_s)
+            case FaultKind.SECOND_CLIENT:
+                if self._telnet is None:
+                    raise ValueError(f"{self.board.name} has no telnet port for a second client")
+                self._later(fault.at_s, self._telnet.take_away, self._clock.host_seconds(fault.duration_s))
+            case _:
+                self.board.inject(fault, self._clock.now_ns())
+
+    async def close(self) -> None:
+        """Readers see everything vanish; the truth ends here."""
+        for timer in self._timers:
+            timer.cancel()
+        self.truth.close(self._clock.now_ns())
+        if self._terminal is not None:
+            self._terminal.close()
+        if self._telnet is not None:
+            self._telnet.close()
+        if self._datagrams is not None:
+            self._datagrams.close()
+        if self._websocket is not None:
+            await self._websocket.close()
+
+    def _later(self, device_s: float, act: Callable[[float], None], argument: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers.append(loop.call_later(self._clock.host_seconds(device_s), act, argument))
+
+    def _unplug(self, duration_s: float) -> None:
+        self._unplugged += 1
+        if self._terminal is not None:
+            self._lost_bytes += self._terminal.lost_bytes
+            self._terminal.close()
+            self._terminal = None
+        self._later(duration_s, self._plug_in, 0.0)
+
+    def _plug_in(self, _: float) -> None:
+        self._unplugged -= 1
+        if not self._unplugged:
+            self._terminal = Terminal(Path(self._device.link_path))
+
+    def _has_network(self) -> bool:
+        return not self.board.firmware.booting
