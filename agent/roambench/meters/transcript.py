@@ -62,6 +62,26 @@ def recorded_meter(path: Path) -> str:
     return ""
 
 
+class TranscriptWriter:
+    """Writes a transcript while it is being recorded; what is written survives the writer's death."""
+
+    def __init__(self, path: Path, comment: str) -> None:
+        """Begin the file; MeterError when it exists or cannot be written."""
+        try:
+            self._file = path.open("x", encoding="ascii", errors="backslashreplace")
+        except OSError as error:
+            raise MeterError(f"transcript {path}: cannot be written ({error.strerror})") from None
+        self._file.writelines(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
+        self._file.flush()
+
+    def write(self, at_s: float, data: bytes) -> None:
+        self._file.write(f"{at_s:.6f}\t{_escape(data)}\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
 def write_transcript(path: Path, chunks: Iterable[TimedBytes], comment: str = "") -> None:
     """Write chunks, seconds to the microsecond; each line of `comment` becomes a comment line."""
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Protocol
 
@@ -25,6 +26,8 @@ class Source(Protocol):
 
 def cause(error: BaseException) -> str:
     """Why something failed, for people."""
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        return error.strerror  # a name that cannot be resolved has a negative number
     return str(error) or type(error).__name__

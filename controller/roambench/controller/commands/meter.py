@@ -2,17 +2,135 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+if TYPE_CHECKING:
+    from roambench.meters.power_switch import PowerState, PowerSwitch
 
 meter_app = typer.Typer(
     name="meter", help="Power meters: list, read, record, switch, emulate.", no_args_is_help=True
 )
+power_app = typer.Typer(name="power", help="Switch the board behind a meter.", no_args_is_help=True)
+meter_app.add_typer(power_app)
+
+PortArgument = Annotated[
+    str, typer.Argument(metavar="PORT", help="As `roambench meter list` shows it for the driver.")
+]
+DriverOption = Annotated[str, typer.Option("--driver", help="A name of `roambench meter list`.")]
+SecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop after so long. Default: at Ctrl-C.")]
+WifiOption = Annotated[
+    str, typer.Option(metavar="HOST[:PORT]", help="Where a gateway forwards the meter's WebSocket.")
+]
 
 
 @meter_app.command("list")
 def list_() -> None:
     """List the drivers, what their port looks like, and whether they can switch the board's power."""
-    from roambench.meters.catalogue import meter_names
+    from rich.console import Console
+    from rich.table import Table
 
-    for name in meter_names():
-        typer.echo(name)
+    from roambench.controller import catalogue
+    from roambench.meters.catalogue import driver_row, wired_names
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    wired = wired_names()
+    for row in catalogue.rows("meters"):
+        table.add_row(f"[bold]{row.name}[/]")
+        if row.name not in wired:
+            table.add_row("", row.description)
+            continue
+        driver = driver_row(row.name)
+        table.add_row("", driver.summary)
+        table.add_row("  port", f"{driver.address}; options: {', '.join(driver.options)}", style="dim")
+        table.add_row("  power", driver.power or "unavailable", style="dim")
+    Console(soft_wrap=False, highlight=False).print(table)
+
+
+@meter_app.command()
+def read(
+    port: PortArgument,
+    driver: DriverOption = "smartpower2",
+    seconds: SecondsOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per line: readings, events, counts.")
+    ] = False,
+) -> None:
+    """Show what a meter reads, and count the lines that were none. Fails if not one reading came."""
+    from roambench.controller.commands.meter_read import show
+
+    asyncio.run(show(driver, port, seconds, as_json=as_json))
+
+
+@meter_app.command()
+def record(
+    port: PortArgument,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Transcript to write; must not exist.")
+    ],
+    driver: DriverOption = "smartpower2",
+    seconds: SecondsOption = None,
+) -> None:
+    """Record a meter's bytes with their times, as a transcript that the meter `replay` plays."""
+    from roambench.controller.commands.meter_record import record_to
+
+    asyncio.run(record_to(output, driver, port, seconds))
+
+
+@power_app.command("on")
+def power_on(port: PortArgument, driver: DriverOption = "smartpower2", wifi: WifiOption = "") -> None:
+    """Switch the output on."""
+    _switch(driver, port, wifi, lambda switch: switch.on())
+
+
+@power_app.command("off")
+def power_off(port: PortArgument, driver: DriverOption = "smartpower2", wifi: WifiOption = "") -> None:
+    """Switch the output off: the board behind the meter loses its power at once."""
+    _switch(driver, port, wifi, lambda switch: switch.off())
+
+
+@power_app.command("volts")
+def power_volts(
+    port: PortArgument,
+    volts: Annotated[float, typer.Argument(help="4.0 to 5.3; the hardware gives 4.08 to 5.25.")],
+    driver: DriverOption = "smartpower2",
+    wifi: WifiOption = "",
+) -> None:
+    """Set the output's voltage."""
+    _switch(driver, port, wifi, lambda switch: switch.set_volts(volts))
+
+
+@power_app.command("status")
+def power_status(port: PortArgument, driver: DriverOption = "smartpower2", wifi: WifiOption = "") -> None:
+    """Ask the meter whether its output is on."""
+    _switch(driver, port, wifi, None)
+
+
+def _switch(
+    driver: str,
+    port: str,
+    wifi: str,
+    act: Callable[[PowerSwitch], Coroutine[Any, Any, None]] | None,
+) -> None:
+    """Act, then print what the meter says; a meter that cannot be switched is an error."""
+    from roambench.contract.errors import MeterError
+    from roambench.meters.power_switch import Unavailable, power_switch
+
+    switch = power_switch(driver, port, wifi)
+    if isinstance(switch, Unavailable):
+        raise MeterError(f"meter {port}: {switch}")
+
+    async def errand() -> PowerState:
+        if act is not None:
+            await act(switch)
+        return await switch.state()
+
+    state = asyncio.run(errand())
+    volts = "" if state.volts is None else f", set to {state.volts:.2f} V"
+    typer.echo(f"{port}: {'on' if state.on else 'off'}{volts}")
