@@ -28,6 +28,36 @@ def test_boards_differ_by_their_index_and_not_by_chance():
     assert abs(power.varied(1, 2).idle_w / 1.9 - 1.0) <= 0.03
 
 
+def test_a_drawn_radio_obeys_eq_1_with_one_beta_for_both_directions():
+    power = PiPower().with_drawn_radio(7, 3, spread=0.2)
+    radio = power.radio
+    assert power.watts(Activity(tx_mbit_s=10.0)) * 1e3 == pytest.approx(
+        1900.0 + 10.0 * radio.alpha_up_mw_per_mbit_s + radio.beta_mw
+    )
+    assert power.watts(Activity(rx_mbit_s=10.0)) * 1e3 == pytest.approx(
+        1900.0 + 10.0 * radio.alpha_down_mw_per_mbit_s + radio.beta_mw
+    )
+
+
+def test_radios_are_drawn_within_their_spread_each_by_itself_and_by_no_chance():
+    drawn = [PiPower().with_drawn_radio(1, device, spread=0.2).radio for device in range(200)]
+    for of, middle in (
+        (lambda r: r.alpha_up_mw_per_mbit_s, 10.0),
+        (lambda r: r.alpha_down_mw_per_mbit_s, 5.0),
+        (lambda r: r.beta_mw, 200.0),
+    ):
+        shares = [of(radio) / middle for radio in drawn]
+        assert 0.8 <= min(shares) < 0.82
+        assert 1.18 < max(shares) <= 1.2
+    assert drawn[5] == PiPower().with_drawn_radio(1, 5, spread=0.2).radio
+    assert drawn[5] != PiPower().with_drawn_radio(2, 5, spread=0.2).radio
+
+
+def test_two_fixed_parts_are_no_beta():
+    with pytest.raises(ValueError, match="no one beta"):
+        _ = PiPower().radio
+
+
 @pytest.mark.parametrize("wrong", [-0.1, math.nan, math.inf])
 def test_an_impossible_activity_is_refused(wrong):
     with pytest.raises(ValueError, match="busy_cores"):

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from roambench.contract.draws import generator
+from roambench.contract.link_power import LinkPower
 
 CORES: Final = 4
+#: A radio whose fixed part is the same both ways, as Eq. 1 has it: the middle of PiPower's two.
+RADIO: Final = LinkPower("emulated", 10.0, 5.0, 200.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +76,26 @@ class PiPower:
         """Another board of the same type: idle and core power each within +-`spread` (boards differ)."""
         idle, core = generator(seed, "board power", device).uniform(1.0 - spread, 1.0 + spread, 2)
         return replace(self, idle_w=self.idle_w * float(idle), core_w=self.core_w * float(core))
+
+    def with_drawn_radio(self, seed: int, device: int, spread: float = 0.3) -> PiPower:
+        """Another board whose radio obeys Eq. 1: alpha_up, alpha_down, beta each within +-`spread` of RADIO.
+
+        One beta for both directions. Who fits a link model to this board sees its meter only; what was
+        drawn is `radio`.
+        """
+        up, down, beta = generator(seed, "board radio", device).uniform(1.0 - spread, 1.0 + spread, 3)
+        fixed_w = RADIO.beta_mw * 1e-3 * float(beta)
+        return replace(
+            self,
+            tx_w=fixed_w,
+            rx_w=fixed_w,
+            tx_w_per_mbit_s=RADIO.alpha_up_mw_per_mbit_s * 1e-3 * float(up),
+            rx_w_per_mbit_s=RADIO.alpha_down_mw_per_mbit_s * 1e-3 * float(down),
+        )
+
+    @property
+    def radio(self) -> LinkPower:
+        """The truth that a fit of Eq. 1 looks for; ValueError where the directions' fixed parts differ."""
+        if self.tx_w != self.rx_w:
+            raise ValueError(f"sending costs {self.tx_w} W at any rate, receiving {self.rx_w} W: no one beta")
+        return LinkPower("emulated", self.tx_w_per_mbit_s * 1e3, self.rx_w_per_mbit_s * 1e3, self.tx_w * 1e3)

@@ -1,0 +1,36 @@
+"""Calibration finds radios that it was not told: the acceptance figures, through the benchmark's own door."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "calibration.py"
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(BENCHMARK), *words], capture_output=True, text=True, check=False, timeout=110
+    )
+
+
+def test_of_20_drawn_boards_17_or_more_lie_in_their_intervals_which_are_within_10_percent():
+    done = run("--seeds", "20", "--meter", "off the shelf")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for parameter in ("alpha_up", "alpha_down", "beta"):
+        (row,) = [
+            line for line in done.stdout.splitlines() if line.startswith(f"off the shelf   {parameter}")
+        ]
+        held, of = row.split()[4].split("/")
+        assert int(held) >= 17
+        assert int(of) == 20
+        assert float(row.split()[6]) <= 10.0, row  # the worst half-width in percent
+
+
+@pytest.mark.slow
+def test_the_commands_own_sweep_does_as_well():
+    done = run("--seeds", "20", "--full")
+    assert done.returncode == 0, done.stdout + done.stderr
