@@ -76,6 +76,7 @@ class ControlLink:
     def hang_up(self, reason: str) -> None:
         """Say Goodbye and end the session; `run` returns."""
         self._ended.set()
+        self._awake.set()
         if self._outgoing is not None:
             self._outgoing.put_nowait(wire.AgentFrame(goodbye=wire.Goodbye(reason=reason)))
             self._outgoing.put_nowait(None)
@@ -95,6 +96,8 @@ class ControlLink:
         failures = 0
         while not self._ended.is_set():
             await self._awake.wait()
+            if self._ended.is_set():
+                return
             welcomed, problem = await self._hold_one_session()
             if self._ended.is_set():
                 return

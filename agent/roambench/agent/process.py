@@ -17,29 +17,33 @@ import grpc.aio
 
 from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.agent.data_link import DataLink
+from roambench.agent.duty import Duty, duty_from
+from roambench.agent.host_metrics import HostMetrics, watch_host
 from roambench.agent.meter_reader import read_meter
 from roambench.agent.orders_desk import OrdersDesk
-from roambench.agent.quiet import Quiet
-from roambench.agent.settings import AgentSettings
+from roambench.agent.quiet import MEASURED, Quiet
+from roambench.agent.settings import AgentSettings, EmulationSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.stores import Stores
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import IdentityError, MeterError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
-from roambench.contract.records import AgentEvent, RecordKind
+from roambench.contract.records import AgentEvent, HostSample, RecordKind
 from roambench.identity.authority import Credential, name_of
 from roambench.learning.malloc import keep_freed_memory
 from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.power import Activity
+from roambench.meters.emulator.power import CORES, IDLE, Activity
 from roambench.spool.chapter import following
 from roambench.spool.spool import Spool
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
 
 _CAPABILITIES = ("train", "upload", "meter")
+_OWN_COST_PERIOD_S = 2.0  # device seconds between two looks at the agent's own CPU time
 _SYNC_PERIOD_S = 1.0  # host seconds between WAL syncs: what a power cut may cost
 
 
@@ -106,6 +110,10 @@ class Agent:
         self._stop_reason = ""
         self._drain_s = 5.0
         self._stopping = asyncio.Event()
+        self._activity = IDLE
+        self._own_cores = 0.0  # what an emulated board draws for the agent itself
+        self._duty_level = DutyLevel.STREAMING
+        self._duty: asyncio.Task[None] | None = None
         self._data_channel: grpc.aio.Channel | None = None
         self._data_address = ""
         self._spec: LearningSpec | None = None
@@ -116,6 +124,7 @@ class Agent:
         loop.add_signal_handler(signal.SIGTERM, self._stop, "SIGTERM", 5.0)
         self._begin_chapter(self._settings.run)
         # One stamp for both: an "agent started" inside a phase would tell that the agent died in it.
+        emulation = self._settings.emulation
         started = AgentEvent(
             "agent started", self._timeline.resume(), f"pid {os.getpid()}, version {version('roambench')}"
         )
@@ -127,6 +136,10 @@ class Agent:
             *self._stores.start(),
             asyncio.create_task(self._keep_spool_synced(), name="spool sync"),
         ]
+        if self._settings.host.period_s > 0:
+            tasks.append(asyncio.create_task(self._watch_host(), name="host metrics"))
+        if self._feed is not None and emulation is not None and emulation.agent_cost:
+            tasks.append(asyncio.create_task(self._draw_for_itself(emulation), name="own cost"))
         if self._settings.meter.port:
             tasks.append(asyncio.create_task(self._read_meter(), name="meter"))
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
@@ -136,6 +149,7 @@ class Agent:
             if task.get_name() != "session":
                 task.cancel()
         await asyncio.gather(*(t for t in tasks if t.get_name() != "session"), return_exceptions=True)
+        await self._end_duty()
         self._timeline.close()
         self._event("agent stopping", self._stop_reason)
         self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
@@ -185,6 +199,8 @@ class Agent:
                     sent_monotonic_ns=self._clock.now_ns(),
                 )
                 self._link.send(wire.AgentFrame(clock_echo=echo))
+            case "duty":
+                self._take_duty(frame.duty)
             case "quiet":
                 self._begin_chore(self._quiet.tell(frame.quiet.on))
             case "stop":
@@ -238,16 +254,67 @@ class Agent:
     def _power_follows(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """What the emulated board draws from now on; and whether we may speak."""
         self._quiet.follow(phase)
-        if self._feed is None:
-            return
-        self._feed.send(
-            Activity(
-                busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
-                tx_mbit_s=mbit_s if phase is Phase.UPLOAD else 0.0,
-                rx_mbit_s=mbit_s if phase is Phase.DOWNLOAD else 0.0,
-            ),
-            ns,
+        self._activity = Activity(
+            busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
+            tx_mbit_s=mbit_s if phase is Phase.UPLOAD else 0.0,
+            rx_mbit_s=mbit_s if phase is Phase.DOWNLOAD else 0.0,
         )
+        self._draw(ns)
+
+    def _draw(self, ns: int) -> None:
+        if self._feed is not None:
+            busy_cores = self._activity.busy_cores + self._own_cores
+            self._feed.send(replace(self._activity, busy_cores=busy_cores), ns)
+
+    async def _draw_for_itself(self, emulation: EmulationSettings) -> None:
+        """Let the emulated board draw what the agent computed in the period before."""
+        slowdown = emulation.cpu_slowdown or 1.0
+        used_s, then_ns = time.process_time(), self._clock.now_ns()
+        while True:
+            await self._clock.sleep(_OWN_COST_PERIOD_S)
+            now_s, now_ns = time.process_time(), self._clock.now_ns()
+            cores = (now_s - used_s) * slowdown / ((now_ns - then_ns) * 1e-9)
+            self._own_cores = min(float(CORES), cores)
+            used_s, then_ns = now_s, now_ns
+            self._draw(now_ns)
+
+    async def _watch_host(self) -> None:
+        settings = self._settings.host
+        metrics = HostMetrics(settings, emulated=self._settings.emulation is not None)
+
+        def keep(sample: HostSample) -> None:
+            self._spool.append(RecordKind.HOST, sample.to_bytes())
+
+        def unwanted() -> bool:
+            phase = self._timeline.current
+            measured = phase is not None and phase.phase in MEASURED
+            return self._duty_level is DutyLevel.READER or (measured and not settings.during_phases)
+
+        await watch_host(metrics, settings, self._clock, keep, unwanted)
+
+    def _take_duty(self, message: wire.Duty) -> None:
+        try:
+            levels, block_s = duty_from(message)
+        except ValueError as error:
+            self._tell("duty refused", str(error))
+            return
+        if self._duty is not None:
+            self._duty.cancel()
+        duty = Duty(self._clock, self._live_at, self._event)
+        self._duty = asyncio.create_task(duty.carry_out(levels, block_s), name="duty")
+
+    async def _live_at(self, level: DutyLevel) -> None:
+        self._duty_level = level
+        if level is DutyLevel.READER:
+            self._link.rest(f"duty: {level}")
+        else:
+            self._link.wake()
+        await self._quiet.rest(level is not DutyLevel.STREAMING)
+
+    async def _end_duty(self) -> None:
+        if self._duty is not None:
+            self._duty.cancel()
+            await asyncio.gather(self._duty, return_exceptions=True)
 
     def _begin_chapter(self, run: str) -> None:
         """Records from now on belong to `run` (to the one of the life before, if it is not known yet)."""
