@@ -30,6 +30,7 @@ from roambench.report.html import Parts, document, folded, footer_of, warnings
 from roambench.report.report import write_text
 from roambench.report.summary import RunSummary, summarise
 from roambench.report.table import Table
+from roambench.runs.records import OpenRecords
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.compare/1"
@@ -100,12 +101,17 @@ class RunComparisons:
         }
 
 
-def compare_runs(paths: Sequence[Path | str], named: LinkModel | None = None) -> RunComparisons:
+def compare_runs(
+    paths: Sequence[Path | str],
+    named: LinkModel | None = None,
+    open_records: OpenRecords | None = None,
+) -> RunComparisons:
     """Read the runs and compare their transfers, also held against the link model `named`.
 
-    RunError for what is no run folder, and when no run has anything to compare: it says why for each.
+    `open_records` gives the readings from elsewhere than the folders. RunError for what is no run folder,
+    and when no run has anything to compare: it says why for each.
     """
-    summaries = tuple(summarise(run, named) for run in read_runs(paths))
+    summaries = tuple(summarise(run, named) for run in read_runs(paths, open_records))
     missing = tuple(f"{run.label}: {why}" for run in summaries if (why := _why_not(run)) is not None)
     made = RunComparisons(summaries, missing, named)
     if not made.comparable:

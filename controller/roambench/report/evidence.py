@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from roambench.rounds.records import RoundRecord
 from roambench.runs.accounts import RunEnergy, account_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
+from roambench.runs.records import OpenRecords
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,11 @@ class RunEvidence:
         return float(value) if isinstance(value, int | float) else None
 
 
-def read_runs(paths: Sequence[Path | str]) -> list[RunEvidence]:
-    """Read the folders in the order given; equal names are told apart by a number behind them."""
+def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = None) -> list[RunEvidence]:
+    """Read the folders in the order given; equal names are told apart by a number behind them.
+
+    With `open_records` readings, phases and events come from there instead of the folder.
+    """
     if not paths:
         raise RunError("a report needs at least one run folder, for example runs/mohawk")
     labels: list[str] = []
@@ -46,10 +51,10 @@ def read_runs(paths: Sequence[Path | str]) -> list[RunEvidence]:
         name = Path(path).resolve().name
         count = sum(label == name or label.startswith(f"{name} (") for label in labels)
         labels.append(name if not count else f"{name} ({count + 1})")
-    return [_read_run(Path(path), label) for path, label in zip(paths, labels, strict=True)]
+    return [_read_run(Path(path), label, open_records) for path, label in zip(paths, labels, strict=True)]
 
 
-def _read_run(path: Path, label: str) -> RunEvidence:
+def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
     with RunFolder.open(path) as folder:
         records = tuple(folder.read_journal())
         notes = []
@@ -60,7 +65,8 @@ def _read_run(path: Path, label: str) -> RunEvidence:
             except TraceError as error:
                 notes.append(f"the trace is not shown: {error}")
         dead = tuple(f"{letter.device}: {letter.reason}" for letter in folder.records.dead_letters())
-        energy = account_run(folder, records)
+        with open_records(folder) if open_records else nullcontext(folder.records) as store:
+            energy = account_run(folder, records, store=store)
         return RunEvidence(
             label, path, folder.info, folder.config, records, energy, trace, dead, tuple(notes)
         )

@@ -11,6 +11,7 @@ from roambench.report.evidence import RunEvidence, read_runs
 from roambench.report.html import page
 from roambench.report.json_report import json_text
 from roambench.report.summary import RunSummary, summarise
+from roambench.runs.records import OpenRecords
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,18 @@ class Report:
         return page(self.evidence, self.summaries)
 
 
-def report(run_paths: Sequence[Path | str], html: Path | None = None, json: Path | None = None) -> Report:
+def report(
+    run_paths: Sequence[Path | str],
+    html: Path | None = None,
+    json: Path | None = None,
+    open_records: OpenRecords | None = None,
+) -> Report:
     """Read and sum up the runs, finished or not; write the page and the document where paths are given.
 
-    Raises RunError for what is no run folder, or for a file that cannot be written.
+    `open_records` gives the readings from elsewhere than the folders. Raises RunError for what is no run
+    folder, or for a file that cannot be written.
     """
-    evidence = tuple(read_runs(run_paths))
+    evidence = tuple(read_runs(run_paths, open_records))
     made = Report(evidence, tuple(summarise(run) for run in evidence))
     for path, text in ((html, made.html), (json, made.json)):
         if path is not None:

@@ -24,16 +24,17 @@ _INT64: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class InfluxServer:
-    """Where a database is and who asks. A token (2.x, 3) wins over user and password (1.x).
+    """Where a database is and who asks: a token, or for InfluxDB 1.x "user:password".
+
+    On InfluxDB 2 database and policy are what a DBRP mapping leads to a bucket.
 
     Raises ConfigError for an address that is none, or that carries a password.
     """
 
     url: str
     database: str
+    policy: str = ""  # retention policy; empty: the default one
     token: str = field(default="", repr=False)
-    user: str = ""
-    password: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         try:
@@ -43,18 +44,18 @@ class InfluxServer:
         except ValueError:
             good = secret = False
         if secret:
-            raise ConfigError(["influxdb: keep user and password out of the url; use the environment"])
+            raise ConfigError(["influxdb: the url may not carry a password: use a token file"])
         if not good:
             raise ConfigError([f"influxdb: url must be like http://influx.lan:8086, got {self.url[:200]!r}"])
+        if not self.token.isascii() or not (self.token + "x").isprintable():
+            raise ConfigError(["influxdb: the token must be one line of ASCII"])
         if not self.database:
             raise ConfigError(["influxdb: the database (bucket) has no name"])
 
     def headers(self) -> dict[str, str]:
-        if self.token:
-            return {"Authorization": f"Token {self.token}"}
-        if self.user:
-            return urllib3.make_headers(basic_auth=f"{self.user}:{self.password}")
-        return {}
+        if ":" in self.token:
+            return urllib3.make_headers(basic_auth=self.token)
+        return {"Authorization": f"Token {self.token}"} if self.token else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,8 @@ class InfluxQL:
 
     def _reply(self, query: str) -> dict[str, Any]:
         fields = {"db": self.server.database, "q": query, "epoch": "ns"}
+        if self.server.policy:
+            fields["rp"] = self.server.policy
         try:
             reply = self._pool.request("GET", self._url, fields=fields, redirect=False, preload_content=False)
             try:

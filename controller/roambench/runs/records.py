@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
+from roambench.runs.folder import RunFolder
 from roambench.runs.record_store import ReadingColumns
 
 
@@ -35,3 +38,7 @@ class Records(Protocol):
     def host_samples(self, device: str) -> list[HostSample]:
         """How the board of `device` was, ascending by time."""
         ...
+
+
+#: Opens the records of a run that are kept elsewhere than in its folder, for as long as they are read.
+OpenRecords = Callable[[RunFolder], AbstractContextManager[Records]]

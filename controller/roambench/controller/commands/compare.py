@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from roambench.controller.readings_source import (
+    InfluxDbOption,
+    InfluxTokenFileOption,
+    InfluxUrlOption,
+    Readings,
+    ReadingsOption,
+    open_records,
+)
+
 if TYPE_CHECKING:
     from roambench.energy.link_models import LinkModel
 
@@ -28,13 +37,18 @@ def compare(
             "made, or the paper's lte, wifi or 3g for every link.",
         ),
     ] = None,
+    readings: ReadingsOption = Readings.FOLDER,
+    influx_url: InfluxUrlOption = "",
+    influx_db: InfluxDbOption = "",
+    influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
     """Set every transfer's measured net energy beside Eq. 1, and say what that decides."""
     from rich.console import Console
 
     from roambench.report.comparison import compare_runs, print_comparison, write_page
 
-    made = compare_runs(runs, None if link_model is None else _model(link_model))
+    source = open_records(readings, influx_url, influx_db, influx_token_file)
+    made = compare_runs(runs, None if link_model is None else _model(link_model), source)
     if html is not None:
         write_page(made, html)
     if as_json:

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roambench.controller.readings_source import (
+    InfluxDbOption,
+    InfluxTokenFileOption,
+    InfluxUrlOption,
+    Readings,
+    ReadingsOption,
+    open_records,
+)
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from roambench.runs.records import OpenRecords
 
 
 def report(
@@ -18,19 +29,31 @@ def report(
         Path | None, typer.Option(metavar="FILE", help="Also write one self-contained HTML page.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    readings: ReadingsOption = Readings.FOLDER,
+    influx_url: InfluxUrlOption = "",
+    influx_db: InfluxDbOption = "",
+    influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
     """Compare runs: accuracy, devices aggregated, wasted and consumed energy, measured and modelled."""
     from rich.console import Console
 
-    show(runs, html=html, as_json=as_json, console=Console())
+    source = open_records(readings, influx_url, influx_db, influx_token_file)
+    show(runs, html=html, as_json=as_json, console=Console(), source=source)
 
 
-def show(runs: Sequence[Path], *, html: Path | None, as_json: bool, console: Console) -> None:
+def show(
+    runs: Sequence[Path],
+    *,
+    html: Path | None,
+    as_json: bool,
+    console: Console,
+    source: OpenRecords | None = None,
+) -> None:
     """Print the comparison (or JSON, and nothing else, on standard output) and write the page."""
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
 
-    made = made_of(runs, html=html)
+    made = made_of(runs, html=html, open_records=source)
     if as_json:
         typer.echo(made.json(), nl=False)
         return

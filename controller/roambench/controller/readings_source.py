@@ -1,0 +1,130 @@
+"""Where `report` and `compare` take readings from: each run's folder, or an InfluxDB."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from roambench.contract.errors import ConfigError
+
+if TYPE_CHECKING:
+    from roambench.runs.folder import RunFolder
+    from roambench.runs.influxql import InfluxServer
+    from roambench.runs.info import RunInfo
+    from roambench.runs.records import OpenRecords, Records
+
+#: A token that may read; kept apart from the one of the boards, which may only write.
+TOKEN_VARIABLES: Final = ("INFLUX_READ_TOKEN", "INFLUX_TOKEN")
+_DAY_NS: Final = 86_400 * 10**9
+
+
+class Readings(StrEnum):
+    FOLDER = "folder"
+    INFLUXDB = "influxdb"
+
+
+ReadingsOption = Annotated[
+    Readings,
+    typer.Option(
+        "--readings",
+        help="Take readings, phases and events from the run folder, or from the InfluxDB that the run's "
+        "[influxdb] names.",
+    ),
+]
+InfluxUrlOption = Annotated[
+    str, typer.Option("--influx-url", metavar="URL", help="InfluxDB to read from instead of the run's own.")
+]
+InfluxDbOption = Annotated[
+    str,
+    typer.Option("--influx-db", metavar="NAME", help="Its database or bucket; NAME/POLICY for a policy."),
+]
+InfluxTokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--influx-token-file",
+        metavar="FILE",
+        help="Token that may read (for InfluxDB 1.x user:password); else INFLUX_READ_TOKEN or INFLUX_TOKEN "
+        "of the environment.",
+    ),
+]
+
+
+def open_records(
+    readings: Readings, url: str = "", database: str = "", token_file: Path | None = None
+) -> OpenRecords | None:
+    """What `read_runs` and `compare_runs` take; None stands for the run folders themselves.
+
+    ConfigError when an InfluxDB is described that would not be asked.
+    """
+    if readings is Readings.FOLDER:
+        if url or database or token_file is not None:
+            raise ConfigError(["--influx-url, --influx-db and --influx-token-file need --readings influxdb"])
+        return None
+    return _Influx(url, database, token_file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Influx:
+    url: str
+    database: str
+    token_file: Path | None
+
+    def __call__(self, folder: RunFolder) -> AbstractContextManager[Records]:
+        return self._opened(folder)
+
+    @contextmanager
+    def _opened(self, folder: RunFolder) -> Iterator[Records]:
+        from roambench.runs.influx_records import InfluxRecords
+        from roambench.runs.influxql import InfluxQL
+
+        with InfluxQL(self._server(folder)) as server:
+            yield InfluxRecords(server, folder.info.run_id, span_of(folder.info))
+
+    def _server(self, folder: RunFolder) -> InfluxServer:
+        from roambench.runs.influxql import InfluxServer
+
+        section = folder.config.get("influxdb")
+        own: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
+        url, bucket = self.url or str(own.get("url", "")), self.database or str(own.get("bucket", ""))
+        missing = [name for name, value in (("--influx-url", url), ("--influx-db", bucket)) if not value]
+        if missing:
+            raise ConfigError(
+                [f"{folder.path}: the run was not sent to an InfluxDB; say where it is: {', '.join(missing)}"]
+            )
+        database, _, policy = bucket.partition("/")
+        return InfluxServer(url, database, policy, token=token(self.token_file))
+
+
+def token(file: Path | None) -> str:
+    """The token to read with: of the file, else of the environment, else none. It is never stored."""
+    if file is None:
+        return next((value for name in TOKEN_VARIABLES if (value := os.environ.get(name, "").strip())), "")
+    try:
+        text = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not ASCII"
+        raise ConfigError([f"{file}: cannot be read ({reason})"]) from None
+    if not text or not text.isprintable():
+        raise ConfigError([f"{file}: expected one line with a token"])
+    return text
+
+
+def span_of(info: RunInfo) -> tuple[int, int] | None:
+    """Unix nanoseconds that hold the run with a day to spare; None for a run that does not say when it was.
+
+    A board's wall clock may be wrong and emulated time runs ahead of it: a day forgives both.
+    """
+    try:
+        start_ns = int(datetime.fromisoformat(info.created_utc).timestamp()) * 10**9
+    except (ValueError, OverflowError):
+        return None
+    lasted_ns = (info.end_device_ns or 0) - (info.start_device_ns or 0)
+    return start_ns - _DAY_NS, start_ns + max(0, lasted_ns) + _DAY_NS

@@ -1,0 +1,143 @@
+"""The same run read from its folder and from a real InfluxDB: the same report, to the last digit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import influx_runs
+from influx_servers import Influxd, Shim, free_port, running
+from roambench.contract.errors import RoambenchError
+from roambench.contract.records import RecordKind
+from roambench.controller.cli import app
+from roambench.meters.emulator.power import IDLE, Activity
+from roambench.meters.emulator.virtual import emulate
+from roambench.report.report import report
+from roambench.runs.folder import RunFolder
+
+#: As the hand-made run of conftest has it, in seconds from its start, the emulated board works.
+SCHEDULE = (
+    (0.0, IDLE),
+    (110.0, Activity(busy_cores=0.3, rx_mbit_s=10.0)),
+    (114.0, Activity(busy_cores=4.0)),
+    (134.0, IDLE),
+    (150.0, Activity(busy_cores=0.3, tx_mbit_s=10.0)),
+    (154.0, IDLE),
+)
+
+
+#: Nobody listens there.
+AWAY = ("--readings", "influxdb", "--influx-url", "http://127.0.0.1:1", "--influx-db", "b")
+
+
+@pytest.fixture
+def emulated(hand_made: Callable[..., Path], influxd: Influxd) -> Path:
+    """A run folder with emulated meters' readings, and the same records in the database `bench`."""
+    run = hand_made("emulated", readings=False)
+    with RunFolder.open(run, write=True) as folder:
+        for seed, name in enumerate(folder.info.device_names):
+            readings = emulate(SCHEDULE, 210.0, seed).readings()
+            records = [(seq, RecordKind.READING, one.to_bytes()) for seq, one in enumerate(readings, 100)]
+            folder.records.insert(name, "spool", records)
+            assert len(records) > 200
+    influxd.create_database("bench")
+    influx_runs.send(influx_runs.lines(influx_runs.drained(run), "emulated"), influxd, "bench")
+    return run
+
+
+def asked(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def failed(*words: object) -> str:
+    """What a user is told when it does not work."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert isinstance(result.exception, RoambenchError)
+    assert "\n" not in str(result.exception)
+    return str(result.exception)
+
+
+def test_the_report_is_equal_to_the_last_digit(emulated: Path, influxd: Influxd):
+    of_folder = asked("report", emulated, "--json")
+    energy = json.loads(of_folder)["runs"][0]["energy"]
+    assert energy["phases"]["train"]["gross"]["joules"] > 100.0  # two boards, 20 s, 4 cores: 5 W
+    influx = ("--readings", "influxdb", "--influx-url", influxd.url, "--influx-db", "bench")
+    assert asked("report", emulated, "--json", *influx) == of_folder
+
+
+def test_compare_is_equal_to_the_last_digit(emulated: Path, influxd: Influxd):
+    of_folder = asked("compare", emulated, "--json")
+    assert json.loads(of_folder)["runs"]
+    influx = ("--readings", "influxdb", "--influx-url", influxd.url, "--influx-db", "bench/autogen")
+    assert asked("compare", emulated, "--json", *influx) == of_folder
+
+
+def test_the_database_is_really_asked(emulated: Path, influxd: Influxd):
+    """Without its records nothing was measured: the folder does not step in."""
+    influxd.create_database("empty")
+    influx = ("--readings", "influxdb", "--influx-url", influxd.url, "--influx-db", "empty")
+    assert json.loads(asked("report", emulated, "--json", *influx))["runs"][0]["energy"] is None
+
+
+@pytest.fixture
+def guarded(influxd: Influxd, tmp_path: Path) -> Iterator[Shim]:
+    """The same database behind a door that wants a token."""
+    shim = Shim(tmp_path / "shim", free_port(), influxd, token="may-read")
+    with running(shim):
+        yield shim
+
+
+def test_the_runs_own_section_and_a_token_lead_to_the_database(
+    emulated: Path, guarded: Shim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("INFLUX_TOKEN", raising=False)
+    monkeypatch.delenv("INFLUX_READ_TOKEN", raising=False)
+    of_folder = report([emulated]).json()
+    config = json.loads((emulated / "experiment.json").read_text())
+    config["influxdb"] = {"url": guarded.url, "bucket": "bench"}
+    (emulated / "experiment.json").write_text(json.dumps(config))
+    words = ("report", emulated, "--json", "--readings", "influxdb")
+
+    (tmp_path / "token").write_text("may-read\n")
+    assert asked(*words, "--influx-token-file", tmp_path / "token") == of_folder
+    monkeypatch.setenv("INFLUX_TOKEN", "may-only-write")
+    assert "refused us (401)" in failed(*words)
+    monkeypatch.setenv("INFLUX_READ_TOKEN", "may-read")
+    assert asked(*words) == of_folder
+    # What a run leaves behind may be given away: no token is in it.
+    for path in (path for path in emulated.rglob("*") if path.is_file()):
+        assert b"may-read" not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["--readings", "influxdb"],
+            "was not sent to an InfluxDB; say where it is: --influx-url, --influx-db",
+        ),
+        (["--influx-url", "http://a:1"], "need --readings influxdb"),
+        (["--readings", "influxdb", "--influx-url", "a:8086", "--influx-db", "b"], "http://influx.lan:8086"),
+        (["--readings", "influxdb", "--influx-url", "http://u:secret@a:1", "--influx-db", "b"], "token file"),
+        (AWAY, "cannot be reached"),
+        (
+            [*AWAY, "--influx-token-file", "no.txt"],
+            "no.txt: cannot be read",
+        ),
+    ],
+)
+def test_what_does_not_lead_to_a_database_is_said_in_one_line(hand_made, words, expected):
+    said = failed("report", hand_made(), *words)
+    assert expected in said
+    assert "secret" not in said
+
+
+def test_a_token_that_would_break_the_header_is_refused_unseen(hand_made, tmp_path):
+    (tmp_path / "token").write_bytes(b"sec\x01ret")
+    assert "sec" not in failed("report", hand_made(), *AWAY, "--influx-token-file", tmp_path / "token")
