@@ -1,0 +1,197 @@
+"""Many meter loggers, one process each, on emulated 10 Hz meters: what they read, and killing them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from influx_servers import Influxd
+
+from roambench.agent.settings import AgentSettings, MeterSettings
+from roambench.contract.device_time import DeviceClock
+from roambench.meters.emulator.control import stats
+from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
+from roambench.spool.influx_settings import InfluxSettings
+
+PERIOD_S = 0.1
+
+#: (device, seq, ns, volts, amps, watts, wh, flags, meter_ms): a reading as somebody remembers it.
+Fact = tuple[str, int, int, float, float, float, float | None, int, int]
+
+
+@dataclass
+class Loggers:
+    """Meter loggers of one zygote; `facts` is what they wrote into their notebooks."""
+
+    folder: Path
+    names: tuple[str, ...]
+    clock: DeviceClock
+    emulator_socket: Path
+    zygote: subprocess.Popen[str]
+    pids: dict[str, int] = field(default_factory=dict)
+    kills: int = 0
+
+    def follow(self) -> None:
+        assert self.zygote.stdout is not None
+        for line in self.zygote.stdout:
+            news = json.loads(line)
+            if "started" in news:
+                self.pids[news["started"]] = news["pid"]
+            else:
+                self.pids.pop(news["exited"], None)
+
+    def kill(self, name: str) -> bool:
+        """SIGKILL; False if it is not there just now."""
+        pid = self.pids.pop(name, 0)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            self.kills += 1
+        return bool(pid)
+
+    def stop(self) -> None:
+        """SIGTERM to all: each drains what it has and ends."""
+        assert self.zygote.stdin is not None
+        if not self.zygote.stdin.closed:
+            self.zygote.stdin.close()
+        self.zygote.wait(60)
+
+    def notebook(self, name: str) -> list[str]:
+        path = self.folder / name / "witness.txt"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def everybody_reads(self) -> bool:
+        return all(len(self.notebook(name)) > 2 for name in self.names)
+
+    def facts(self) -> tuple[set[Fact], set[tuple[str, int]]]:
+        """What was read and spooled; and (device, ns) of readings in hand when their reader was killed."""
+        spooled: set[Fact] = set()
+        in_hand: set[tuple[str, int]] = set()
+        for name in self.names:
+            held: str | None = None
+            for line in self.notebook(name):
+                if line.startswith("+"):
+                    if held is not None:
+                        in_hand.add((name, int(held.split(",")[0])))
+                    held = line[1:]
+                elif held is not None:
+                    spooled.add(_fact(name, int(line[1:]), held))
+                    held = None
+            if held is not None and held.count(",") == 6:
+                in_hand.add((name, int(held.split(",")[0])))
+        return spooled, in_hand
+
+    def lines_emitted(self) -> int:
+        """Lines that all meters together have printed so far."""
+        count = stats(self.emulator_socket)["chunks"]
+        assert isinstance(count, int)
+        return count
+
+
+def _fact(name: str, seq: int, text: str) -> Fact:
+    ns, volts, amps, watts, wh, flags, meter_ms = text.split(",")
+    hours = float(wh)
+    return (
+        name,
+        seq,
+        int(ns),
+        float(volts),
+        float(amps),
+        float(watts),
+        None if math.isnan(hours) else hours,
+        int(flags),
+        int(meter_ms),
+    )
+
+
+def stored_facts(influxd: Influxd, database: str) -> list[Fact]:
+    """Every reading that InfluxDB holds."""
+    columns = "seq, monotonic_ns, volts, amps, watts, wh, flags, meter_ms"
+    rows = influxd.rows(f'SELECT {columns} FROM "power" GROUP BY "device"', database)
+    names = columns.split(", ")
+    return [(row["device"], *(row[name] for name in names)) for row in rows]  # type: ignore[misc]
+
+
+@contextmanager
+def meter_loggers(
+    folder: Path, count: int, time_scale: float, influxdb: InfluxSettings
+) -> Iterator[Loggers]:
+    """`count` emulated meters of 10 Hz, each read by a process of its own, all draining to `influxdb`."""
+    names = tuple(f"pi-{number:02d}" for number in range(1, count + 1))
+    clock = DeviceClock(time.monotonic_ns(), time_scale)
+    (folder / "truth").mkdir(parents=True)
+    spec = EmulatorSpec(
+        devices=tuple(EmulatedDevice(name, str(folder / f"{name}.tty")) for name in names),
+        socket_path=str(folder / "work.sock"),
+        truth_dir=str(folder / "truth"),
+        seed=3,
+        epoch_ns=clock.epoch_ns,
+        time_scale=time_scale,
+        profile="smartpower2-100ms",
+        noise_per_line=0.0,
+    )
+    agents = [
+        AgentSettings(
+            name,
+            state_dir=str(folder / name),
+            run="kills",
+            epoch_ns=clock.epoch_ns,
+            time_scale=time_scale,
+            meter=MeterSettings(
+                "smartpower2-100ms", str(folder / f"{name}.tty"), reopen_allowed=True, witness=True
+            ),
+            influxdb=influxdb,
+        )
+        for name in names
+    ]
+    (folder / "emulator.json").write_text(spec.to_json())
+    (folder / "zygote.json").write_text(
+        json.dumps({"agents": [asdict(agent) for agent in agents], "restart_delay_s": 0.5})
+    )
+    emulator = _spawn("roambench.meters.emulator", "--until-eof", str(folder / "emulator.json"))
+    try:
+        while not Path(spec.socket_path).exists():
+            assert emulator.poll() is None
+            time.sleep(0.02)
+        zygote = _spawn("roambench.agent.zygote", str(folder / "zygote.json"))
+        loggers = Loggers(folder, names, clock, Path(spec.socket_path), zygote)
+        news = threading.Thread(target=loggers.follow)
+        news.start()
+        try:
+            yield loggers
+        finally:
+            loggers.stop()
+            news.join()
+            _close(zygote)
+    finally:
+        assert emulator.stdin is not None
+        emulator.stdin.close()
+        emulator.wait(20)
+        _close(emulator)
+
+
+def _spawn(module: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
