@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from influx_servers import Influxd
-
 from roambench.agent.settings import AgentSettings, MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.meters.emulator.control import stats
@@ -123,9 +122,7 @@ def stored_facts(influxd: Influxd, database: str) -> list[Fact]:
 
 
 @contextmanager
-def meter_loggers(
-    folder: Path, count: int, time_scale: float, influxdb: InfluxSettings
-) -> Iterator[Loggers]:
+def meter_loggers(folder: Path, count: int, time_scale: float, influxdb: InfluxSettings) -> Iterator[Loggers]:
     """`count` emulated meters of 10 Hz, each read by a process of its own, all draining to `influxdb`."""
     names = tuple(f"pi-{number:02d}" for number in range(1, count + 1))
     clock = DeviceClock(time.monotonic_ns(), time_scale)
