@@ -41,6 +41,7 @@ FIELDS: Final[dict[str, dict[str, type]]] = {
         "step": int,
         "start_ns": int,
         "end_ns": int,
+        "end_unix_ms": int,
         "transferred_bytes": int,
         "order_id": str,
         "train_order_id": str,

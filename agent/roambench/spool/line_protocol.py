@@ -6,13 +6,14 @@ What a point's key (measurement, tags, time) must do: a repeat overwrites, two r
   and control characters become "_".
 - time is the record's stamp in unix nanoseconds, cut to the microsecond, plus seq modulo 1000: two readings
   that came in one gulp share a stamp, but not a seq. The exact stamp is the field `monotonic_ns`.
+- `end_unix_ms` is there for Grafana alone: it draws a phase as a region up to a column in milliseconds.
 - a float field is always written as a float and an integer with its `i`: the first one to write a field
   settles its type for ever. NaN and infinity are left out; `seq` is always there, so no point is empty.
 
 measurement  time       fields
 power        stamp      volts amps watts wh (float) · seq flags monotonic_ns meter_ms (int) · spool (string)
-phase        start      start_ns end_ns step transferred_bytes seq monotonic_ns (= start_ns) (int)
-                        phase boot_id order_id train_order_id spool (string)
+phase        start      start_ns end_ns step transferred_bytes seq monotonic_ns (= start_ns)
+                        end_unix_ms (int) · phase boot_id order_id train_order_id spool (string)
 event        stamp      seq monotonic_ns (int) · kind detail spool (string)
 host         stamp      cpu_share agent_cpu_s temperature_c cpu_mhz (float) · seq monotonic_ns
                         memory_used_bytes sent_bytes received_bytes throttle_bits (int) · spool (string)
@@ -104,6 +105,7 @@ class LineEncoder:
                 "phase": span.phase.value,
                 "start_ns": span.start_ns,
                 "end_ns": span.end_ns,
+                "end_unix_ms": chapter.unix_ns(span.end_ns) // 1_000_000,
                 "step": span.step,
                 "transferred_bytes": span.transferred_bytes,
                 "boot_id": span.boot_id,
