@@ -14,6 +14,7 @@ from pathlib import Path
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
+from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import FleetError
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
@@ -73,13 +74,22 @@ class LocalBench:
     agents: LocalAgents
     watch: Watch
     clocks: FleetClocks
+    give_duty: Callable[[Sequence[DutyLevel], float], int]
 
 
 @asynccontextmanager
 async def local_bench(
-    experiment: Experiment, lesson: Lesson, folder: RunFolder, say: Callable[[str], None]
+    experiment: Experiment,
+    lesson: Lesson,
+    folder: RunFolder,
+    say: Callable[[str], None],
+    *,
+    agent_cost: bool = False,
 ) -> AsyncIterator[LocalBench]:
-    """Start the processes of `folder`'s devices; stop and drain them at the end, also on Ctrl-C."""
+    """Start the processes of `folder`'s devices; stop and drain them at the end, also on Ctrl-C.
+
+    `agent_cost`: the emulated boards draw what their agents compute, too.
+    """
     names = folder.info.device_names
     clock = DeviceClock(time.monotonic_ns(), experiment.local.time_scale)
     authority = Authority.create()
@@ -107,7 +117,7 @@ async def local_bench(
         f"127.0.0.1:{fleet.control_port}",
         authority,
         clock,
-        _local_settings(experiment),
+        replace(_local_settings(experiment), agent_cost=agent_cost),
         _emulator(experiment, folder.path.resolve(), names, clock, sockets),
         say,
     )
@@ -118,7 +128,7 @@ async def local_bench(
         await _all_ready(watch, names)
         rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
         clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
-        yield LocalBench(RatedFleet(fleet, rates), clock, agents, watch, clocks)
+        yield LocalBench(RatedFleet(fleet, rates), clock, agents, watch, clocks, fleet.give_duty)
     finally:
         late = await asyncio.shield(fleet.stop("the run is over", _DRAIN_PATIENCE_S))
         if late:
@@ -151,6 +161,7 @@ def _local_settings(experiment: Experiment) -> LocalSettings:
         chaos_random_delay_s=local.reply_delay_s,
         chaos_reversed_delay_s=0.05 if local.arrival == "reversed" else 0.0,
         seed=experiment.seed,
+        host=experiment.host.settings(),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.duty import DutyLevel
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import (
     Answer,
@@ -156,6 +157,16 @@ class GrpcFleet:
 
         found = await asyncio.gather(*(probe(session) for session in self.sessions.all()))
         return [record for record in found if record is not None]
+
+    # ---- duties ----------------------------------------------------------------------------
+
+    def give_duty(self, levels: Sequence[DutyLevel], block_s: float) -> int:
+        """Every device that is here lives at `levels`, one after the other; returns how many were told."""
+        frame = wire.ControllerFrame(duty=wire.Duty(levels=[str(level) for level in levels], block_s=block_s))
+        sessions = self.sessions.all()
+        for session in sessions:
+            session.send(frame)
+        return len(sessions)
 
     # ---- orders ----------------------------------------------------------------------------
 

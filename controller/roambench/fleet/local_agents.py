@@ -9,12 +9,18 @@ import os
 import sys
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import psutil
 
-from roambench.agent.settings import AgentSettings, ChaosSettings, EmulationSettings, MeterSettings
+from roambench.agent.settings import (
+    AgentSettings,
+    ChaosSettings,
+    EmulationSettings,
+    HostSettings,
+    MeterSettings,
+)
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.identity.authority import Authority
@@ -30,6 +36,8 @@ class LocalSettings:
     chaos_random_delay_s: float = 0.0
     chaos_reversed_delay_s: float = 0.0  # the first device answers last: fixed delays in reversed order
     seed: int = 0
+    host: HostSettings = field(default_factory=HostSettings)
+    agent_cost: bool = False  # emulated boards draw what their agents compute, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +133,10 @@ class LocalAgents:
             meter=MeterSettings(
                 "smartpower2", str(self._emulator.devices[index].link_path), reopen_allowed=True
             ),
-            emulation=EmulationSettings(self._settings.cpu_slowdown, str(self._emulator.socket_path)),
+            host=self._settings.host,
+            emulation=EmulationSettings(
+                self._settings.cpu_slowdown, str(self._emulator.socket_path), self._settings.agent_cost
+            ),
             chaos=ChaosSettings(self._settings.chaos_random_delay_s, reversed_delay_s, self._settings.seed),
         )
 

@@ -60,6 +60,20 @@ _LEDGER = pa.schema(
         ("u_net_level_w", pa.float64()),
     ]
 )
+_HOST = pa.schema(
+    [
+        ("device", pa.string()),
+        ("monotonic_ns", pa.int64()),
+        ("cpu_share", pa.float64()),
+        ("agent_cpu_s", pa.float64()),
+        ("memory_used_bytes", pa.int64()),
+        ("temperature_c", pa.float64()),
+        ("cpu_mhz", pa.float64()),
+        ("sent_bytes", pa.int64()),
+        ("received_bytes", pa.int64()),
+        ("throttle_bits", pa.int64()),
+    ]
+)
 _STEPS = pa.schema(
     [
         ("step", pa.int64()),
@@ -76,7 +90,7 @@ _STEPS = pa.schema(
 
 
 def export_run(folder: RunFolder, *, nominal_s: float = 1.0) -> list[Path]:
-    """Write the four tables into the folder, each replaced as a whole; returns their paths.
+    """Write the five tables into the folder, each replaced as a whole; returns their paths.
 
     Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.
     """
@@ -87,6 +101,7 @@ def export_run(folder: RunFolder, *, nominal_s: float = 1.0) -> list[Path]:
         _write(folder.path / "phases.parquet", _phases(energy)),
         _write(folder.path / "ledger.parquet", _ledger(energy)),
         _write(folder.path / "steps.parquet", _steps(records)),
+        _write(folder.path / "host.parquet", _host(folder)),
     ]
 
 
@@ -135,6 +150,15 @@ def _steps(records: Sequence[RoundRecord]) -> pa.Table:
         if isinstance(record, StepClosed)
     ]
     return pa.Table.from_pylist(rows, _STEPS)
+
+
+def _host(folder: RunFolder) -> pa.Table:
+    rows = [
+        {"device": device, **asdict(sample)}
+        for device in folder.records.devices()
+        for sample in folder.records.host_samples(device)
+    ]
+    return pa.Table.from_pylist(rows, _HOST)
 
 
 def _write(path: Path, table: pa.Table) -> Path:

@@ -7,7 +7,7 @@ records.sqlite      what the agents drained: readings, phases, events, dead lett
 trace.parquet       the mobility trace that was replayed          (written by mobility.files)
 truth/<device>.csv  true energy of emulated boards                (local fleets only)
 models/*.safetensors
-readings.parquet phases.parquet ledger.parquet steps.parquet      (export, at the end or on demand)
+readings.parquet phases.parquet ledger.parquet steps.parquet host.parquet  (export, at the end or on demand)
 lock                held by the one writer
 """
 

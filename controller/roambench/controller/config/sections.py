@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
+from roambench.agent.settings import HostSettings
 from roambench.aggregation.attention import CosineReading
 from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration
 
@@ -199,6 +200,24 @@ class EnergySection(Section):
         return MeterCalibration(self.gain, self.offset_w, self.u_gain, self.u_offset_w)
 
 
+class HostSection(Section):
+    """How often a board's own state is kept beside its readings: CPU, temperature, throttle bits, bytes."""
+
+    period_s: float = Field(
+        5.0,
+        ge=0.0,
+        description="Device time between two samples; 0: none. A sample that would cost more than 0.5 % of a "
+        "core is taken less often.",
+    )
+    during_phases: bool = Field(
+        True, description="Also in download, train and upload: a sample is kept on the board, nothing is sent."
+    )
+    interface: str = Field("", description="Network interface whose bytes count; empty: all but loopback.")
+
+    def settings(self) -> HostSettings:
+        return HostSettings(self.period_s, self.during_phases, self.interface)
+
+
 class ClockSection(Section):
     """How often the agents' clocks are compared with the controller's."""
 
@@ -232,3 +251,4 @@ class Experiment(Section):
     local: LocalSection = Field(default_factory=lambda: LocalSection.model_validate({}))
     energy: EnergySection = Field(default_factory=lambda: EnergySection.model_validate({}))
     clock: ClockSection = Field(default_factory=lambda: ClockSection.model_validate({}))
+    host: HostSection = Field(default_factory=lambda: HostSection.model_validate({}))
