@@ -96,7 +96,7 @@ class DataLink:
 
         async def messages() -> AsyncIterator[bytes]:
             yield header.SerializeToString()
-            async for chunk in paced(chunks(blob, is_paced=mbit_s > 0), mbit_s, self._clock):
+            async for chunk in paced(chunks(blob, mbit_s), mbit_s, self._clock):
                 yield chunk
 
         started_ns = self._clock.now_ns()

@@ -36,7 +36,7 @@ from roambench.contract.records import AgentEvent, HostSample, RecordKind
 from roambench.identity.authority import Credential, name_of
 from roambench.learning.malloc import keep_freed_memory
 from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.power import CORES, IDLE, Activity
+from roambench.meters.emulator.power import CORES, IDLE, PORT_MBIT_S, Activity
 from roambench.spool.chapter import following
 from roambench.spool.spool import Spool
 from roambench.wire.v1 import control_pb2 as wire
@@ -256,8 +256,8 @@ class Agent:
         self._quiet.follow(phase)
         self._activity = Activity(
             busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
-            tx_mbit_s=mbit_s if phase is Phase.UPLOAD else 0.0,
-            rx_mbit_s=mbit_s if phase is Phase.DOWNLOAD else 0.0,
+            tx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.UPLOAD else 0.0,
+            rx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.DOWNLOAD else 0.0,
         )
         self._draw(ns)
 

@@ -21,7 +21,7 @@ from roambench.rounds.run import RunSettings, Throughput
 from roambench.runs.folder import RunFolder
 from roambench.systems.system import System
 
-FLEETS = ("local", "rehearsal")
+FLEETS = ("local", "simulated", "rehearsal")
 
 
 def run_experiment(experiment: Experiment, *, fleet: str, runs_dir: Path, console: Console) -> list[Path]:
@@ -66,6 +66,10 @@ def _run_one(
             from roambench.controller.local_run import run_local
 
             asyncio.run(run_local(experiment, system_name, movement, folder, console))
+        elif fleet == "simulated":
+            from roambench.controller.simulated_run import run_simulated
+
+            asyncio.run(run_simulated(experiment, system_name, movement, folder, console))
         else:
             from roambench.controller.rehearsal_run import run_rehearsal
 
@@ -103,6 +107,8 @@ def rounds_of(
         steps=movement.trace.steps,
         aps=len(movement.trace.ap_names),
         samples=tuple(samples),
+        pace_links=experiment.links.link == "modelled",
+        port_mbit_s=experiment.links.port_mbit_s,
     )
     return Rounds(
         system,

@@ -24,6 +24,7 @@ from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.link_rates import LinkRates, RatedFleet
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
+from roambench.meters.emulator.power import PiPower
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.rounds.ports import Fleet
 from roambench.rounds.records import ClockProbed, FleetEvent
@@ -186,10 +187,14 @@ def _emulated(experiment: Experiment, folder: Path, index: int, name: str) -> Em
     meters = folder / "meters"
     meters.mkdir(exist_ok=True)
     drawn = generator(experiment.seed, "meter gain", index).standard_normal()
+    power = PiPower()
+    if local.radio_spread > 0:
+        power = power.with_drawn_radio(experiment.seed, index, local.radio_spread)
     stall = Fault(FaultKind.SILENCE, at_s=local.meter_stall_at_s, duration_s=local.meter_stall_s)
     return EmulatedDevice(
         name=name,
         link_path=str(meters / f"{name}.tty"),
+        power=power,
         gain=local.meter_gain * (1.0 + local.meter_gain_sd * float(drawn)),
         faults=(stall,) if local.meter_stall_s > 0 else (),
     )

@@ -68,7 +68,7 @@ class DataPlane:
             await self._abort(context, name, grpc.StatusCode.NOT_FOUND, "this model version is gone")
             return
         yield wire.DownloadHeader(total_bytes=len(blob), digest=wanted.digest).SerializeToString()
-        pieces = chunks(blob, is_paced=order.download_mbit_s > 0)
+        pieces = chunks(blob, order.download_mbit_s)
         async for chunk in paced(pieces, order.download_mbit_s, self.clock):
             yield chunk
 

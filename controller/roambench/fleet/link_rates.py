@@ -18,7 +18,7 @@ class LinkRates:
 
 
 class RatedFleet:
-    """A fleet whose transfers run at fixed rates."""
+    """A fleet whose ports run at fixed rates; an order that carries a rate of its own keeps it."""
 
     def __init__(self, fleet: Fleet, rates: LinkRates) -> None:
         self._fleet = fleet
@@ -35,9 +35,9 @@ class RatedFleet:
 
     def _rated(self, order: Order) -> Order:
         match order:
-            case TrainOrder() | SyncOrder():
+            case TrainOrder() | SyncOrder() if order.download_mbit_s == 0.0:
                 return replace(order, download_mbit_s=self._rates.download_mbit_s)
-            case UploadOrder():
+            case UploadOrder() if order.upload_mbit_s == 0.0:
                 return replace(order, upload_mbit_s=self._rates.upload_mbit_s)
             case _:
                 return order

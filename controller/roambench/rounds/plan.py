@@ -60,7 +60,7 @@ def plan_uploads(
             step=here.step,
             ap=here.aps[device],
             train_order_id=training.order_id,
-            upload_mbit_s=throughput(here.distances_m[device], "up") if settings.pace_links else 0.0,
+            upload_mbit_s=_pace(settings, throughput(here.distances_m[device], "up")),
             keeps_model=system.keeps_models,
         )
         for device, training in sorted(state.outstanding.items())
@@ -88,7 +88,7 @@ def plan_trainings(
             seed=draw_key(settings.seed, "train", device, here.step),
             start_rule=system.start_model.moved if _moved(state, here, device) else system.start_model.stayed,
             objective=system.objective,
-            download_mbit_s=throughput(here.distances_m[device], "down") if settings.pace_links else 0.0,
+            download_mbit_s=_pace(settings, throughput(here.distances_m[device], "down")),
         )
         for device in chosen
     ]
@@ -105,7 +105,7 @@ def plan_syncs(
             step=here.step,
             ap=here.aps[device],
             digest=state.global_digest,
-            download_mbit_s=throughput(here.distances_m[device], "down") if settings.pace_links else 0.0,
+            download_mbit_s=_pace(settings, throughput(here.distances_m[device], "down")),
         )
         for device in sorted(state.unsynced)
         if device in here.aps
@@ -158,6 +158,7 @@ def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderG
                 distance_m=distance_m,
                 link=link_name(distance_m),
                 throughput_mbit_s=throughput(distance_m, "down"),
+                paced_mbit_s=order.download_mbit_s,
             )
         case UploadOrder():
             distance_m = here.distances_m[order.device]
@@ -171,6 +172,7 @@ def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderG
                 distance_m=distance_m,
                 link=link_name(distance_m),
                 throughput_mbit_s=throughput(distance_m, "up"),
+                paced_mbit_s=order.upload_mbit_s,
             )
         case SyncOrder():
             distance_m = here.distances_m[order.device]
@@ -184,6 +186,7 @@ def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderG
                 distance_m=distance_m,
                 link=link_name(distance_m),
                 throughput_mbit_s=throughput(distance_m, "down"),
+                paced_mbit_s=order.download_mbit_s,
             )
         case DiscardOrder():
             return OrderGiven(
@@ -191,6 +194,11 @@ def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderG
             )
         case IdleOrder():
             return OrderGiven(order.step, order.device, order.order_id, "idle", -1)
+
+
+def _pace(settings: RunSettings, modelled_mbit_s: float) -> float:
+    """The rate an order carries: the modelled one, clipped to the port; 0 (native) unless links are paced."""
+    return min(modelled_mbit_s, settings.port_mbit_s) if settings.pace_links else 0.0
 
 
 def _moved(state: RunState, here: Presence, device: int) -> bool:

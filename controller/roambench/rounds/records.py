@@ -33,6 +33,7 @@ class OrderGiven:
     distance_m: float = 0.0
     link: str = ""  # "wifi" or "lte" by the placement's distance
     throughput_mbit_s: float = 0.0  # Eq. 2 in the order's direction, 0 where it names no transfer
+    paced_mbit_s: float = 0.0  # what the link is held to; below `throughput_mbit_s`: clipped; 0: native
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ class RunSettings:
     samples: tuple[int, ...]  # training samples of every device
     pace_links: bool = False  # orders carry Eq. 2's throughput; False: links run at their own speed
     tell_absent: bool = True  # False: absent devices get no IdleOrder (rehearsals)
+    port_mbit_s: float = math.inf  # what a device's port can carry: a modelled rate above it is clipped
 
     def __post_init__(self) -> None:
         problems = [

@@ -82,8 +82,18 @@ def test_random_bytes_never_raise_anything_but_a_model_error() -> None:
 
 def test_chunks_join_to_the_blob_and_suit_the_transfer() -> None:
     blob = bytes(range(256)) * 4096 + b"tail"  # 1 MiB and 4 bytes
-    paced = list(chunks(blob, is_paced=True))
-    bulk = list(chunks(blob, is_paced=False))
+    paced = list(chunks(blob, 20.0))
+    bulk = list(chunks(blob, 0.0))
     assert b"".join(paced) == b"".join(bulk) == blob
     assert [len(piece) for piece in paced] == [PACED_CHUNK_BYTES] * 4 + [4]
     assert max(len(piece) for piece in bulk) <= BULK_CHUNK_BYTES
+
+
+@pytest.mark.parametrize(("mbit_s", "first"), [(0.001, 1024), (0.08, 2500), (8.0, 250_000), (95.0, 262_144)])
+def test_a_slow_link_carries_small_pieces_so_that_it_is_never_silent_for_long(
+    mbit_s: float, first: int
+) -> None:
+    """A quarter of a second's worth: 0.08 Mbit/s are 10 kB/s."""
+    blob = bytes(300_000)
+    assert len(next(iter(chunks(blob, mbit_s)))) == first
+    assert b"".join(chunks(blob, mbit_s)) == blob

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -225,6 +226,7 @@ class World:
         state: RunState | None = None,
         pace_links: bool = False,
         tell_absent: bool = True,
+        port_mbit_s: float = math.inf,
     ) -> Run:
         made = (
             make_system(system, options or SystemOptions(k1=1, k2=3)) if isinstance(system, str) else system
@@ -240,7 +242,9 @@ class World:
 
         result = asyncio.run(
             run_rounds(
-                RunSettings("r", 7, trace.steps, len(trace.ap_names), counts, pace_links, tell_absent),
+                RunSettings(
+                    "r", 7, trace.steps, len(trace.ap_names), counts, pace_links, tell_absent, port_mbit_s
+                ),
                 made,
                 made.association(trace, 7),
                 devices,

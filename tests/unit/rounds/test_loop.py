@@ -133,9 +133,19 @@ def test_the_journal_knows_the_link_and_orders_are_paced_only_if_asked(world, pa
     assert (upload.distance_m, upload.link, upload.throughput_mbit_s) == (101.0, "lte", 100.0)
     rates = [getattr(o, "download_mbit_s", getattr(o, "upload_mbit_s", None)) for o in run.fleet.seen]
     assert [rate for rate in rates if rate is not None] == ([300.0, 100.0] if paced else [0.0, 0.0])
+    assert (train.paced_mbit_s, upload.paced_mbit_s) == ((300.0, 100.0) if paced else (0.0, 0.0))
     answered = {o.order_id: o for o in run.of(OrderAnswered)}
     assert (answered[train.order_id].transferred_bytes, answered[train.order_id].transfer_s) == (8, 2.0)
     assert (answered[upload.order_id].transferred_bytes, answered[upload.order_id].transfer_s) == (9, 3.0)
+
+
+def test_a_modelled_rate_above_the_ports_is_clipped_and_recorded(world):
+    run = world.run("mohawk", world.drawn_trace("100 101"), pace_links=True, port_mbit_s=95.0)
+    train, upload = (o for o in run.of(OrderGiven) if o.kind in ("train", "upload"))
+    assert (train.throughput_mbit_s, train.paced_mbit_s) == (300.0, 95.0)
+    assert (upload.throughput_mbit_s, upload.paced_mbit_s) == (100.0, 95.0)
+    rates = [getattr(o, "download_mbit_s", getattr(o, "upload_mbit_s", None)) for o in run.fleet.seen]
+    assert [rate for rate in rates if rate is not None] == [95.0, 95.0]
 
 
 def test_every_closed_step_is_summed_up_for_live_progress(world):

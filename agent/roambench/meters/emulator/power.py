@@ -11,6 +11,8 @@ from roambench.contract.draws import generator
 from roambench.contract.link_power import LinkPower
 
 CORES: Final = 4
+#: A port's own speed, for transfers that nobody paces: Fast Ethernet, or Wi-Fi at its best.
+PORT_MBIT_S: Final = 95.0
 #: A radio whose fixed part is the same both ways, as Eq. 1 has it: the middle of PiPower's two.
 RADIO: Final = LinkPower("emulated", 10.0, 5.0, 200.0)
 

@@ -28,9 +28,9 @@ def load_link_model(name: str, folder: Path | None = None) -> LinkModel:
     if name in BUILT_IN:
         return BUILT_IN[name]
     base = Path() if folder is None else folder
-    for path in (base / name, base / LINKS_FOLDER / f"{name}.toml"):
-        if path.is_file():
-            return read_link_model(path)
+    path = link_model_path(name, base)
+    if path is not None:
+        return read_link_model(path)
     known = [*BUILT_IN, *sorted(path.stem for path in (base / LINKS_FOLDER).glob("*.toml"))]
     raise ConfigError(
         [
@@ -38,6 +38,12 @@ def load_link_model(name: str, folder: Path | None = None) -> LinkModel:
             f"{did_you_mean(name, known)}; `roambench calibrate` makes them"
         ]
     )
+
+
+def link_model_path(name: str, folder: Path) -> Path | None:
+    """The file that `name` means in `folder`; None for a built-in name or where there is none."""
+    candidates = () if name in BUILT_IN else (folder / name, folder / LINKS_FOLDER / f"{name}.toml")
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def read_link_model(path: Path) -> LinkModel:

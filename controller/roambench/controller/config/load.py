@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from roambench.contract.errors import ConfigError
+from roambench.controller.config.link_model_file import link_model_path
 from roambench.controller.config.mistakes import Mistake, mistakes_of
 from roambench.controller.config.overrides import Override, apply_override, parse_overrides
 from roambench.controller.config.rules import broken_rules
@@ -30,6 +31,7 @@ def load_experiment(
     path = Path(path)
     values = _read(path)
     _anchor_paths(values, path.parent)
+    _anchor_link_model(values, path.parent)
     changes, problems = parse_overrides(overrides)
     for change in changes:
         apply_override(values, change)
@@ -84,6 +86,15 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{path.name}: not TOML: {error}"]) from None
+
+
+def _anchor_link_model(values: dict[str, Any], folder: Path) -> None:
+    """A model's name stays a name unless the file is there beside the experiment."""
+    table = values.get("links")
+    written = table.get("model") if isinstance(table, dict) else None
+    if isinstance(table, dict) and isinstance(written, str) and written:
+        found = link_model_path(written, folder)
+        table["model"] = written if found is None else str(found)
 
 
 def _anchor_paths(values: dict[str, Any], folder: Path) -> None:

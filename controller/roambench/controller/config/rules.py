@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from roambench.contract.errors import ConfigError
 from roambench.controller import catalogue
+from roambench.controller.config.link_model_file import load_link_model
 from roambench.controller.config.mistakes import Mistake, did_you_mean
 from roambench.controller.config.parameters import parameter_mistakes
 from roambench.controller.config.sections import DEFAULT_GENERATOR
@@ -22,7 +24,14 @@ NAMED: dict[tuple[str, ...], str] = {
 
 def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
     """The mistakes in `values` (as read, not yet validated; a wrong type is not this function's business)."""
-    return [*_unknown_names(values), *_trace(values), *_systems(values), *_paths(values), *_sizes(values)]
+    return [
+        *_unknown_names(values),
+        *_trace(values),
+        *_systems(values),
+        *_paths(values),
+        *_sizes(values),
+        *_links(values),
+    ]
 
 
 def _at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
@@ -75,6 +84,16 @@ def _paths(values: Mapping[str, Any]) -> Iterator[Mistake]:
     folder = _at(values, ("learning", "data_path"))
     if isinstance(folder, str) and folder and not Path(folder).is_dir():
         yield Mistake(("learning", "data_path"), f"expected a folder, {folder} does not exist")
+
+
+def _links(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    name = _at(values, ("links", "model"))
+    if isinstance(name, str) and name:
+        try:
+            load_link_model(name)
+        except ConfigError as error:
+            for problem in error.problems:
+                yield Mistake(("links", "model"), problem)
 
 
 def _sizes(values: Mapping[str, Any]) -> Iterator[Mistake]:

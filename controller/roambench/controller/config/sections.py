@@ -140,6 +140,46 @@ class RoundsSection(Section):
     )
 
 
+class AlgorithmSection(Section):
+    """Numbers that only some systems read; the papers' own values, or ours where a paper gives none."""
+
+    per_ap: int = Field(
+        5,
+        ge=1,
+        description="K of the MIDDLE family and FedAvg: devices that train at each AP.",
+    )
+    proximal: float = Field(
+        0.0, ge=0.0, description="FedProx's mu, for systems that train on plain cross-entropy; 0: none."
+    )
+    lambda1: float = Field(
+        0.01, ge=0.0, description="MIDDLE+ (Eq. 22): pull of the base to where local training started."
+    )
+    lambda2: float = Field(
+        0.01, ge=0.0, description="MIDDLE+ (Eq. 22): pull of the base to the last global model's."
+    )
+    macfl_cloud: Literal["attention", "mean"] = Field(
+        "attention", description="MACFL's cloud weights: Eq. 6, or every AP the same."
+    )
+    self_attention: float = Field(
+        0.5, ge=0.0, le=1.0, description="HeurFedAMP: share of an AP's own model in its new one."
+    )
+
+
+class SimulatedSection(Section):
+    """Virtual devices (`--fleet simulated`): how many workers train, and what a device is taken to need."""
+
+    workers: int = Field(0, ge=0, description="Training processes of one thread each; 0: one per core.")
+    sgd_step_s: float = Field(
+        0.4, ge=0.0, description="Modelled seconds of one SGD step on a device, for the modelled energy."
+    )
+    upload_mbit_s: float = Field(
+        20.0, ge=0.0, description="Modelled uplink where links are not modelled by distance; 0: no time."
+    )
+    download_mbit_s: float = Field(
+        20.0, ge=0.0, description="Modelled downlink where links are not modelled by distance; 0: no time."
+    )
+
+
 class LocalSection(Section):
     """How processes on one machine stand for boards (`--fleet local`); other fleets ignore it."""
 
@@ -154,6 +194,14 @@ class LocalSection(Section):
     )
     upload_mbit_s: float = Field(20.0, ge=0.0, description="Emulated uplink in Mbit/s; 0: unpaced.")
     download_mbit_s: float = Field(20.0, ge=0.0, description="Emulated downlink in Mbit/s; 0: unpaced.")
+    radio_spread: float = Field(
+        0.0,
+        ge=0.0,
+        lt=1.0,
+        description="Emulated radios: α up, α down and β (one for both directions) of every board are drawn "
+        "within ± this share of 10 and 5 mW per Mbit/s and 200 mW, unseen by any analysis. 0: all boards "
+        "alike, 250 mW sending and 150 mW receiving besides the part per Mbit/s.",
+    )
     meter_gain: float = Field(
         1.0, gt=0.0, description="Gain every emulated sensor has: 1.03 reads 3 % too much, on purpose."
     )
@@ -174,6 +222,30 @@ class LocalSection(Section):
     arrival: Literal["natural", "reversed"] = Field(
         "natural",
         description="Chaos for tests: `reversed` delays answers so that they arrive in the opposite order.",
+    )
+
+
+class LinksSection(Section):
+    """How fast a device's data plane is, and which radio model its transfers are compared with."""
+
+    link: Literal["native", "modelled"] = Field(
+        "native",
+        description="`native`: transfers run as fast as the port (on a local fleet: as `[local]` says). "
+        "`modelled`: every transfer is paced to the throughput that MOHAWK's Eq. 2 gives for the device's "
+        "distance to its AP, so that a modelled LTE device really is slow.",
+    )
+    port_mbit_s: float = Field(
+        95.0,
+        gt=0.0,
+        description="What the port carries in fact, with `modelled`: faster modelled rates (Wi-Fi's 1000 "
+        "Mbit/s) are clipped to it, and recorded as clipped. Measure yours, for example with iperf3.",
+    )
+    model: str = Field(
+        "mohawk",
+        min_length=1,
+        description="Link model (Eq. 1) for the modelled energy: `mohawk` (the paper's parameters), a file "
+        "that `roambench calibrate` wrote, or its name in `links/`, beside the experiment file or in the "
+        "current folder.",
     )
 
 
@@ -248,7 +320,10 @@ class Experiment(Section):
     fleet: FleetSection = Field(default_factory=lambda: FleetSection.model_validate({}))
     learning: LearningSection = Field(default_factory=lambda: LearningSection.model_validate({}))
     rounds: RoundsSection = Field(default_factory=lambda: RoundsSection.model_validate({}))
+    algorithm: AlgorithmSection = Field(default_factory=lambda: AlgorithmSection.model_validate({}))
+    simulated: SimulatedSection = Field(default_factory=lambda: SimulatedSection.model_validate({}))
     local: LocalSection = Field(default_factory=lambda: LocalSection.model_validate({}))
+    links: LinksSection = Field(default_factory=lambda: LinksSection.model_validate({}))
     energy: EnergySection = Field(default_factory=lambda: EnergySection.model_validate({}))
     clock: ClockSection = Field(default_factory=lambda: ClockSection.model_validate({}))
     host: HostSection = Field(default_factory=lambda: HostSection.model_validate({}))
