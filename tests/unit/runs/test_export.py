@@ -10,7 +10,7 @@ import pytest
 
 from roambench.contract.errors import RunError
 from roambench.contract.phases import Fate, Phase, PhaseSpan
-from roambench.contract.records import Reading, ReadingFlag, RecordKind, phase_to_bytes
+from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.energy.timeline import partition_check
 from roambench.rounds.records import CloudAggregated, FateDecided, OrderGiven, StepClosed, StepOpened
 from roambench.runs.accounts import account_run, calibration_of
@@ -63,7 +63,7 @@ def run(tmp_path):
 def test_the_ledger_of_a_constant_board_is_watts_times_seconds(run):
     paths = export_run(run)
     assert [path.name for path in paths] == [
-        "readings.parquet", "phases.parquet", "ledger.parquet", "steps.parquet",
+        "readings.parquet", "phases.parquet", "ledger.parquet", "steps.parquet", "host.parquet",
     ]  # fmt: skip
     ledger = pq.read_table(run.path / "ledger.parquet").to_pylist()
     (train,) = [row for row in ledger if row["phase"] == "train"]
@@ -71,6 +71,21 @@ def test_the_ledger_of_a_constant_board_is_watts_times_seconds(run):
     assert (train["fate"], train["step"], train["train_order_id"]) == ("wasted", 0, "t")
     assert [row["fate"] for row in ledger if row["phase"] == "idle"] == [None, None]
     assert sum(row["gross_j"] for row in ledger) == pytest.approx(120.0)
+
+
+def test_host_samples_are_exported_as_they_came_in_order_of_time(run):
+    samples = [HostSample(2 * S, 0.25, 1.5, 300_000_000, 61.2, 1200.0, 10, 20, 0x80008), HostSample(S)]
+    rows = [(1000 + seq, RecordKind.HOST, sample.to_bytes()) for seq, sample in enumerate(samples)]
+    run.records.insert("pi-01", "s", rows)
+    export_run(run)
+    early, late = pq.read_table(run.path / "host.parquet").to_pylist()
+    assert late == {
+        "device": "pi-01", "monotonic_ns": 2 * S, "cpu_share": 0.25, "agent_cpu_s": 1.5,
+        "memory_used_bytes": 300_000_000, "temperature_c": 61.2, "cpu_mhz": 1200.0, "sent_bytes": 10,
+        "received_bytes": 20, "throttle_bits": 0x80008,
+    }  # fmt: skip
+    assert (early["monotonic_ns"], early["throttle_bits"]) == (S, -1)
+    assert math.isnan(early["temperature_c"])
 
 
 def test_readings_are_exported_raw_and_steps_with_what_is_unknown_as_null(run):
