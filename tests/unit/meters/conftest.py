@@ -52,7 +52,10 @@ def start_emulator(tmp_path: Path) -> Iterator[StartEmulator]:
         clock = started[0].clock if started else DeviceClock(time.monotonic_ns(), time_scale)
         spec = EmulatorSpec(
             devices=tuple(
-                EmulatedDevice(f"pi-{i:02d}", str(folder / f"meter-{i:02d}"), **values)  # type: ignore[arg-type]
+                EmulatedDevice(
+                    f"pi-{i:02d}",
+                    **{"link_path": str(folder / f"meter-{i:02d}"), **values},  # type: ignore[arg-type]
+                )
                 for i, values in enumerate(devices)
             ),
             socket_path=str(options.pop("socket_path", folder / "emulator.sock")),
