@@ -104,7 +104,7 @@ def save_shards(lesson: Lesson, folders: Mapping[int, Path]) -> dict[int, Path]:
 
 
 def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], ...] = ()) -> System:
-    rounds = experiment.rounds
+    rounds, algorithm = experiment.rounds, experiment.algorithm
     return make_system(
         name,
         SystemOptions(
@@ -114,6 +114,12 @@ def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], 
             cosine=rounds.cosine,
             lookahead=rounds.lookahead,
             empty_sync_clears=rounds.empty_sync_clears,
+            per_ap=algorithm.per_ap,
+            proximal=algorithm.proximal,
+            lambda1=algorithm.lambda1,
+            lambda2=algorithm.lambda2,
+            macfl_cloud=algorithm.macfl_cloud,
+            self_attention=algorithm.self_attention,
             shapes=shapes,
         ),
     )

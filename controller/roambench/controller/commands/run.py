@@ -11,6 +11,7 @@ import typer
 
 class FleetKind(StrEnum):
     LOCAL = "local"
+    SIMULATED = "simulated"
     REHEARSAL = "rehearsal"
 
 
@@ -26,6 +27,7 @@ def run(
         FleetKind,
         typer.Option(
             help="local: agent processes on this machine, real gRPC, emulated meters. "
+            "simulated: virtual devices, trained by one worker per core. "
             "rehearsal: who trains, uploads and wastes, without training or energy."
         ),
     ] = FleetKind.LOCAL,

@@ -1,0 +1,76 @@
+"""Which models every virtual device holds, as an agent's disk would: trained, its own, the global one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roambench.fleet.simulated.model_rows import ModelRows
+
+
+@dataclass(slots=True)
+class Held:
+    """Rows, -1 where there is none. `global_row` is shared with the published version it came from."""
+
+    trained_row: int = -1
+    trained_order_id: str = ""
+    own_row: int = -1
+    global_row: int = -1
+
+    @property
+    def start_row(self) -> int:
+        """The device's own model: that of its last training, else the last global one."""
+        return next((row for row in (self.trained_row, self.own_row, self.global_row) if row >= 0), -1)
+
+
+class HeldModels:
+    """By device. `shares` counts who uses the row of a published version: it is released with the last."""
+
+    def __init__(self, rows: ModelRows) -> None:
+        self._rows = rows
+        self._held: dict[int, Held] = {}
+        self._shares: dict[int, int] = {}
+
+    def of(self, device: int) -> Held:
+        return self._held.setdefault(device, Held())
+
+    def trained(self, device: int, order_id: str, row: int) -> None:
+        """A finished training replaces the one before."""
+        held = self.of(device)
+        self._free(held.trained_row)
+        held.trained_row, held.trained_order_id = row, order_id
+
+    def release(self, device: int, order_id: str, *, as_own: bool) -> None:
+        """Uploaded or discarded; `as_own` keeps it as the device's own model."""
+        held = self.of(device)
+        if held.trained_row < 0 or held.trained_order_id != order_id:
+            return
+        if as_own:
+            self._free(held.own_row)
+            held.own_row = held.trained_row
+        else:
+            self._free(held.trained_row)
+        held.trained_row, held.trained_order_id = -1, ""
+
+    def synchronise(self, device: int, row: int) -> None:
+        """The published model in `row` is the device's own and its global one."""
+        held = self.of(device)
+        self._free(held.trained_row)
+        self._free(held.own_row)
+        self.share(row)
+        self.unshare(held.global_row)
+        self._held[device] = Held(global_row=row)
+
+    def share(self, row: int) -> None:
+        self._shares[row] = self._shares.get(row, 0) + 1
+
+    def unshare(self, row: int) -> None:
+        if row < 0:
+            return
+        self._shares[row] -= 1
+        if not self._shares[row]:
+            del self._shares[row]
+            self._rows.release(row)
+
+    def _free(self, row: int) -> None:
+        if row >= 0:
+            self._rows.release(row)

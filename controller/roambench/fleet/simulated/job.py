@@ -1,0 +1,62 @@
+"""What a training worker is told and what it answers, as JSON lines; models travel as rows of the file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from roambench.contract.json_values import from_json
+from roambench.contract.learning_spec import LearningSpec
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetting:
+    """Everything a worker loads when it starts. `parts_path` holds every device's indices one after the
+    other, `offsets_path` where each device's begin (one more entry than devices)."""
+
+    learning: LearningSpec
+    images_path: str
+    labels_path: str
+    parts_path: str
+    offsets_path: str
+    models_path: str
+    model_size: int
+    model_capacity: int
+
+    def to_json(self) -> str:
+        return json.dumps({**asdict(self), "learning": json.loads(self.learning.to_json())})
+
+    @classmethod
+    def from_json(cls, text: str, source: str) -> WorkerSetting:
+        """Inverse of `to_json`; ConfigError names what is missing or of the wrong type."""
+        return from_json(cls, text, source)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """Rows of the AP's, the device's own and the global model (-1: none) and where the result goes."""
+
+    device: int
+    ap_row: int
+    own_row: int
+    global_row: int
+    out_row: int
+    start_rule: str
+    objective: str
+    local_epochs: int
+    seed: int
+
+    def to_line(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOutcome:
+    """`refused`: why there is no model in the row; empty when there is one."""
+
+    refused: str = ""
+    samples: int = 0
+    sgd_steps: int = 0
+    mean_loss: float = 0.0
+    mean_squared_loss: float = 0.0
+    cpu_s: float = 0.0
