@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import NO_METER_CLOCK, AgentEvent, HostSample, RecordKind
 from roambench.runs.influxql import InfluxQL, named, quoted
 from roambench.runs.record_store import ReadingColumns
+from roambench.spool.chapter import BEGINS
 from roambench.spool.influx_schema import FIELDS, MEASUREMENTS
 
 #: Rows per request: 1.5 MB of readings; phases and events carry text of any length.
@@ -32,7 +34,10 @@ _READING_DTYPE: Final = np.dtype("i8, f8, f8, f8, f8, u4, i8")
 
 
 class InfluxRecords:
-    """The records tagged with one run on one server; gives what the run's `RecordStore` gives.
+    """The records of one run on one server; gives what the run's `RecordStore` gives.
+
+    A run's are those tagged with it, and in the same spools those without a run directly before: what an
+    agent stored while it waited for a controller to name the run.
 
     `span_ns` (unix nanoseconds) bounds every query, for servers that refuse to look at all of time; it is
     used only where the server is version 3. A record that came twice is taken once, by (spool, seq).
@@ -41,7 +46,9 @@ class InfluxRecords:
 
     def __init__(self, server: InfluxQL, run_id: str, span_ns: tuple[int, int] | None = None) -> None:
         self._server = server
+        self._run = f'"run" = {quoted(run_id)}'
         self._run_id = run_id
+        self._preludes: dict[str, list[str]] = {}
         self._windows: list[tuple[int | None, int | None]] = [(None, None)]
         if span_ns is not None and server.ping().lstrip("v").startswith("3"):
             starts = range(span_ns[0], span_ns[1], WINDOW_NS)
@@ -92,34 +99,59 @@ class InfluxRecords:
     def _counts(self, kind: RecordKind, device: str | None = None) -> dict[str, int]:
         """Points of the run by device."""
         counts: dict[str, int] = {}
-        for start, end in self._windows:
-            where = self._where(device, start, end)
-            query = f'SELECT count("seq") AS "n" FROM {named(MEASUREMENTS[kind])}{where} GROUP BY "device"'
-            for series in self._server.select(query):
-                row = dict(zip(series.columns, series.rows[0] if series.rows else [], strict=False))
-                name, count = series.tags.get("device", ""), row.get("n")
-                if not isinstance(count, int) or count < 0:
-                    raise RunError(f"{self._source(kind, name)}: the count of points is {count!r}")
-                counts[name] = counts.get(name, 0) + count
+        scopes = [self._run] if device is None else self._scopes(device)
+        for scope in scopes:
+            for start, end in self._windows:
+                where = _where(scope, device, start, end)
+                query = f'SELECT count("seq") FROM {named(MEASUREMENTS[kind])}{where} GROUP BY "device"'
+                for series in self._server.select(query):
+                    name, count = series.tags.get("device", ""), series.rows[0][-1] if series.rows else 0
+                    if type(count) is not int or count < 0:
+                        raise RunError(f"{self._source(kind, name)}: the count of points is {count!r}")
+                    counts[name] = counts.get(name, 0) + count
         return counts
 
     def _rows(self, kind: RecordKind, device: str) -> list[_Row]:
         """All points of one kind, each record once, in the order in which its spool numbered it."""
         found: dict[tuple[str, int], _Row] = {}
-        for row in self._pages(kind, device):
-            found.setdefault((row.text("spool"), row.integer("seq")), row)
+        for scope in self._scopes(device):
+            for row in self._pages(kind, device, tuple(FIELDS[MEASUREMENTS[kind]]), scope):
+                found.setdefault(row.key, row)
         return [found[key] for key in sorted(found)]
 
-    def _pages(self, kind: RecordKind, device: str) -> Iterator[_Row]:
+    def _scopes(self, device: str) -> list[str]:
+        """Conditions that together hold for the device's records of the run, each record under one."""
+        if device not in self._preludes:
+            self._preludes[device] = list(self._find_preludes(device))
+        return [self._run, *self._preludes[device]]
+
+    def _find_preludes(self, device: str) -> Iterator[str]:
+        """Per spool, the chapters without a run directly before the run's first one."""
+        columns = ("spool", "seq", "run")
+        rows = self._pages(RecordKind.EVENT, device, columns, f'"kind" = {quoted(BEGINS)}')
+        # A tag that was left out comes back as null.
+        chapters = sorted({(*row.key, "" if row.values["run"] is None else row.text("run")) for row in rows})
+        for spool, own in groupby(chapters, key=lambda chapter: chapter[0]):
+            first = None
+            for _, seq, run in own:
+                if run == self._run_id and first is not None and first < seq:
+                    yield f'"run" = \'\' AND "spool" = {quoted(spool)} AND "seq" >= {first} AND "seq" < {seq}'
+                if run:
+                    first = None
+                    if run == self._run_id:
+                        break
+                elif first is None:
+                    first = seq
+
+    def _pages(self, kind: RecordKind, device: str, wanted: tuple[str, ...], scope: str) -> Iterator[_Row]:
         """The points in time order, page after page; those on a page's border may come twice."""
         measurement, limit = MEASUREMENTS[kind], PAGE_ROWS[kind]
-        wanted = tuple(FIELDS[measurement])
         columns = ", ".join(named(name) for name in wanted)
         source = self._source(kind, device)
         for first, end in self._windows:
             start = first
             while True:
-                where = self._where(device, start, end)
+                where = _where(scope, device, start, end)
                 query = f"SELECT {columns} FROM {named(measurement)}{where} ORDER BY time ASC LIMIT {limit}"
                 answer = self._server.select(query)
                 if not answer:
@@ -137,19 +169,20 @@ class InfluxRecords:
                     raise RunError(f"{source}: the server does not get beyond time {last!r}")
                 start = last
 
-    def _where(self, device: str | None, start: int | None, end: int | None) -> str:
-        terms = [f'"run" = {quoted(self._run_id)}']
-        if device is not None:
-            terms.append(f'"device" = {quoted(device)}')
-        if start is not None:
-            terms.append(f"time >= {start}")
-        if end is not None:
-            terms.append(f"time < {end}")
-        return f" WHERE {' AND '.join(terms)}"
-
     def _source(self, kind: RecordKind, device: str) -> str:
         server = self._server.server
         return f"InfluxDB at {server.url}, {MEASUREMENTS[kind]} of {device!r}"
+
+
+def _where(scope: str, device: str | None, start: int | None, end: int | None) -> str:
+    terms = [scope]
+    if device is not None:
+        terms.append(f'"device" = {quoted(device)}')
+    if start is not None:
+        terms.append(f"time >= {start}")
+    if end is not None:
+        terms.append(f"time < {end}")
+    return f" WHERE {' AND '.join(terms)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +191,11 @@ class _Row:
 
     source: str
     values: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Names the record, whatever time or tags it was written under."""
+        return self.text("spool"), self.integer("seq")
 
     def integer(
         self, name: str, default: int | None = None, least: int = -_INT64_MAX, most: int = _INT64_MAX

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ from roambench.runs import influx_records
 from roambench.runs.influx_records import InfluxRecords
 from roambench.runs.influxql import InfluxQL, InfluxServer
 from roambench.runs.record_store import RecordStore
+from roambench.spool.chapter import Chapter
+from roambench.spool.line_protocol import LineEncoder
+from roambench.spool.spool import Spool
 
 S = 10**9
 EVIL = 'it\'s "quoted", back\\slashed,\nand = on two lines µ'
@@ -161,6 +165,31 @@ def test_a_version_2_writer_and_a_version_1_reader_mean_the_same(store, influxd,
     influx_runs.send(influx_runs.lines(rows, "r-1"), influx_shim, bench, api="v2")
     with InfluxQL(InfluxServer(influx_shim.url, bench)) as through_the_shim:
         assert_equal(store, InfluxRecords(through_the_shim, "r-1"))
+
+
+def test_what_a_board_stored_before_its_run_was_named_belongs_to_the_run(influxd, bench, database, tmp_path):
+    """A board between two runs: its meter was opened, and described, before the second one was known."""
+    spool = Spool(tmp_path / "spool.sqlite")
+    between = Chapter("boot", "0/1.0", influx_runs.UNIX_MINUS_DEVICE_NS, "smartpower2", "")
+    for second, run in enumerate(("", "r-1", "r-2", "", "", "r-3", "", "r-1")):
+        spool.begin_chapter(replace(between, run=run, clock=f"{second}/1.0"), second * S)
+        spool.append(RecordKind.READING, Reading(second * S + 5, 5.0, 0.4, float(second)).to_bytes())
+        spool.append(RecordKind.EVENT, AgentEvent("meter ok", second * S + 5).to_bytes())
+    encoder = LineEncoder("pi-01", spool.uuid, spool)
+    points = [encoder.line(*record) for record in spool.batch(1000)]
+    spool.close()
+    influx_runs.send(points, influxd, bench)
+
+    def watts(run: str) -> list[float]:
+        records = InfluxRecords(database, run)
+        found = [float(value) for value in records.readings("pi-01").watts]
+        assert records.counts("pi-01") == {RecordKind.READING: len(found), RecordKind.EVENT: 2 * len(found)}
+        assert [event.monotonic_ns // S for event in records.events("pi-01")][::2] == found
+        return found
+
+    assert watts("r-1") == [0.0, 1.0, 7.0]  # what lies before its second chapter is another run's end
+    assert watts("r-2") == [2.0]
+    assert watts("r-3") == [3.0, 4.0, 5.0]
 
 
 @pytest.mark.parametrize(
