@@ -11,7 +11,7 @@ from rich.text import Text
 
 from roambench.report.summary import RunSummary, comparison_flags
 from roambench.report.table import Table
-from roambench.report.tables import comparison_tables, detail_tables
+from roambench.report.tables import board_tables, comparison_tables, detail_tables
 
 #: More rows than this are for the page.
 _MOST_ROWS = 40
@@ -21,7 +21,7 @@ def print_report(runs: Sequence[RunSummary], console: Console) -> None:
     """All comparison tables, then what went wrong; names from the network are never read as markup."""
     for table in comparison_tables(runs):
         print_table(table, console)
-    for table in detail_tables(runs):
+    for table in (*board_tables(runs), *detail_tables(runs)):
         print_table(table, console)
     for run in runs:
         for flag in run.flags:

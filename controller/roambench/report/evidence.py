@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import RunError, TraceError
+from roambench.contract.records import HostSample
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
 from roambench.rounds.records import RoundRecord
@@ -31,6 +32,7 @@ class RunEvidence:
     trace: Trace | None  # None: not in the folder, or not readable (then a note says why)
     dead_letters: tuple[str, ...]
     notes: tuple[str, ...]
+    host: Mapping[str, tuple[HostSample, ...]] = field(default_factory=dict)  # by board, those that have any
 
     @property
     def accuracy_threshold(self) -> float | None:
@@ -67,6 +69,7 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
         dead = tuple(f"{letter.device}: {letter.reason}" for letter in folder.records.dead_letters())
         with open_records(folder) if open_records else nullcontext(folder.records) as store:
             energy = account_run(folder, records, store=store)
+            host = {name: tuple(samples) for name in store.devices() if (samples := store.host_samples(name))}
         return RunEvidence(
-            label, path, folder.info, folder.config, records, energy, trace, dead, tuple(notes)
+            label, path, folder.info, folder.config, records, energy, trace, dead, tuple(notes), host
         )

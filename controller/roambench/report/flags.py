@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES
+from roambench.report.board_state import BoardState, state_flags
 from roambench.report.energy_summary import EnergySummary
 from roambench.report.evidence import RunEvidence
 from roambench.report.learning_summary import OrderSummary
@@ -17,7 +19,9 @@ LATENESS_LIMIT_S: Final = 0.130
 COVERAGE_LIMIT: Final = 0.99
 
 
-def flags_of(run: RunEvidence, orders: OrderSummary, energy: EnergySummary | None) -> tuple[str, ...]:
+def flags_of(
+    run: RunEvidence, orders: OrderSummary, energy: EnergySummary | None, boards: Sequence[BoardState] = ()
+) -> tuple[str, ...]:
     """One sentence per doubt, the gravest first."""
     flags = []
     if run.info.state is not RunState.FINISHED:
@@ -29,6 +33,7 @@ def flags_of(run: RunEvidence, orders: OrderSummary, energy: EnergySummary | Non
         flags.append("no meter readings: joules are not measured")
     else:
         flags += _energy_flags(energy)
+    flags += state_flags(boards)
     # `late_s` is told in device time, so the time scale is in it already.
     if orders.lateness_p99_s is not None and orders.lateness_p99_s > LATENESS_LIMIT_S:
         share = f", {orders.late_share:.0%} of all training time" if orders.late_share else ""

@@ -23,11 +23,12 @@ from roambench.report.figures import (
     aggregated_figure,
     run_colour,
 )
+from roambench.report.host_figures import host_figures
 from roambench.report.movement_figures import availability_figure, map_figure
 from roambench.report.power_data import power_data
 from roambench.report.summary import RunSummary, comparison_flags, improvements, reference_of
 from roambench.report.table import Table
-from roambench.report.tables import comparison_tables, detail_tables
+from roambench.report.tables import board_tables, comparison_tables, detail_tables
 
 #: Nothing may be loaded from anywhere, whatever a run's names try.
 _POLICY: Final = (
@@ -51,11 +52,13 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
             whole_run_figure(summaries),
             ratio_figure(summaries),
             *scatter_figures(summaries),
+            *host_figures(runs),
             availability_figure(runs, summaries),
             map_figure(runs),
         ],
     )
     scatter = [key for key in parts.figures if key.startswith("compare-")]
+    host = [key for key in parts.figures if key.startswith("host-")]
     sections = [
         ("Runs", "runs", _cards(summaries) + _flags(summaries) + parts.html("runs")),
         ("Learning", "learning", parts.html("accuracy", "learning", "aggregated")),
@@ -72,6 +75,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
         ),
         ("Power over time", "power", _power(power)),
         ("Movement and trainings", "movement", parts.html("availability", "trainings", "map")),
+        ("Boards", "boards", parts.html(*host) + folded(board_tables(summaries))),
         ("Details", "details", folded(detail_tables(summaries))),
     ]
     title = "roambench: " + ", ".join(run.label for run in summaries)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from roambench.energy.compare import Basis
 from roambench.energy.table10 import MeanSd, Table10
+from roambench.report.board_state import BoardState
 from roambench.report.comparison_document import classes, compared, value
 from roambench.report.energy_summary import EnergySummary, TruthCheck
 from roambench.report.summary import (
@@ -129,6 +130,45 @@ def _run(run: RunSummary) -> dict[str, Any]:
             "upload": run.modelled_from_log_j["up"],
         },
         "energy": _energy(measured) if measured else None,
+        "board_states": [_state(state) for state in run.boards],
+    }
+
+
+def _state(state: BoardState) -> dict[str, Any]:
+    """`clock.case`: local (one clock), remote, unknown; `throttled_phases` counts them by type."""
+    clock, host, meter = state.clock, state.host, state.meter
+    return {
+        "device": state.device,
+        "meter": None
+        if meter is None
+        else {"driver": meter.driver, "traits": meter.traits, "port": meter.port, "serial": meter.serial},
+        "clock": {
+            "case": clock.case.value,
+            "reader": clock.reader,
+            "offset_ms": finite(clock.offset_ms),
+            "bound_ms": finite(clock.bound_ns * 1e-6),
+            "drift_ppm": finite(clock.drift_ppm),
+            "bursts": clock.bursts,
+            "verdict": clock.verdict.value,
+        },
+        "spool": {
+            spool.store: {"depth": spool.depth, "dropped": spool.dropped, "dead": spool.dead}
+            for spool in state.spools
+        },
+        "host": None
+        if host is None
+        else {
+            "samples": host.samples,
+            "cpu_share": finite(host.cpu_share),
+            "agent_share": finite(host.agent_share),
+            "mean_c": finite(host.mean_c),
+            "highest_c": finite(host.highest_c),
+            "lowest_mhz": finite(host.lowest_mhz),
+            "highest_mhz": finite(host.highest_mhz),
+            "knows_throttling": host.knows_throttling,
+        },
+        "throttled_phases": {phase.value: count for phase, count in state.throttled_phases().items()},
+        "throttle_bits": list(state.throttle_names()),
     }
 
 

@@ -10,6 +10,7 @@ from roambench.energy.compare import Comparison
 from roambench.energy.link_model import Direction
 from roambench.energy.link_models import LinkModel
 from roambench.energy.table10 import improvement
+from roambench.report.board_state import BoardState, board_states
 from roambench.report.energy_summary import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.evidence import RunEvidence
 from roambench.report.flags import flags_of
@@ -41,6 +42,7 @@ class RunSummary:
     distance: DistanceSummary | None
     energy: EnergySummary | None
     modelled_from_log_j: Mapping[Direction, float]
+    boards: tuple[BoardState, ...]
     link_model: str  # the named link model held against the transfers, "" for none
     flags: tuple[str, ...]
 
@@ -65,6 +67,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
     energy = energy_summary(
         run.energy, run.records, rounds=len(learning.points), finished=finished, named=named
     )
+    boards = board_states(names, run.records, run.energy, run.host)
     return RunSummary(
         label=run.label,
         info=run.info,
@@ -75,8 +78,9 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         distance=distance_summary(run.records),
         energy=energy,
         modelled_from_log_j=modelled_from_log_j(run.records),
+        boards=boards,
         link_model="" if named is None else named.name,
-        flags=flags_of(run, orders, energy),
+        flags=flags_of(run, orders, energy, boards),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from roambench.report import numbers
+from roambench.report.board_state_tables import clock_table, host_table
 from roambench.report.communication_tables import communication_tables
 from roambench.report.energy_tables import (
     board_table,
@@ -39,12 +40,20 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
     return tables + communication_tables(runs)
 
 
-def detail_tables(runs: Sequence[RunSummary]) -> list[Table]:
-    """One table per run and subject: boards, what went wrong, what the fleet saw."""
+def board_tables(runs: Sequence[RunSummary]) -> list[Table]:
+    """One table per run and subject: what each board cost, whose clock it has, how it was."""
     tables = []
     for run in runs:
         if run.energy is not None:
             tables.append(board_table(run))
+        tables += [table for table in (clock_table(run), host_table(run)) if table is not None]
+    return tables
+
+
+def detail_tables(runs: Sequence[RunSummary]) -> list[Table]:
+    """One table per run and subject: what went wrong, what the fleet saw."""
+    tables = []
+    for run in runs:
         if run.orders.troubles:
             tables.append(_trouble_table(run))
         if run.incidents:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Fate, Phase, PhaseSpan
-from roambench.contract.records import AgentEvent, Reading, RecordKind, phase_to_bytes
+from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_to_bytes
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.rounds.records import (
@@ -57,6 +57,7 @@ class HandMade:
     trace_hash: str = "ab" * 32
     extra: Sequence[RoundRecord] = ()
     events: Sequence[AgentEvent] = ()
+    host: Sequence[HostSample] = ()
     config: dict[str, object] = field(
         default_factory=lambda: {
             "rounds": {"accuracy_threshold": 0.8, "cloud_every_steps": 1},
@@ -130,6 +131,7 @@ class HandMade:
         if self.phases:
             records += [(RecordKind.PHASE, phase_to_bytes(span)) for span in self._spans(index, name)]
         records += [(RecordKind.EVENT, event.to_bytes()) for event in self.events]
+        records += [(RecordKind.HOST, sample.to_bytes()) for sample in self.host]
         folder.records.insert(name, "spool", [(seq, *record) for seq, record in enumerate(records)])
         truth = self.path / "truth" / f"{name}.csv"
         if truth.parent == self.path / "truth":

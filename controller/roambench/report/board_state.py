@@ -1,0 +1,166 @@
+"""How each board was: its meter, whose clock stamped the readings, its spool, its temperature; pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
+from roambench.contract.records import AgentEvent, HostSample
+from roambench.energy.clock_fit import ClockVerdict
+from roambench.energy.throttling import THROTTLE_NAMES, ThrottledSpan, throttled_spans
+from roambench.meters.traits import MeterDescription
+from roambench.rounds.records import RoundRecord
+from roambench.runs.accounts import RunEnergy
+from roambench.runs.clocks import BoardClock, ReaderCase, board_clocks, described
+
+#: The event in which an agent says at its end how its spool stands.
+SPOOL_STATE: Final = "spool state"
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolState:
+    """What an agent's spool had for one store at the end; `dropped` and `dead` over the spool's life."""
+
+    store: str
+    depth: int
+    dropped: int
+    dead: int
+
+    @property
+    def lossless(self) -> bool:
+        return not (self.depth or self.dropped or self.dead)
+
+
+@dataclass(frozen=True, slots=True)
+class HostSummary:
+    """Extremes and means over a board's samples; NaN where it does not say.
+
+    `agent_share` is the CPU time of the agent's processes in cores (1.0: one core busy).
+    """
+
+    samples: int
+    cpu_share: float
+    agent_share: float
+    mean_c: float
+    highest_c: float
+    lowest_mhz: float
+    highest_mhz: float
+    knows_throttling: bool
+
+    @classmethod
+    def of(cls, samples: Sequence[HostSample]) -> HostSummary | None:
+        """None without samples. The first sample's CPU share is since the process began: left out."""
+        if not samples:
+            return None
+        first, last = samples[0], samples[-1]
+        passed_s = (last.monotonic_ns - first.monotonic_ns) * 1e-9
+        warm = [s.temperature_c for s in samples if math.isfinite(s.temperature_c)]
+        clocks = [s.cpu_mhz for s in samples if math.isfinite(s.cpu_mhz)]
+        shares = [s.cpu_share for s in samples[1:] if math.isfinite(s.cpu_share)]
+        return cls(
+            len(samples),
+            math.fsum(shares) / len(shares) if shares else math.nan,
+            (last.agent_cpu_s - first.agent_cpu_s) / passed_s if passed_s > 0.0 else math.nan,
+            math.fsum(warm) / len(warm) if warm else math.nan,
+            max(warm, default=math.nan),
+            min(clocks, default=math.nan),
+            max(clocks, default=math.nan),
+            any(s.throttle_bits >= 0 for s in samples),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BoardState:
+    """One board over a run."""
+
+    device: str
+    meter: MeterDescription | None
+    clock: BoardClock
+    spools: tuple[SpoolState, ...]
+    host: HostSummary | None
+    throttled: tuple[ThrottledSpan, ...]
+
+    def throttled_phases(self) -> dict[Phase, int]:
+        """How many phases of each type had a throttle bit set."""
+        counts: dict[Phase, int] = {}
+        for item in self.throttled:
+            counts[item.span.phase] = counts.get(item.span.phase, 0) + 1
+        return counts
+
+    def throttle_names(self) -> tuple[str, ...]:
+        bits = 0
+        for item in self.throttled:
+            bits |= item.bits
+        return tuple(name for bit, name in THROTTLE_NAMES.items() if bits >> bit & 1)
+
+
+def board_states(
+    names: Sequence[str],
+    records: Sequence[RoundRecord],
+    energy: RunEnergy | None,
+    host: Mapping[str, Sequence[HostSample]],
+) -> tuple[BoardState, ...]:
+    """The state of every board of a run, in the order of `names`; () for a run without records of boards."""
+    if energy is None:
+        return ()
+    events = {device.device: device.events for device in energy.devices}
+    spans: dict[str, Sequence[PhaseSpan]] = {device.device: device.spans for device in energy.devices}
+    clocks = board_clocks(names, records, events, energy.start_ns, energy.end_ns)
+    return tuple(
+        BoardState(
+            clock.device,
+            described(events.get(clock.device, ())),
+            clock,
+            spool_states(events.get(clock.device, ())),
+            HostSummary.of(host.get(clock.device, ())),
+            tuple(throttled_spans(spans.get(clock.device, ()), host.get(clock.device, ()))),
+        )
+        for clock in clocks
+    )
+
+
+def spool_states(events: Sequence[AgentEvent]) -> tuple[SpoolState, ...]:
+    """What the agent said last of its spool; () when it never did, or damaged."""
+    for event in reversed(events):
+        if event.kind == SPOOL_STATE:
+            try:
+                found = json.loads(event.detail)
+                return tuple(
+                    SpoolState(str(store), *(_count(state[key]) for key in ("depth", "dropped", "dead")))
+                    for store, state in sorted(found.items())
+                )
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                continue
+    return ()
+
+
+def state_flags(states: Sequence[BoardState]) -> list[str]:
+    """One sentence per doubt about the boards."""
+    flags = []
+    for state in states:
+        if state.clock.case is ReaderCase.REMOTE and state.clock.verdict is not ClockVerdict.GOOD:
+            flags.append(f"clock of {state.clock.sentence()}")
+        flags += [
+            f"{state.device}: spool for {spool.store}: {spool.dropped:,} records dropped, "
+            f"{spool.dead:,} refused for good, {spool.depth:,} not yet delivered at the end"
+            for spool in state.spools
+            if not spool.lossless
+        ]
+        active = {phase: n for phase, n in state.throttled_phases().items() if phase in ACTIVE_PHASES}
+        if active:
+            phases = ", ".join(f"{count} of {phase.value}" for phase, count in active.items())
+            flags.append(
+                f"{state.device}: {', '.join(state.throttle_names())} in {phases}: it may have run slower "
+                "and drawn less than it claims"
+            )
+    return flags
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"expected a count, got {value!r}")
+    return value
