@@ -1,0 +1,195 @@
+"""Virtual devices with real worker processes: equal to training here, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from roambench.contract.errors import FleetError
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.orders import (
+    AnswerStatus,
+    DiscardOrder,
+    IdleOrder,
+    SyncOrder,
+    SyncReply,
+    TrainOrder,
+    TrainReply,
+    UploadOrder,
+    UploadReply,
+)
+from roambench.fleet.simulated.job import WorkerSetting
+from roambench.fleet.simulated.model_rows import ModelRows
+from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
+from roambench.fleet.simulated.workers import TrainingWorkers
+from roambench.learning.layout import flatten
+from roambench.learning.learner import Learner
+from roambench.learning.models import build
+from roambench.learning.shards import Shard
+from roambench.learning.training import single_threaded
+
+pytestmark = pytest.mark.asyncio
+
+SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "")
+PARTS = ([0, 5, 9, 11], [1, 2, 3], [4, 6, 7, 8, 10])
+LAYOUT = "c" * 32
+
+
+def lesson() -> Shard:
+    draws = np.random.default_rng(3)
+    images = draws.standard_normal((12, 1, 32, 32)).astype(np.float32)
+    return Shard(images, draws.integers(0, 10, 12))
+
+
+def setting_in(folder: Path, model: str = "mlp") -> WorkerSetting:
+    shard = lesson()
+    arrays = {
+        "images": shard.images,
+        "labels": shard.labels,
+        "parts": np.concatenate([np.array(part) for part in PARTS]),
+        "offsets": np.cumsum([0, *(len(part) for part in PARTS)]),
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    spec = LearningSpec(model, 1, 10, 0.01, 0.9, 0.0, 8, "")
+    size = flatten(build("mlp", 1, 10)).size
+    paths = [str(folder / f"{name}.npy") for name in ("images", "labels", "parts", "offsets")]
+    return WorkerSetting(spec, *paths, str(folder / "models.bin"), size, 40)
+
+
+@asynccontextmanager
+async def fleet_in(folder: Path, workers: int) -> AsyncIterator[tuple[SimulatedFleet, TrainingWorkers]]:
+    setting = setting_in(folder)
+    rows = ModelRows(Path(setting.models_path), setting.model_size, setting.model_capacity, create=True)
+    pool = TrainingWorkers(setting, folder, workers)
+    await pool.start()
+    try:
+        yield SimulatedFleet(rows, pool, LAYOUT, VirtualDevice(0.5, 8.0, 4.0)), pool
+    finally:
+        await pool.stop()
+
+
+def start_model() -> np.ndarray:
+    return flatten(build("mlp", 1, 10, seed=4))
+
+
+def train(device: int, digest: str, step: int = 0, **changes: object) -> TrainOrder:
+    order = TrainOrder(f"r/{step}/{device}/train", device, step, 0, digest, 2, 100 + device)
+    return order if not changes else TrainOrder(**{**_fields(order), **changes})
+
+
+def _fields(order: TrainOrder) -> dict[str, object]:
+    return {name: getattr(order, name) for name in order.__dataclass_fields__}
+
+
+def upload(device: int, step: int = 0, *, keep: bool = False) -> UploadOrder:
+    return UploadOrder(f"r/{step}/{device}/up", device, step, 0, f"r/{step}/{device}/train", keeps_model=keep)
+
+
+def expected(device: int, start: np.ndarray) -> np.ndarray:
+    """What one device's two epochs make of `start`, trained here with one thread."""
+    shard, part = lesson(), PARTS[device]
+    mine = Shard(shard.images[part], shard.labels[part])
+    return Learner(SPEC).train(mine, start, local_epochs=2, seed=100 + device).vector
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    single_threaded()
+    yield
+    torch.set_num_threads(threads)
+
+
+async def test_virtual_devices_train_to_the_bits_that_training_here_gives(tmp_path: Path) -> None:
+    start = start_model()
+    async with fleet_in(tmp_path, 2) as (fleet, _):
+        digest = fleet.publish(start)
+        assert digest == digest_of(encode(start, LAYOUT))
+        trained = await fleet.perform([train(device, digest) for device in range(3)])
+        sent = await fleet.perform([upload(device) for device in range(3)])
+    for device, (told, answer) in enumerate(zip(trained, sent, strict=True)):
+        assert isinstance(told.reply, TrainReply)
+        assert isinstance(answer.reply, UploadReply)
+        assert answer.reply.model.tobytes() == expected(device, start).tobytes()
+        # Two epochs of one batch each at 0.5 s a step; 8 Mbit/s down, 4 up.
+        size = len(encode(start, LAYOUT))
+        assert (told.reply.samples, told.reply.device_s) == (len(PARTS[device]), 1.0)
+        assert told.reply.download_s == pytest.approx(8e-6 * size / 8.0)
+        assert answer.reply.upload_s == pytest.approx(8e-6 * size / 4.0)
+
+
+async def test_a_worker_that_is_killed_costs_time_and_no_bit(tmp_path: Path) -> None:
+    start = start_model()
+    async with fleet_in(tmp_path, 2) as (fleet, pool):
+        digest = fleet.publish(start)
+        first = pool.process_ids
+
+        async def kill() -> None:
+            for process in first:
+                os.kill(process, signal.SIGKILL)
+                await asyncio.sleep(0.01)
+
+        killing = asyncio.create_task(kill())
+        trained = await fleet.perform([train(device, digest) for device in range(3)])
+        await killing
+        sent = await fleet.perform([upload(device) for device in range(3)])
+        assert set(pool.process_ids).isdisjoint(first)
+    assert {answer.status for answer in trained} == {AnswerStatus.DONE}
+    for device, answer in enumerate(sent):
+        assert isinstance(answer.reply, UploadReply)
+        assert answer.reply.model.tobytes() == expected(device, start).tobytes()
+
+
+async def test_a_device_goes_on_from_its_own_model_where_its_order_says_so(tmp_path: Path) -> None:
+    start = start_model()
+    async with fleet_in(tmp_path, 1) as (fleet, _):
+        digest = fleet.publish(start)
+        await fleet.perform([train(0, digest)])
+        await fleet.perform([upload(0, keep=True)])
+        other = fleet.publish(start * 2)
+        await fleet.perform([train(0, other, 1, start_rule="own")])
+        (again,) = await fleet.perform([upload(0, 1, keep=True)])
+        (synced,) = await fleet.perform([SyncOrder("r/2/0/sync", 0, 2, 0, other)])
+        await fleet.perform([train(0, digest, 3, start_rule="own")])
+        (last,) = await fleet.perform([upload(0, 3)])
+    assert isinstance(again.reply, UploadReply)
+    assert again.reply.model.tobytes() == expected(0, expected(0, start)).tobytes()
+    assert synced.reply == SyncReply(
+        len(encode(start, LAYOUT)), pytest.approx(8e-6 * len(encode(start, LAYOUT)) / 8)
+    )
+    assert isinstance(last.reply, UploadReply)
+    assert last.reply.model.tobytes() == expected(0, start * 2).tobytes()
+
+
+async def test_a_training_that_cannot_be_done_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    async with fleet_in(tmp_path, 1) as (fleet, _):
+        digest = fleet.publish(start_model())
+        (answer,) = await fleet.perform([train(0, digest, objective="mse")])
+        (sent,) = await fleet.perform([upload(0)])
+        told = await fleet.perform(
+            [
+                DiscardOrder("r/0/0/discard", 0, 0, "r/0/0/train", "test"),
+                IdleOrder("r/0/1/idle", 1, 0, True),
+            ]
+        )
+    assert answer.status is AnswerStatus.REFUSED
+    assert "unknown objective 'mse'" in answer.reason
+    assert sent.status is AnswerStatus.REFUSED
+    assert [answer.status for answer in told] == [AnswerStatus.DONE] * 2
+
+
+async def test_workers_that_cannot_start_say_why(tmp_path: Path) -> None:
+    setting = setting_in(tmp_path, model="resnet-1000")
+    ModelRows(Path(setting.models_path), setting.model_size, setting.model_capacity, create=True)
+    with pytest.raises(FleetError, match="unknown model 'resnet-1000'"):
+        await TrainingWorkers(setting, tmp_path, 1).start()
