@@ -11,6 +11,7 @@ from roambench.contract.errors import RoambenchError
 from roambench.controller.commands.compare import compare
 from roambench.controller.commands.list_rows import list_rows
 from roambench.controller.commands.meter import meter_app
+from roambench.controller.commands.overhead import overhead
 from roambench.controller.commands.report import report
 from roambench.controller.commands.run import run
 from roambench.controller.commands.trace import trace_app
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(report)
+app.command()(overhead)
 app.command()(compare)
 app.command("list")(list_rows)
 app.add_typer(trace_app)

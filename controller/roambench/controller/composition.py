@@ -39,7 +39,7 @@ def run_experiment(experiment: Experiment, *, fleet: str, runs_dir: Path, consol
     _say_world(console, experiment, movement)
     paths = []
     for system_name in experiment.systems:
-        path = _free(runs_dir, f"{experiment.name}-{system_name}")
+        path = free_folder(runs_dir, f"{experiment.name}-{system_name}")
         paths.append(_run_one(experiment, system_name, movement, fleet, path, console))
     return paths
 
@@ -118,7 +118,7 @@ def rounds_of(
     )
 
 
-def _free(runs_dir: Path, name: str) -> Path:
+def free_folder(runs_dir: Path, name: str) -> Path:
     """`runs/<name>`, or with -2, -3, ... behind it when that exists: no run overwrites another."""
     for number in range(1, 10_000):
         path = runs_dir / (name if number == 1 else f"{name}-{number}")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
-from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import FleetError
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
@@ -75,7 +74,7 @@ class LocalBench:
     agents: LocalAgents
     watch: Watch
     clocks: FleetClocks
-    give_duty: Callable[[Sequence[DutyLevel], float], int]
+    agents_fleet: GrpcFleet  # `fleet` without its link rates
 
 
 @asynccontextmanager
@@ -129,7 +128,7 @@ async def local_bench(
         await _all_ready(watch, names)
         rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
         clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
-        yield LocalBench(RatedFleet(fleet, rates), clock, agents, watch, clocks, fleet.give_duty)
+        yield LocalBench(RatedFleet(fleet, rates), clock, agents, watch, clocks, fleet)
     finally:
         late = await asyncio.shield(fleet.stop("the run is over", _DRAIN_PATIENCE_S))
         if late:

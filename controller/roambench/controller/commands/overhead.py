@@ -1,0 +1,94 @@
+"""`roambench overhead`: what the instrument itself costs, in watts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roambench.contract.duty import DutyLevel
+from roambench.controller.commands.run import SetOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from roambench.controller.overhead_run import OverheadResult
+    from roambench.energy.overhead import Overhead, PowerDifference
+
+
+class IdleFleet(StrEnum):
+    LOCAL = "local"
+
+
+def overhead(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
+    fleet: Annotated[
+        IdleFleet,
+        typer.Option(help="local: agent processes on this machine, whose boards draw what they compute."),
+    ] = IdleFleet.LOCAL,
+    minutes: Annotated[
+        float, typer.Option(min=1.0, help="Device time that the fleet idles in all; longer is sharper.")
+    ] = 2.0,
+    agents: Annotated[int | None, typer.Option(metavar="N", help="Number of devices.")] = None,
+    set_: SetOption = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
+    name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Let FILE's fleet idle with more and less of the agent running, and tell what each part costs.
+
+    Three levels in mirrored order: the meter is read and spooled; a session is held and host metrics are
+    taken, too; everything, with records streaming to the controller.
+    """
+    from rich.console import Console
+
+    from roambench.controller.composition import free_folder
+    from roambench.controller.config import load_experiment
+    from roambench.controller.overhead_run import RESULT, measure_overhead
+
+    overrides = list(set_ or [])
+    if agents is not None:
+        overrides.append(f"fleet.agents={agents}")
+    experiment = load_experiment(file, overrides)
+    console = Console(stderr=as_json)
+    path = free_folder(runs_dir, name or f"{experiment.name}-overhead")
+    result = measure_overhead(experiment, minutes, path, console)
+    if as_json:
+        typer.echo(result.to_json(), nl=False)
+        return
+    console.print(_table(result))
+    console.print(result.fleet.verdict(), highlight=False)
+    console.print(f"kept in {path / RESULT}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _table(result: OverheadResult) -> Table:
+    from rich.table import Table
+
+    table = Table(title=f"idle power of {len(result.boards)} boards, ± is 2 u", title_justify="left")
+    table.add_column("board")
+    for column in ("reading alone W", "session +mW", "streaming +mW", "instrument +mW", "of idle"):
+        table.add_column(column, justify="right")
+    true = any(board.true_instrument_w is not None for board in result.boards)
+    if true:
+        table.add_column("emulator's truth mW", justify="right")
+    for board in result.boards:
+        truth_w = board.true_instrument_w
+        truths = [("" if truth_w is None else f"{truth_w * 1e3:.1f}")] if true else []
+        table.add_row(board.device, *_cells(board.overhead), *truths)
+    if len(result.boards) > 1:
+        table.add_section()
+        table.add_row("mean", *_cells(result.fleet), *([""] if true else []))
+    return table
+
+
+def _cells(overhead: Overhead) -> list[str]:
+    idle_w = overhead.levels[DutyLevel.READER]
+    parts = (overhead.agent, overhead.streaming, overhead.instrument)
+    return [f"{idle_w:.4f}", *map(_milliwatts, parts), f"{overhead.instrument.watts / idle_w:.2%}"]
+
+
+def _milliwatts(part: PowerDifference) -> str:
+    mark = "" if part.resolved else " (?)"
+    return f"{part.watts * 1e3:.1f} ± {2e3 * part.u_watts:.1f}{mark}"

@@ -1,0 +1,201 @@
+"""A fleet that idles at rising levels of its agents, and what that tells of the instrument's own cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from rich.console import Console
+
+from roambench.contract.duty import DUTY_BEGAN, DUTY_OVER, DutyLevel
+from roambench.contract.errors import FleetError, MeterError
+from roambench.contract.records import AgentEvent
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.local_bench import LocalBench, local_bench
+from roambench.controller.world import lesson_of, versions
+from roambench.energy.overhead import DutyBlock, Overhead, PowerDifference, board_overhead, duty_plan, mean_overhead
+from roambench.energy.samples import UNUSABLE
+from roambench.meters.emulator.truth import read_truth
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+#: Left out at the start of every block: a session is dialled, the meter's window still looks back.
+SETTLE_S: Final = 5.0
+#: Host seconds until every agent has dialled again after its last block.
+_BACK_PATIENCE_S: Final = 30.0
+RESULT: Final = "overhead.json"
+
+
+@dataclass(frozen=True, slots=True)
+class BoardResult:
+    """One board; `true_instrument_w` is what its emulator says it cost, None on a real one."""
+
+    device: str
+    overhead: Overhead
+    true_instrument_w: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadResult:
+    minutes: float
+    block_s: float
+    blocks: int
+    time_scale: float
+    boards: tuple[BoardResult, ...]
+    fleet: Overhead  # the mean board
+
+    def to_json(self) -> str:
+        values = {
+            "minutes": self.minutes,
+            "block_s": self.block_s,
+            "blocks": self.blocks,
+            "settle_s": SETTLE_S,
+            "time_scale": self.time_scale,
+            "verdict": self.fleet.verdict(),
+            "fleet": _values(self.fleet),
+            "boards": [
+                {
+                    "device": board.device,
+                    **_values(board.overhead),
+                    "true_instrument_w": board.true_instrument_w,
+                }
+                for board in self.boards
+            ],
+        }
+        return json.dumps(values, indent=2) + "\n"
+
+
+def measure_overhead(
+    experiment: Experiment, minutes: float, path: Path, console: Console
+) -> OverheadResult:
+    """Let a local fleet idle for `minutes` of device time; the folder `path` keeps records and result.
+
+    Raises RoambenchError leaves: FleetError when agents do not come back, ConfigError when a meter said
+    too little.
+    """
+    names = tuple(f"pi-{number:02d}" for number in range(1, experiment.fleet.agents + 1))
+    with RunFolder.create(
+        path,
+        config=resolved(experiment),
+        run_id=path.name,
+        system="overhead",
+        seed=experiment.seed,
+        trace_hash="",
+        fleet="local",
+        device_names=names,
+        time_scale=experiment.local.time_scale,
+        versions=versions(),
+    ) as folder:
+        levels, block_s = duty_plan(minutes)
+        asyncio.run(_idle(experiment, folder, levels, block_s, console))
+        result = overhead_of(folder, experiment, minutes, block_s, len(levels))
+        (path / RESULT).write_text(result.to_json())
+        folder.update(state=RunState.FINISHED)
+    return result
+
+
+async def _idle(
+    experiment: Experiment,
+    folder: RunFolder,
+    levels: Sequence[DutyLevel],
+    block_s: float,
+    console: Console,
+) -> None:
+    names = folder.info.device_names
+    lesson = lesson_of(experiment, len(names))
+    async with local_bench(experiment, lesson, folder, console.print, agent_cost=True) as bench:
+        await bench.clocks.before({name: folder.records.events(name) for name in names})
+        folder.update(start_device_ns=bench.clock.now_ns())
+        told = bench.agents_fleet.give_duty(levels, block_s)
+        if told < len(names):
+            raise FleetError(f"{len(names) - told} of {len(names)} agents have no session")
+        console.print(
+            f"{len(names)} boards idle for {len(levels)} blocks of {block_s:.0f} s: "
+            + " ".join(level.value for level in levels),
+            highlight=False,
+        )
+        await bench.clock.sleep(len(levels) * block_s)
+        await _all_back(bench, len(names))
+        folder.update(end_device_ns=bench.clock.now_ns())
+        await bench.clocks.after()
+
+
+async def _all_back(bench: LocalBench, count: int) -> None:
+    """The last block holds no session: wait until all agents are here to hand over what they spooled."""
+    try:
+        async with asyncio.timeout(_BACK_PATIENCE_S):
+            await bench.clock.sleep(1.0)
+            await bench.agents_fleet.sessions.wait_for_count(count)
+    except TimeoutError:
+        here = len(bench.agents_fleet.sessions.all())
+        raise FleetError(
+            f"{count - here} of {count} agents did not come back within {_BACK_PATIENCE_S:.0f} s; "
+            "see agents/<name>/agent.log in the run folder"
+        ) from None
+
+
+def overhead_of(
+    folder: RunFolder, experiment: Experiment, minutes: float, block_s: float, blocks: int
+) -> OverheadResult:
+    """The result from the folder's records; ConfigError when a board has too few readings."""
+    calibration = experiment.energy.calibration()
+    boards = []
+    for name in folder.info.device_names:
+        found = duty_blocks(folder.records.events(name))
+        readings = folder.records.readings(name)
+        usable = (readings.flags & int(UNUSABLE)) == 0
+        overhead = board_overhead(
+            readings.ns[usable], readings.watts[usable], found, settle_s=SETTLE_S, calibration=calibration
+        )
+        truth_w = _true_instrument_w(folder.path / "truth" / f"{name}.csv", found)
+        boards.append(BoardResult(name, overhead, truth_w))
+    fleet = mean_overhead([board.overhead for board in boards])
+    return OverheadResult(minutes, block_s, blocks, folder.info.time_scale, tuple(boards), fleet)
+
+
+def duty_blocks(events: Sequence[AgentEvent]) -> list[DutyBlock]:
+    """The blocks that an agent says it lived through; an unknown level is no block."""
+    began = [event for event in events if event.kind == DUTY_BEGAN]
+    known = {level.value: level for level in DutyLevel}
+    return [
+        DutyBlock(known[event.detail], event.monotonic_ns, after.monotonic_ns)
+        for event, after in zip(began, began[1:], strict=False)
+        if event.detail in known and event.detail != DUTY_OVER
+    ]
+
+
+def _true_instrument_w(path: Path, blocks: Sequence[DutyBlock]) -> float | None:
+    """Streaming minus reading alone as the emulator drew it; None where there is no truth."""
+    if not path.is_file():
+        return None
+    try:
+        signal = read_truth(path)
+        means: dict[DutyLevel, list[float]] = {level: [] for level in DutyLevel}
+        for block in blocks:
+            start_ns = block.start_ns + round(SETTLE_S * 1e9)
+            seconds = (block.end_ns - start_ns) * 1e-9
+            means[block.level].append(signal.energy_j(start_ns, block.end_ns) / seconds)
+    except (MeterError, ValueError):
+        return None
+    if not (means[DutyLevel.STREAMING] and means[DutyLevel.READER]):
+        return None
+    return float(np.mean(means[DutyLevel.STREAMING]) - np.mean(means[DutyLevel.READER]))
+
+
+def _values(overhead: Overhead) -> Mapping[str, Any]:
+    def part(difference: PowerDifference) -> dict[str, Any]:
+        return {**asdict(difference), "resolved": difference.resolved}
+
+    return {
+        "idle_w": {level.value: watts for level, watts in overhead.levels.items()},
+        "agent": part(overhead.agent),
+        "streaming": part(overhead.streaming),
+        "instrument": part(overhead.instrument),
+        "readings": overhead.readings,
+    }
