@@ -31,6 +31,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
             Table("datasets", "roambench.learning.datasets:DATASETS", "roambench.datasets"),
             Table("models", "roambench.learning.models:MODELS", "roambench.models"),
             Table("meters", "roambench.meters.catalogue:METERS", "roambench.meters"),
+            Table("profiles", "roambench.meters.emulator.profiles:PROFILES", "roambench.meter_profiles"),
             Table("readers", "roambench.mobility.readers:READERS", "roambench.readers"),
             Table("generators", "roambench.mobility.walks:GENERATORS", "roambench.generators"),
         )

@@ -10,13 +10,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+
+from rich.markup import escape
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
+from roambench.controller.influx_live import InfluxLive, influx_settings
 from roambench.controller.running_joules import RunningJoules
 from roambench.controller.world import Lesson, learning_spec, save_shards
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
@@ -45,6 +49,7 @@ class Watch:
     ready: set[str] = field(default_factory=set)
     not_ready: dict[str, str] = field(default_factory=dict)
     joules: RunningJoules = field(default_factory=RunningJoules)
+    said: set[str] = field(default_factory=set)
 
     def observe(self, device: int, name: str, kind: str, detail: str) -> None:
         self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
@@ -76,6 +81,14 @@ class LocalBench:
     clocks: FleetClocks
     agents_fleet: GrpcFleet  # `fleet` without its link rates
 
+    async def idle(self, device_s: float) -> None:
+        """Let everybody idle for a baseline; a quiet fleet says nothing meanwhile."""
+        self.agents_fleet.hush(True)
+        try:
+            await self.clock.sleep(device_s)
+        finally:
+            self.agents_fleet.hush(False)
+
 
 @asynccontextmanager
 async def local_bench(
@@ -95,6 +108,12 @@ async def local_bench(
     authority = Authority.create()
     shards = save_shards(lesson, {index: folder.path / "agents" / name for index, name in enumerate(names)})
     watch = Watch(folder)
+    live = InfluxLive(folder, experiment.influxdb, clock, partial(_tell, watch, say))
+
+    def clock_probed(record: ClockProbed) -> None:
+        watch.clock_probed(record)
+        live.clock_probed(record)
+
     fleet = GrpcFleet(
         FleetSettings(
             run_id=folder.info.run_id,
@@ -102,12 +121,13 @@ async def local_bench(
             learning=tuple(learning_spec(experiment, lesson, shards[index]) for index in range(len(names))),
             layout=lesson.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,
+            quiet=experiment.energy.quiet,
         ),
         authority.issue(CONTROLLER_NAME),
         clock,
         watch.store,
-        watch.observe,
-        clock_observer=watch.clock_probed,
+        partial(_observe, watch, say),
+        clock_observer=clock_probed,
     )
     # Unix socket paths end at 108 bytes; a run folder may lie deep.
     sockets = Path(tempfile.mkdtemp(prefix="roambench-"))
@@ -117,11 +137,12 @@ async def local_bench(
         f"127.0.0.1:{fleet.control_port}",
         authority,
         clock,
-        replace(_local_settings(experiment), agent_cost=agent_cost),
+        replace(_local_settings(experiment), agent_cost=agent_cost, run_id=folder.info.run_id),
         _emulator(experiment, folder.path.resolve(), names, clock, sockets),
         say,
     )
     await fleet.start()
+    live.start()
     try:
         watch.started_s = time.monotonic()
         await agents.start()
@@ -134,9 +155,26 @@ async def local_bench(
         if late:
             say(f"not drained in time: {', '.join(late)} (their spools stay in {folder.path}/agents)")
         await asyncio.shield(agents.stop())
+        left = await asyncio.shield(live.aclose())
+        if left:
+            say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
         shutil.rmtree(sockets, ignore_errors=True)
         with contextlib.suppress(OSError):
             shutil.rmtree(folder.path / "identity")
+
+
+def _observe(
+    watch: Watch, say: Callable[[str], None], device: int, name: str, kind: str, detail: str
+) -> None:
+    watch.observe(device, name, kind, detail)
+    if kind == "store refuses" and detail not in watch.said:
+        watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times
+        say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
+
+
+def _tell(watch: Watch, say: Callable[[str], None], kind: str, detail: str) -> None:
+    """What the controller itself has to say of its own store."""
+    _observe(watch, say, -1, "controller", kind, detail)
 
 
 async def _all_ready(watch: Watch, names: tuple[str, ...]) -> None:
@@ -155,8 +193,14 @@ async def _all_ready(watch: Watch, names: tuple[str, ...]) -> None:
 
 
 def _local_settings(experiment: Experiment) -> LocalSettings:
-    local = experiment.local
+    local, influxdb = experiment.local, experiment.influxdb
+    influx = influx_settings(influxdb)
+    if influx is not None:
+        influx.token()  # a file that cannot be read is told before anything starts
     return LocalSettings(
+        quiet=experiment.energy.quiet,
+        influxdb=influx if influxdb.via == "agents" else None,
+        store_at_controller=influx is None or influxdb.store == "both",
         cpu_slowdown=local.cpu_slowdown,
         chaos_random_delay_s=local.reply_delay_s,
         chaos_reversed_delay_s=0.05 if local.arrival == "reversed" else 0.0,
@@ -176,6 +220,8 @@ def _emulator(
         seed=experiment.seed,
         epoch_ns=clock.epoch_ns,
         time_scale=clock.time_scale,
+        profile=experiment.local.meter_profile,
+        interval_ms=experiment.local.meter_interval_ms or None,
         socket_path=str(sockets / "work.sock"),
         truth_dir=str(truth),
     )

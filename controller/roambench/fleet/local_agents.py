@@ -24,7 +24,10 @@ from roambench.agent.settings import (
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.identity.authority import Authority
+from roambench.meters.emulator.drivers import reader
+from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import EmulatorSpec
+from roambench.spool.influx_settings import InfluxSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,10 @@ class LocalSettings:
     seed: int = 0
     host: HostSettings = field(default_factory=HostSettings)
     agent_cost: bool = False  # emulated boards draw what their agents compute, too
+    run_id: str = ""
+    quiet: bool = False
+    influxdb: InfluxSettings | None = None  # where agents write by themselves
+    store_at_controller: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +137,23 @@ class LocalAgents:
             machine_id=uuid.uuid4().hex,
             epoch_ns=self._clock.epoch_ns,
             time_scale=self._clock.time_scale,
-            meter=MeterSettings(
-                "smartpower2", str(self._emulator.devices[index].link_path), reopen_allowed=True
-            ),
+            meter=self._meter(index),
             host=self._settings.host,
+            run=self._settings.run_id,
+            quiet=self._settings.quiet,
+            influxdb=self._settings.influxdb,
+            store_at_controller=self._settings.store_at_controller,
             emulation=EmulationSettings(
                 self._settings.cpu_slowdown, str(self._emulator.socket_path), self._settings.agent_cost
             ),
             chaos=ChaosSettings(self._settings.chaos_random_delay_s, reversed_delay_s, self._settings.seed),
         )
+
+    def _meter(self, index: int) -> MeterSettings:
+        """The driver that reads what the emulator's firmware says on its serial port."""
+        spec = self._emulator
+        driver, port = reader(spec.profile, Transport.SERIAL, spec.devices[index].link_path, spec.interval_ms)
+        return MeterSettings(driver, port, reopen_allowed=True)
 
     async def _spawn(self, module: str, *arguments: str, news: bool = False) -> asyncio.subprocess.Process:
         """Both processes end when the pipe to their standard input does, also by our own kill -9."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from importlib.metadata import entry_points
+from typing import Final, cast
 
 from roambench.contract.errors import ConfigError
 from roambench.meters.emulator import lines
 from roambench.meters.emulator.lines import Printout
 
+#: Other packages add profiles under this group of entry points.
+GROUP: Final = "roambench.meter_profiles"
 Line = Callable[[Printout], bytes | None]
 
 
@@ -50,6 +53,7 @@ class FirmwareProfile:
     """
 
     name: str
+    product: str
     traits: str
     sensor: Sensor
     period_s: float
@@ -66,6 +70,14 @@ class FirmwareProfile:
     busy_s: float = 0.0
     late_s: float = 0.0
     late_share: float = 0.0
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        pace = f"one line every {self.period_s:g} s"
+        if self.intervals_ms:
+            pace = f"one line every {min(self.intervals_ms)} to {max(self.intervals_ms)} ms"
+        return f"{self.product}, firmware {self.version}, over {', '.join(self.transports)}; {pace}"
 
     @property
     def transports(self) -> tuple[Transport, ...]:
@@ -132,6 +144,7 @@ def _smartpower2(version: str, *, serial: bool = True, web: Line = lines.smartpo
     }
     return FirmwareProfile(
         name=f"smartpower2-{version}",
+        product="ODROID Smart Power 2",
         traits="smartpower2",
         sensor=Sensor.INA231,
         period_s=1.0,
@@ -149,11 +162,16 @@ SMARTPOWER2_1_6: Final = _smartpower2("1.6")
 
 #: Firmware 1.5 with the timer at 100 ms; the chip still renews its values every 264 ms only.
 SMARTPOWER2_100MS: Final = replace(
-    _smartpower2("1.5"), name="smartpower2-100ms", traits="smartpower2-100ms", period_s=0.1
+    _smartpower2("1.5"),
+    name="smartpower2-100ms",
+    product="ODROID Smart Power 2, Dres0109 fork",
+    traits="smartpower2-100ms",
+    period_s=0.1,
 )
 
 SMARTPOWER2_YTRIKOZ: Final = FirmwareProfile(
     name="smartpower2-ytrikoz",
+    product="ODROID Smart Power 2, ytrikoz",
     traits="smartpower2-ytrikoz",
     sensor=Sensor.INA231,
     period_s=0.25,
@@ -179,6 +197,7 @@ def _smartpower3(version: str, line: Line, network: dict[Transport, Line]) -> Fi
     """
     return FirmwareProfile(
         name=f"smartpower3-{version}",
+        product="ODROID Smart Power 3",
         traits="smartpower3",
         sensor=Sensor.PAC1933,
         period_s=0.1,
@@ -238,5 +257,7 @@ def profile(name: str) -> FirmwareProfile:
     """The profile called `name`, short spellings included; ConfigError lists those there are."""
     full = full_name(name)
     if full not in PROFILES:
+        for point in entry_points(group=GROUP, name=name):
+            return cast(FirmwareProfile, point.load())
         raise ConfigError([f"unknown meter profile {name!r}: expected one of {', '.join(sorted(PROFILES))}"])
     return PROFILES[full]

@@ -13,6 +13,7 @@ class Kind(StrEnum):
     DATASETS = "datasets"
     MODELS = "models"
     METERS = "meters"
+    PROFILES = "profiles"
     READERS = "readers"
     GENERATORS = "generators"
 

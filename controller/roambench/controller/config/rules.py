@@ -11,7 +11,9 @@ from roambench.controller import catalogue
 from roambench.controller.config.link_model_file import load_link_model
 from roambench.controller.config.mistakes import Mistake, did_you_mean
 from roambench.controller.config.parameters import parameter_mistakes
-from roambench.controller.config.sections import DEFAULT_GENERATOR
+from roambench.controller.config.sections import DEFAULT_GENERATOR, LocalSection
+from roambench.meters.emulator.profiles import Transport, profile
+from roambench.spool.influx_settings import url_mistake
 
 #: Which table of the catalogue knows the name that stands in a key.
 NAMED: dict[tuple[str, ...], str] = {
@@ -31,6 +33,8 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_paths(values),
         *_sizes(values),
         *_links(values),
+        *_influxdb(values),
+        *_meters(values),
     ]
 
 
@@ -94,6 +98,42 @@ def _links(values: Mapping[str, Any]) -> Iterator[Mistake]:
         except ConfigError as error:
             for problem in error.problems:
                 yield Mistake(("links", "model"), problem)
+
+
+def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """The emulated meters: a firmware that there is, that talks on serial, at an interval it offers."""
+    name = _at(values, ("local", "meter_profile"))
+    interval_ms = _at(values, ("local", "meter_interval_ms"))
+    if not isinstance(name, str):
+        name = LocalSection.model_fields["meter_profile"].default
+    try:
+        row = profile(name)
+    except ConfigError:
+        known = catalogue.names("profiles")
+        hint = did_you_mean(name, known)
+        yield Mistake(("local", "meter_profile"), f'expected one of {", ".join(known)}, got "{name}"{hint}')
+        return
+    if Transport.SERIAL not in row.lines:
+        yield Mistake(
+            ("local", "meter_profile"), f'expected a firmware with serial readings, "{name}" has none'
+        )
+    if isinstance(interval_ms, int) and interval_ms > 0:
+        try:
+            row.period(interval_ms)
+        except ConfigError as error:
+            yield from (Mistake(("local", "meter_interval_ms"), problem) for problem in error.problems)
+
+
+def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    url = _at(values, ("influxdb", "url"))
+    mistake = url_mistake(url) if isinstance(url, str) and url else None
+    if mistake:
+        yield Mistake(("influxdb", "url"), mistake)
+    via, store = _at(values, ("influxdb", "via")), _at(values, ("influxdb", "store"))
+    if (via, store) == ("controller", "influxdb"):
+        yield Mistake(("influxdb", "store"), 'expected "both" where the controller forwards its run folder')
+    if store == "influxdb" and not url:
+        yield Mistake(("influxdb", "url"), "expected an address: the records would be nowhere")
 
 
 def _sizes(values: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -202,6 +202,15 @@ class LocalSection(Section):
         "within ± this share of 10 and 5 mW per Mbit/s and 200 mW, unseen by any analysis. 0: all boards "
         "alike, 250 mW sending and 150 mW receiving besides the part per Mbit/s.",
     )
+    meter_profile: str = Field(
+        "smartpower2-1.6",
+        description="Firmware of the emulated meters (`roambench list profiles`), one with a serial port.",
+    )
+    meter_interval_ms: int = Field(
+        0,
+        ge=0,
+        description="Log interval of that firmware, where it lets one choose; 0: the profile's own.",
+    )
     meter_gain: float = Field(
         1.0, gt=0.0, description="Gain every emulated sensor has: 1.03 reads 3 % too much, on purpose."
     )
@@ -268,6 +277,12 @@ class EnergySection(Section):
         description="Device time of idling measured before and after the run; on boards use at least 60.",
     )
 
+    quiet: bool = Field(
+        False,
+        description="Agents send nothing of their own in measured phases (download, train, upload) and idle "
+        "baselines: no drain, no event, no keepalive. Recommended on boards.",
+    )
+
     def calibration(self) -> MeterCalibration:
         return MeterCalibration(self.gain, self.offset_w, self.u_gain, self.u_offset_w)
 
@@ -288,6 +303,42 @@ class HostSection(Section):
 
     def settings(self) -> HostSettings:
         return HostSettings(self.period_s, self.during_phases, self.interface)
+
+
+class InfluxdbSection(Section):
+    """A time-series database for the live view; `docs/storage.md` tells how to set one up."""
+
+    url: str = Field(
+        "",
+        description="Address of an InfluxDB (or VictoriaMetrics), like `http://influx.lan:8086`, as the "
+        "writer sees it. Empty: none is used.",
+    )
+    bucket: str = Field(
+        "bench", min_length=1, description="Bucket, or for `v1` database; `NAME/POLICY` for a policy."
+    )
+    org: str = Field("", description="Organization of an InfluxDB 2; others ignore it.")
+    api: Literal["v2", "v1"] = Field(
+        "v2", description="Write endpoint: `v2` (InfluxDB 2 and 3, VictoriaMetrics) or `v1` (InfluxDB 1.x)."
+    )
+    token_file: str = Field(
+        "",
+        description="File with a token that may write (`v1`: user:password), on the machine that writes. It "
+        "is never stored or logged. Relative to the experiment file.",
+    )
+    token_env: str = Field(
+        "INFLUX_TOKEN", description="Without a `token_file`: environment variable that holds the token."
+    )
+    gzip: bool = Field(True, description="Compress what is sent.")
+    via: Literal["agents", "controller"] = Field(
+        "agents",
+        description="Who writes: every agent by itself, or the controller what the agents drained to it (for "
+        "boards that cannot reach the database).",
+    )
+    store: Literal["both", "influxdb"] = Field(
+        "both",
+        description="`both`: the run folder gets every record, too. `influxdb`: records are there only, and "
+        "reports must be asked with `--readings influxdb`.",
+    )
 
 
 class ClockSection(Section):
@@ -327,3 +378,4 @@ class Experiment(Section):
     energy: EnergySection = Field(default_factory=lambda: EnergySection.model_validate({}))
     clock: ClockSection = Field(default_factory=lambda: ClockSection.model_validate({}))
     host: HostSection = Field(default_factory=lambda: HostSection.model_validate({}))
+    influxdb: InfluxdbSection = Field(default_factory=lambda: InfluxdbSection.model_validate({}))
