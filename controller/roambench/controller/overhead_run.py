@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,14 @@ from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import LocalBench, local_bench
 from roambench.controller.world import lesson_of, versions
-from roambench.energy.overhead import DutyBlock, Overhead, PowerDifference, board_overhead, duty_plan, mean_overhead
+from roambench.energy.overhead import (
+    DutyBlock,
+    Overhead,
+    PowerDifference,
+    board_overhead,
+    duty_plan,
+    mean_overhead,
+)
 from roambench.energy.samples import UNUSABLE
 from roambench.meters.emulator.truth import read_truth
 from roambench.runs.folder import RunFolder
@@ -71,9 +79,7 @@ class OverheadResult:
         return json.dumps(values, indent=2) + "\n"
 
 
-def measure_overhead(
-    experiment: Experiment, minutes: float, path: Path, console: Console
-) -> OverheadResult:
+def measure_overhead(experiment: Experiment, minutes: float, path: Path, console: Console) -> OverheadResult:
     """Let a local fleet idle for `minutes` of device time; the folder `path` keeps records and result.
 
     Raises RoambenchError leaves: FleetError when agents do not come back, ConfigError when a meter said
@@ -165,7 +171,7 @@ def duty_blocks(events: Sequence[AgentEvent]) -> list[DutyBlock]:
     known = {level.value: level for level in DutyLevel}
     return [
         DutyBlock(known[event.detail], event.monotonic_ns, after.monotonic_ns)
-        for event, after in zip(began, began[1:], strict=False)
+        for event, after in pairwise(began)
         if event.detail in known and event.detail != DUTY_OVER
     ]
 

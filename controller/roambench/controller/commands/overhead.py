@@ -66,13 +66,14 @@ def overhead(
 def _table(result: OverheadResult) -> Table:
     from rich.table import Table
 
-    table = Table(title=f"idle power of {len(result.boards)} boards, ± is 2 u", title_justify="left")
+    title = f"idle power of {len(result.boards)} boards by level, ± is 2 u, ? is not resolved"
+    table = Table(title=title, title_justify="left")
     table.add_column("board")
-    for column in ("reading alone W", "session +mW", "streaming +mW", "instrument +mW", "of idle"):
+    for column in ("reading W", "session mW", "streaming mW", "both mW", "of idle"):
         table.add_column(column, justify="right")
     true = any(board.true_instrument_w is not None for board in result.boards)
     if true:
-        table.add_column("emulator's truth mW", justify="right")
+        table.add_column("truth mW", justify="right")
     for board in result.boards:
         truth_w = board.true_instrument_w
         truths = [("" if truth_w is None else f"{truth_w * 1e3:.1f}")] if true else []
@@ -90,5 +91,5 @@ def _cells(overhead: Overhead) -> list[str]:
 
 
 def _milliwatts(part: PowerDifference) -> str:
-    mark = "" if part.resolved else " (?)"
+    mark = "" if part.resolved else " ?"
     return f"{part.watts * 1e3:.1f} ± {2e3 * part.u_watts:.1f}{mark}"
