@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import grpc
 import grpc.aio
 
+from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
@@ -104,10 +105,49 @@ class DataLink:
             answer = await self._upload(messages(), timeout=limit_s, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             raise LinkError(f"upload of {order_id} broke off: {error.details()}") from None
-        receipt = wire.UploadReceipt.FromString(answer)
-        if not receipt.accepted:
-            raise ModelError(f"upload of {order_id} refused: {receipt.reason}")
+        _check_receipt(answer, order_id)
         return Transfer(len(blob), (self._clock.now_ns() - started_ns) * 1e-9)
+
+    async def fetch_ballast(self, order_id: str, total_bytes: int, limit_s: float) -> Transfer:
+        """Download ballast and keep none of it: nothing is joined or hashed, the link is what is measured.
+
+        Raises ModelError when it is not as long as ordered, LinkError when the transfer breaks off.
+        """
+        request = wire.DownloadRequest(device=self._device, order_id=order_id)
+        started_ns = self._clock.now_ns()
+        received = -1  # the header comes first
+        try:
+            call = self._download(request.SerializeToString(), timeout=limit_s, wait_for_ready=True)
+            async for message in call:
+                received = 0 if received < 0 else received + len(message)
+        except grpc.aio.AioRpcError as error:
+            raise LinkError(f"download of {order_id} broke off: {error.details()}") from None
+        if received != total_bytes:
+            raise ModelError(f"download of {order_id}: got {max(received, 0)} of {total_bytes} bytes")
+        return Transfer(received, (self._clock.now_ns() - started_ns) * 1e-9)
+
+    async def send_ballast(self, order_id: str, total_bytes: int, mbit_s: float, limit_s: float) -> Transfer:
+        """Upload ballast; raises as `upload` does."""
+        header = wire.UploadHeader(device=self._device, order_id=order_id, total_bytes=total_bytes)
+
+        async def messages() -> AsyncIterator[bytes]:
+            yield header.SerializeToString()
+            async for piece in paced(ballast(total_bytes, mbit_s), mbit_s, self._clock):
+                yield piece
+
+        started_ns = self._clock.now_ns()
+        try:
+            answer = await self._upload(messages(), timeout=limit_s, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            raise LinkError(f"upload of {order_id} broke off: {error.details()}") from None
+        _check_receipt(answer, order_id)
+        return Transfer(total_bytes, (self._clock.now_ns() - started_ns) * 1e-9)
+
+
+def _check_receipt(answer: bytes, order_id: str) -> None:
+    receipt = wire.UploadReceipt.FromString(answer)
+    if not receipt.accepted:
+        raise ModelError(f"upload of {order_id} refused: {receipt.reason}")
 
 
 def _announced_bytes(message: bytes) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ from roambench.agent.worker import TrainerDied, TrainerRefused, TrainJob, TrainO
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import RoambenchError
+from roambench.contract.model_blob import MAX_BLOB_BYTES
 from roambench.contract.orders import TrainReply
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, RecordKind
@@ -82,6 +84,8 @@ class OrdersDesk:
                 await self._answer(order, await self._attempt(self._train, order))
             case "upload":
                 await self._answer(order, await self._attempt(self._upload, order))
+            case "transfer":
+                await self._answer(order, await self._attempt(self._transfer, order))
             case kind:
                 await self._answer(
                     order,
@@ -195,6 +199,38 @@ class OrdersDesk:
         await asyncio.to_thread(self.shelf.synchronise, blob)
         report = wire.SyncReport(downloaded_bytes=download.transferred_bytes, download_s=download.duration_s)
         return wire.Answer(status=wire.Answer.DONE, sync=report)
+
+    async def _transfer(self, order: wire.Order) -> wire.Answer:
+        """Ballast, back to back: one phase per transfer, without a gap between them."""
+        spec, order_id = order.transfer, order.order_id
+        if not (
+            1 <= spec.total_bytes <= MAX_BLOB_BYTES and spec.repeats >= 1 and 0.0 <= spec.mbit_s < math.inf
+        ):
+            return wire.Answer(
+                status=wire.Answer.REFUSED,
+                reason=f"{spec.repeats} transfers of {spec.total_bytes} bytes at {spec.mbit_s} Mbit/s",
+            )
+        phase = Phase.UPLOAD if spec.upload else Phase.DOWNLOAD
+        link, limit_s = self._link(), self._limit_s(order)
+        await self._fall_quiet()
+        moved, seconds = 0, 0.0
+        for _ in range(spec.repeats):
+            self.timeline.enter(
+                phase,
+                order.step,
+                order_id=order_id,
+                mbit_s=spec.mbit_s,
+                transferred_bytes=spec.total_bytes if moved else 0,
+            )
+            if spec.upload:
+                done = await link.send_ballast(order_id, spec.total_bytes, spec.mbit_s, limit_s)
+            else:
+                done = await link.fetch_ballast(order_id, spec.total_bytes, limit_s)
+            moved += done.transferred_bytes
+            seconds += done.duration_s
+        self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=spec.total_bytes)
+        report = wire.TransferReport(transfers=spec.repeats, transferred_bytes=moved, transfer_s=seconds)
+        return wire.Answer(status=wire.Answer.DONE, transfer=report)
 
     async def _train_for_its_time(
         self, job: TrainJob, step: int, started_ns: int

@@ -165,7 +165,7 @@ class ControlPlane:
         if entry.refusal:
             entry.fail(AnswerStatus.GARBAGE, entry.refusal)
             return
-        entry.settle(answer_from(message, entry.order, entry.model))
+        entry.settle(answer_from(message, entry.order, entry.model, entry.uploads))
 
     def _take_event(self, event: wire.Event, session: Session) -> None:
         entry = self.outstanding.get(event.order_id, session.device)

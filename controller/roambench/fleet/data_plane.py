@@ -10,10 +10,11 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ModelError
 from roambench.contract.model_blob import chunks, digest_of
-from roambench.contract.orders import SyncOrder, TrainOrder, UploadOrder, Vector
+from roambench.contract.orders import SyncOrder, TrainOrder, TransferOrder, UploadOrder, Vector
 from roambench.contract.pacing import paced
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.model_shop import ModelShop
@@ -58,6 +59,11 @@ class DataPlane:
             return
         entry = self._entry(name, wanted.order_id)
         order = entry.order if entry is not None else None
+        if isinstance(order, TransferOrder) and order.direction == "down":
+            yield wire.DownloadHeader(total_bytes=order.total_bytes).SerializeToString()
+            async for piece in paced(ballast(order.total_bytes, order.mbit_s), order.mbit_s, self.clock):
+                yield piece
+            return
         if not isinstance(order, TrainOrder | SyncOrder) or order.model_digest != wanted.digest.hex():
             await self._abort(
                 context, name, grpc.StatusCode.PERMISSION_DENIED, "no outstanding order names this model"
@@ -80,8 +86,12 @@ class DataPlane:
                 header = await self._header(messages)
                 entry = self._entry(name, header.order_id)
                 self._admit(header, name, entry)
+                assert entry is not None
+                if isinstance(entry.order, TransferOrder):
+                    await self._swallow(messages, header.total_bytes)
+                    entry.uploads += 1
+                    return wire.UploadReceipt(accepted=True).SerializeToString()
                 blob = await self._receive(messages, header)
-            assert entry is not None
             # Beside the loop: 36 uploads of 2.6 MB are 70 ms of hashing and checking.
             entry.model = await asyncio.to_thread(self._verified, blob, header.digest.hex())
             entry.refusal = ""  # of an attempt that broke off when the agent died
@@ -106,6 +116,12 @@ class DataPlane:
         if header.device != name:
             raise ModelError(f"upload claims to be of {header.device!r}")
         order = entry.order if entry is not None else None
+        if isinstance(order, TransferOrder) and order.direction == "up":
+            if header.total_bytes != order.total_bytes:
+                raise ModelError(
+                    f"upload announces {header.total_bytes} bytes of {order.total_bytes} ordered"
+                )
+            return
         if not isinstance(order, UploadOrder) or header.train_order_id != order.train_order_id:
             raise ModelError("no outstanding order asks for this upload")
         if header.ap != order.ap:
@@ -126,6 +142,16 @@ class DataPlane:
         if received != header.total_bytes:
             raise ModelError(f"upload ended after {received} of {header.total_bytes} bytes")
         return b"".join(pieces)
+
+    async def _swallow(self, messages: AsyncIterator[bytes], total_bytes: int) -> None:
+        """Count ballast and keep none of it."""
+        received = 0
+        async for piece in messages:
+            received += len(piece)
+            if received > total_bytes:
+                break
+        if received != total_bytes:
+            raise ModelError(f"{received} bytes of ballast arrived, {total_bytes} were announced")
 
     def _verified(self, blob: bytes, digest: str) -> Vector:
         if digest_of(blob) != digest:

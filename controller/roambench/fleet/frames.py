@@ -15,6 +15,8 @@ from roambench.contract.orders import (
     Task,
     TrainOrder,
     TrainReply,
+    TransferOrder,
+    TransferReply,
     UploadOrder,
     UploadReply,
     Vector,
@@ -28,7 +30,7 @@ _STATUS = {
 }
 
 
-def order_frame(order: Order, deadline_s: float) -> wire.ControllerFrame:
+def order_frame(order: Order | TransferOrder, deadline_s: float) -> wire.ControllerFrame:
     """The frame that gives `order` to an agent."""
     message = wire.Order(order_id=order.order_id, step=order.step, deadline_s=deadline_s)
     match order:
@@ -65,13 +67,25 @@ def order_frame(order: Order, deadline_s: float) -> wire.ControllerFrame:
                     ap=order.ap, digest=bytes.fromhex(order.digest), download_mbit_s=order.download_mbit_s
                 )
             )
+        case TransferOrder():
+            message.transfer.CopyFrom(
+                wire.TransferOrder(
+                    upload=order.direction == "up",
+                    total_bytes=order.total_bytes,
+                    mbit_s=order.mbit_s,
+                    repeats=order.repeats,
+                )
+            )
         case IdleOrder():
             message.idle.CopyFrom(wire.IdleOrder(present=order.present))
     return wire.ControllerFrame(order=message)
 
 
-def answer_from(message: wire.Answer, order: Task, model: Vector | None) -> Answer:
-    """The answer to `order`. `model` is what arrived on the data plane for it, digest checked.
+def answer_from(
+    message: wire.Answer, order: Task | TransferOrder, model: Vector | None, uploads: int = 0
+) -> Answer:
+    """The answer to `order`. `model` is what arrived on the data plane for it, digest checked; `uploads` is
+    how often ballast did.
 
     A DONE that cannot be true (no losses, no model, numbers that are none) becomes GARBAGE with its reason.
     """
@@ -82,6 +96,8 @@ def answer_from(message: wire.Answer, order: Task, model: Vector | None) -> Answ
         return Answer(order.order_id, order.device, order.step, status, message.reason[:500])
     if isinstance(order, TrainOrder):
         return _train_answer(message, order)
+    if isinstance(order, TransferOrder):
+        return _transfer_answer(message, order, uploads)
     if isinstance(order, SyncOrder):
         return _sync_answer(message, order)
     if not message.HasField("upload") or model is None:
@@ -129,5 +145,16 @@ def _sync_answer(message: wire.Answer, order: SyncOrder) -> Answer:
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
-def _garbage(order: Task, reason: str) -> Answer:
+def _transfer_answer(message: wire.Answer, order: TransferOrder, uploads: int) -> Answer:
+    report = message.transfer
+    planned = (order.repeats, order.repeats * order.total_bytes)
+    if (report.transfers, report.transferred_bytes) != planned or not 0.0 < report.transfer_s < math.inf:
+        return _garbage(order, "says done, but its transfer report does not fit the order")
+    if order.direction == "up" and uploads < order.repeats:
+        return _garbage(order, f"says done, but {uploads} of {order.repeats} uploads arrived")
+    reply = TransferReply(report.transfers, report.transferred_bytes, report.transfer_s)
+    return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
+
+
+def _garbage(order: Task | TransferOrder, reason: str) -> Answer:
     return Answer(order.order_id, order.device, order.step, AnswerStatus.GARBAGE, reason)

@@ -15,6 +15,7 @@ from roambench.contract.orders import (
     DiscardOrder,
     IdleOrder,
     Order,
+    TransferOrder,
     Vector,
 )
 from roambench.fleet.control_plane import ClockObserver, ControlPlane, Observer, RecordSink
@@ -158,6 +159,14 @@ class GrpcFleet:
         found = await asyncio.gather(*(probe(session) for session in self.sessions.all()))
         return [record for record in found if record is not None]
 
+    # ---- quiet -----------------------------------------------------------------------------
+
+    def hush(self, on: bool) -> None:
+        """Ask every device for silence (or no more of it): an idle baseline is measured. Quiet runs only."""
+        if self._settings.quiet:
+            for session in self.sessions.all():
+                session.send(wire.ControllerFrame(quiet=wire.Quiet(on=on)))
+
     # ---- duties ----------------------------------------------------------------------------
 
     def give_duty(self, levels: Sequence[DutyLevel], block_s: float) -> int:
@@ -170,7 +179,11 @@ class GrpcFleet:
 
     # ---- orders ----------------------------------------------------------------------------
 
-    async def _perform(self, order: Order) -> Answer:
+    async def transfer(self, orders: Sequence[TransferOrder]) -> list[Answer]:
+        """Move ballast; one answer per order, in the order given, as `perform` has it."""
+        return list(await asyncio.gather(*(self._perform(order) for order in orders)))
+
+    async def _perform(self, order: Order | TransferOrder) -> Answer:
         frame = order_frame(order, self._settings.deadline_s)
         if isinstance(order, IdleOrder | DiscardOrder):
             return self._tell(order, frame)

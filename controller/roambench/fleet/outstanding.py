@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from roambench.contract.orders import Answer, AnswerStatus, Task, Vector
+from roambench.contract.orders import Answer, AnswerStatus, Task, TransferOrder, Vector
 from roambench.wire.v1 import control_pb2 as wire
 
 
@@ -13,13 +13,14 @@ from roambench.wire.v1 import control_pb2 as wire
 class OutstandingOrder:
     """One order on its way. `started_by` is the agent process that said "train started"."""
 
-    order: Task
+    order: Task | TransferOrder
     frame: wire.ControllerFrame
     answered: asyncio.Future[Answer] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     started_by: int | None = None
     model: Vector | None = None  # arrived for an upload order, digest and layout checked
+    uploads: int = 0  # whole uploads of ballast that arrived for a transfer order
     refusal: str = ""  # why the data plane refused what arrived for it
 
     def settle(self, answer: Answer) -> None:

@@ -15,6 +15,7 @@ from roambench.contract.orders import (
     SyncReply,
     TrainOrder,
     TrainReply,
+    TransferReply,
     UploadOrder,
     UploadReply,
     Vector,
@@ -209,7 +210,7 @@ def answer_record(answer: Answer) -> OrderAnswered:
             return OrderAnswered(*base, transferred_bytes=reply.uploaded_bytes, transfer_s=reply.upload_s)
         case SyncReply() as reply:
             return OrderAnswered(*base, transferred_bytes=reply.downloaded_bytes, transfer_s=reply.download_s)
-        case None:
+        case TransferReply() | None:  # rounds give no transfer orders
             return OrderAnswered(*base)
 
 

@@ -81,10 +81,15 @@ def decode(blob: bytes, *, layout: str | None = None) -> Vector:
     return vector
 
 
+def piece_bytes(mbit_s: float) -> int:
+    """How long the pieces of a transfer paced to `mbit_s` are; 0: of one that nobody paces."""
+    if mbit_s <= 0:
+        return BULK_CHUNK_BYTES
+    return min(PACED_CHUNK_BYTES, max(LEAST_CHUNK_BYTES, round(mbit_s * 125_000 * PACED_CHUNK_S)))
+
+
 def chunks(blob: bytes, mbit_s: float) -> Iterator[bytes]:
     """The blob in pieces that suit a transfer paced to `mbit_s` (0: not paced); the last may be shorter."""
-    chunk_bytes = BULK_CHUNK_BYTES
-    if mbit_s > 0:
-        chunk_bytes = min(PACED_CHUNK_BYTES, max(LEAST_CHUNK_BYTES, round(mbit_s * 125_000 * PACED_CHUNK_S)))
+    chunk_bytes = piece_bytes(mbit_s)
     for start in range(0, len(blob), chunk_bytes):
         yield blob[start : start + chunk_bytes]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +93,22 @@ class IdleOrder:
     present: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TransferOrder:
+    """Move `total_bytes` of ballast `repeats` times, back to back: a window of a link's calibration.
+
+    Not a step's order: rounds neither give it nor see its answer.
+    """
+
+    order_id: str
+    device: int
+    step: int
+    direction: Literal["up", "down"]
+    total_bytes: int
+    mbit_s: float  # 0: the link's native speed
+    repeats: int
+
+
 #: Orders that are outstanding until the device answers.
 Task = TrainOrder | UploadOrder | SyncOrder
 Order = Task | DiscardOrder | IdleOrder
@@ -146,6 +163,15 @@ class SyncReply:
 
 
 @dataclass(frozen=True, slots=True)
+class TransferReply:
+    """Ballast that was moved: whole transfers, their bytes and the device seconds they took together."""
+
+    transfers: int
+    transferred_bytes: int
+    transfer_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The one answer to an order. `reply` is set exactly when `status` is DONE and the order yields one."""
 
@@ -154,4 +180,4 @@ class Answer:
     step: int
     status: AnswerStatus
     reason: str = ""
-    reply: TrainReply | UploadReply | SyncReply | None = None
+    reply: TrainReply | UploadReply | SyncReply | TransferReply | None = None

@@ -62,7 +62,7 @@ class Event(_message.Message):
     def __init__(self, order_id: _Optional[str] = ..., kind: _Optional[str] = ..., monotonic_ns: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("order_id", "status", "reason", "train", "upload", "sync")
+    __slots__ = ("order_id", "status", "reason", "train", "upload", "sync", "transfer")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATUS_UNSPECIFIED: _ClassVar[Answer.Status]
@@ -79,13 +79,25 @@ class Answer(_message.Message):
     TRAIN_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_FIELD_NUMBER: _ClassVar[int]
     SYNC_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     status: Answer.Status
     reason: str
     train: TrainReport
     upload: UploadReport
     sync: SyncReport
-    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReport, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ..., sync: _Optional[_Union[SyncReport, _Mapping]] = ...) -> None: ...
+    transfer: TransferReport
+    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReport, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ..., sync: _Optional[_Union[SyncReport, _Mapping]] = ..., transfer: _Optional[_Union[TransferReport, _Mapping]] = ...) -> None: ...
+
+class TransferReport(_message.Message):
+    __slots__ = ("transfers", "transferred_bytes", "transfer_s")
+    TRANSFERS_FIELD_NUMBER: _ClassVar[int]
+    TRANSFERRED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_S_FIELD_NUMBER: _ClassVar[int]
+    transfers: int
+    transferred_bytes: int
+    transfer_s: float
+    def __init__(self, transfers: _Optional[int] = ..., transferred_bytes: _Optional[int] = ..., transfer_s: _Optional[float] = ...) -> None: ...
 
 class TrainReport(_message.Message):
     __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "cpu_s", "device_s", "late_s", "model_digest", "downloaded_bytes", "download_s")
@@ -182,7 +194,7 @@ class Refusal(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("order_id", "step", "deadline_s", "train", "upload", "discard", "idle", "sync")
+    __slots__ = ("order_id", "step", "deadline_s", "train", "upload", "discard", "idle", "sync", "transfer")
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +203,7 @@ class Order(_message.Message):
     DISCARD_FIELD_NUMBER: _ClassVar[int]
     IDLE_FIELD_NUMBER: _ClassVar[int]
     SYNC_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     step: int
     deadline_s: float
@@ -199,7 +212,20 @@ class Order(_message.Message):
     discard: DiscardOrder
     idle: IdleOrder
     sync: SyncOrder
-    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ...) -> None: ...
+    transfer: TransferOrder
+    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ...) -> None: ...
+
+class TransferOrder(_message.Message):
+    __slots__ = ("upload", "total_bytes", "mbit_s", "repeats")
+    UPLOAD_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    REPEATS_FIELD_NUMBER: _ClassVar[int]
+    upload: bool
+    total_bytes: int
+    mbit_s: float
+    repeats: int
+    def __init__(self, upload: _Optional[bool] = ..., total_bytes: _Optional[int] = ..., mbit_s: _Optional[float] = ..., repeats: _Optional[int] = ...) -> None: ...
 
 class TrainOrder(_message.Message):
     __slots__ = ("ap", "start_digest", "start_rule", "objective", "local_epochs", "seed", "download_mbit_s")
