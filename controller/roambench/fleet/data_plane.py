@@ -90,6 +90,7 @@ class DataPlane:
                 if isinstance(entry.order, TransferOrder):
                     await self._swallow(messages, header.total_bytes)
                     entry.uploads += 1
+                    entry.refusal = ""
                     return wire.UploadReceipt(accepted=True).SerializeToString()
                 blob = await self._receive(messages, header)
             # Beside the loop: 36 uploads of 2.6 MB are 70 ms of hashing and checking.

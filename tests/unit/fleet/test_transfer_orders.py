@@ -164,7 +164,7 @@ async def test_ballast_of_another_length_or_direction_is_refused():
         agent.link.send(wire.AgentFrame(answer=failed))
 
     answer = await ask(order("up"), misuse)
-    assert answer.status is AnswerStatus.FAILED
+    assert answer.status is AnswerStatus.GARBAGE
     assert "announces 60000 bytes of 50000 ordered" in problems[0]
     assert "no outstanding order names this model" in problems[1]
     assert "no outstanding order asks for this upload" in problems[2]
