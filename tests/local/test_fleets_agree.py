@@ -1,0 +1,164 @@
+"""Every paper's system decides and learns the same on virtual devices as on agents over gRPC, bit for bit."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roambench.controller.composition import rounds_of
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.local_bench import local_bench
+from roambench.controller.simulated_run import simulated_fleet
+from roambench.controller.world import Lesson, Movement, lesson_of
+from roambench.mobility.files import content_hash
+from roambench.mobility.trace import Trace
+from roambench.rounds.loop import run_rounds
+from roambench.rounds.ports import Fleet
+from roambench.rounds.records import (
+    CloudAggregated,
+    EdgeAggregated,
+    FateDecided,
+    OrderAnswered,
+    OrderGiven,
+    RoundRecord,
+    StepClosed,
+    StepOpened,
+)
+from roambench.rounds.rehearsal import MemoryJournal
+from roambench.runs.folder import RunFolder
+
+pytestmark = pytest.mark.timeout(240)
+
+SYSTEMS = (
+    "hierfavg", "macfl", "mohawk", "middle", "middle_plus", "oort", "fedmes", "greedy", "ensemble",
+)  # fmt: skip
+#: One row per device, one letter per step: the AP it is at, "-" while it is away.
+WHEREABOUTS = ("aabba", "ab-ab", "-bbaa", "b-a-b")
+
+
+def drawn_trace() -> Trace:
+    fixes = [
+        (step, device, row[step])
+        for step in range(len(WHEREABOUTS[0]))
+        for device, row in enumerate(WHEREABOUTS)
+        if row[step] != "-"
+    ]
+    return Trace(
+        steps=len(WHEREABOUTS[0]),
+        step_s=3600.0,
+        device_names=tuple(f"d{device}" for device in range(len(WHEREABOUTS))),
+        step=np.array([fix[0] for fix in fixes], dtype=np.int32),
+        device=np.array([fix[1] for fix in fixes], dtype=np.int32),
+        x_m=np.array([{"a": 100.0, "b": 900.0}[fix[2]] for fix in fixes]),
+        y_m=np.zeros(len(fixes)),
+        ap_names=("a", "b"),
+        ap_x_m=np.array([0.0, 1000.0]),
+        ap_y_m=np.zeros(2),
+    )
+
+
+EXPERIMENT = Experiment.model_validate(
+    {
+        "seed": 11,
+        "systems": SYSTEMS,
+        "fleet": {"agents": 4, "aps": 0},
+        "learning": {"model": "mlp", "images_per_device": 40, "alpha": 0.5},  # unequal classes and losses
+        "rounds": {"cloud_every_steps": 2, "sigma": 0.8},
+        "algorithm": {"per_ap": 1, "lambda1": 0.05, "lambda2": 0.05},  # selection has to choose
+        "local": {"time_scale": 12.0, "cpu_slowdown": 1.0, "upload_mbit_s": 0.0, "download_mbit_s": 0.0},
+        "simulated": {"workers": 2, "upload_mbit_s": 0.0, "download_mbit_s": 0.0},
+        "energy": {"idle_baseline_s": 0.0},
+    }
+)
+Stories = dict[str, Sequence[RoundRecord]]
+
+
+async def stories(fleet: Fleet, folder: RunFolder, movement: Movement, lesson: Lesson) -> Stories:
+    """All systems one after the other on the same fleet; the records of each."""
+    told: Stories = {}
+    for name in SYSTEMS:
+        samples = [len(part) for part in lesson.parts]
+        rounds = rounds_of(EXPERIMENT, name, movement, folder, samples, lesson.layout.shapes)
+        journal = MemoryJournal()
+        await run_rounds(
+            dataclasses.replace(rounds.settings, run_id=name),
+            rounds.system,
+            rounds.association,
+            fleet,
+            journal,
+            lesson.initial_model,
+            throughput=rounds.throughput,
+        )
+        told[name] = journal.records
+    return told
+
+
+async def both_fleets(base: Path) -> dict[str, Stories]:
+    trace = drawn_trace()
+    movement = Movement(trace, content_hash(trace))
+    lesson = lesson_of(EXPERIMENT, len(WHEREABOUTS))
+    with RunFolder.create(
+        base / "run",
+        config=resolved(EXPERIMENT),
+        run_id="agree",
+        system="all",
+        seed=EXPERIMENT.seed,
+        trace_hash=movement.content_hash,
+        fleet="local",
+        device_names=[f"pi-{number:02d}" for number in range(1, 5)],
+        time_scale=EXPERIMENT.local.time_scale,
+    ) as folder:
+        async with local_bench(EXPERIMENT, lesson, folder, print) as bench:
+            local = await stories(bench.fleet, folder, movement, lesson)
+        async with simulated_fleet(EXPERIMENT, lesson, 2, base / "simulation") as fleet:
+            simulated = await stories(fleet, folder, movement, lesson)
+    return {"local": local, "simulated": simulated}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stories]:
+    return asyncio.run(both_fleets(tmp_path_factory.mktemp("agree").resolve()))
+
+
+def decided(records: Sequence[RoundRecord]) -> list[RoundRecord]:
+    """Everything the run decided, in order. What a clock or a rate says is left out."""
+    kept: list[RoundRecord] = []
+    for record in records:
+        match record:
+            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | FateDecided():
+                kept.append(record)
+            case OrderAnswered():
+                kept.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))
+            case StepClosed():
+                kept.append(dataclasses.replace(record, wall_s=0.0))
+    return kept
+
+
+def of(records: Sequence[RoundRecord], kind: type) -> list:
+    return [record for record in records if isinstance(record, kind)]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_placements_orders_weights_and_digests_are_equal(told: dict[str, Stories], system: str) -> None:
+    assert decided(told["simulated"][system]) == decided(told["local"][system])
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_there_was_something_to_compare(told: dict[str, Stories], system: str) -> None:
+    records = told["local"][system]
+    assert all(answer.status == "done" for answer in of(records, OrderAnswered))
+    assert len({record.digest for record in of(records, EdgeAggregated)}) >= 3
+    assert len(of(records, CloudAggregated)) == 2
+    synced = [record for record in of(records, OrderGiven) if record.kind == "sync"]
+    assert bool(synced) is (system not in ("hierfavg", "macfl", "mohawk"))
+
+
+def test_no_two_systems_learn_the_same_model(told: dict[str, Stories]) -> None:
+    final = {system: of(told["local"][system], CloudAggregated)[-1].digest for system in SYSTEMS}
+    assert len(set(final.values())) == len(SYSTEMS), final
