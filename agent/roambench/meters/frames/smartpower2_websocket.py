@@ -17,7 +17,7 @@ from roambench.meters.frames.parser import FrameParser
 from roambench.meters.frames.smartpower2 import MOST_A, MOST_V, NOMINAL_PERIOD_S, doubts
 
 _READING: Final = re.compile(
-    rb"d(\d{1,3}\.\d{3}),(\d{1,2}\.\d{2,3}),(\d{1,2}\.\d{2,3}),(\d{1,12}\.\d{3})", re.ASCII
+    rb"d(\d{1,3}\.\d{3}),(?:(\d{1,2}\.\d{3}),(\d{1,2}\.\d{3})|(\d{1,2}\.\d\d),(\d{1,2}\.\d\d)),(\d{1,12}\.\d{3})"
 )
 _OUTPUT: Final = re.compile(rb"o([01])")
 _VOLTS: Final = re.compile(rb"w(\d{1,2}\.\d{1,3})")
@@ -39,16 +39,22 @@ class Smartpower2WebsocketFrames(FrameParser):
         if match is None:
             self._other(line)
             return None
-        watts, volts, amps, watt_hours = map(float, match.groups())
+        watts_text, volts_3, amps_3, volts_2, amps_2, watt_hours = match.groups()
+        watts, volts, amps = float(watts_text), float(volts_3 or volts_2), float(amps_3 or amps_2)
         if volts > MOST_V or amps > MOST_A:
             self.counts.implausible += 1
             return None
         ns, flags = self._stamp(received_ns)
         # Half a unit of the last of two decimals, at either factor.
-        slack_w = 0.02 if len(match[3].partition(b".")[2]) == 3 else 0.02 + _TWO_DECIMALS * (volts + amps)
+        slack_w = 0.02 if volts_3 is not None else 0.02 + _TWO_DECIMALS * (volts + amps)
         self.off = False
         return Reading(
-            ns, volts, amps, watts, watt_hours, ReadingFlag(flags | doubts(volts, amps, watts, slack_w))
+            ns,
+            volts,
+            amps,
+            watts,
+            float(watt_hours),
+            ReadingFlag(flags | doubts(volts, amps, watts, slack_w)),
         )
 
     def _other(self, line: bytes) -> None:
