@@ -163,8 +163,8 @@ def try_parser(
 ) -> Trial:
     """Feed `count` damaged windows of a transcript's chunks, each to a new parser; what it raises escapes.
 
-    True is what the undamaged window told, or one of its chunks alone. Where lines carry the meter's clock, what any line of the
-    transcript told is true: the clock tells them apart.
+    True is what the undamaged window told, or one of its chunks alone. Where lines carry the meter's clock,
+    what any line of the transcript told is true: the clock tells them apart.
     """
     alone = [_told(parser(), [chunk]) for chunk in chunks]
     windows = [
