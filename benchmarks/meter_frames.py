@@ -5,7 +5,7 @@
 Every transcript of firmware_notes/ is cut into windows of a few lines, each damaged in one way (see
 roambench.meters.damage) and given to a new parser. A false line is one that was believed without a flag
 though nobody had sent it. Goals: none where lines carry sums, none of a single lost byte, and of lost spans
-and inserted noise no more than 1.07 % and 2.05 %. The cost's yardstick, measured in the same run, is Python's own
+and inserted noise no more than 1.07 % and 2.05 %. The yardstick of cost, in the same run, is Python's own
 splitting of the same line at its commas and turning the fields into floats.
 """
 
