@@ -58,8 +58,10 @@ class MeterDescription:
 
 #: INA231 behind 15 mOhm: 16 averages of 2 x 8.244 ms, read without asking whether the value is new.
 _INA231_WINDOW_S: Final = 0.2638
-_SP2_U_GAIN: Final = math.sqrt(0.01**2 + 0.005**2 + 0.005**2 + (0.030 / 5.1) ** 2)
-_SP2_U_OFFSET_W: Final = 5.1 * 50e-6 / 0.015
+#: Limits of parts are rectangular distributions: limit / sqrt(3) is their standard uncertainty.
+_RECTANGULAR: Final = 1 / math.sqrt(3)
+_SP2_U_GAIN: Final = _RECTANGULAR * math.sqrt(0.01**2 + 0.005**2 + 0.005**2 + (0.030 / 5.1) ** 2)
+_SP2_U_OFFSET_W: Final = _RECTANGULAR * 5.1 * 50e-6 / 0.015
 
 
 def _smartpower2(name: str, nominal_s: float) -> MeterTraits:
@@ -73,9 +75,9 @@ SMARTPOWER3_INTERVALS_MS: Final = (5, 10, 50, 100, 500, 1000)
 _SP3_SAMPLE_S: Final = 1 / 800
 _SP3_AVERAGE_S: Final = 8 / 1024
 #: PAC1933: 1 % of power by its data sheet; its 15 mOhm shunt, 1 % like the Smart Power 2's (assumed).
-_SP3_U_GAIN: Final = math.sqrt(0.01**2 + 0.01**2)
+_SP3_U_GAIN: Final = _RECTANGULAR * math.sqrt(0.01**2 + 0.01**2)
 #: mA are cut, not rounded (0.5 mA on average), and 20 uV of offset are 1.3 mA.
-_SP3_U_OFFSET_W: Final = 5.1 * math.hypot(0.5e-3, 20e-6 / 0.015)
+_SP3_U_OFFSET_W: Final = 5.1 * math.hypot(0.5e-3, _RECTANGULAR * 20e-6 / 0.015)
 
 
 def _smartpower3(interval_ms: int) -> MeterTraits:

@@ -3,34 +3,49 @@
 The order of phases is fixed (idle, download, train, upload, wait), so a trapezoid cut at the borders always
 leaks training power into the transfers: a bias that no repetition averages away. Instead every reading is
 
-    reading_k = sum over phases of occupancy(window_k, phase) * P_phase + error_k
+    reading_k = sum over spans of occupancy(window_k, span) * P_span + error_k
 
-and a span's energy is P_phase * its measured seconds.
+with P_span scattering about its phase type's mean, and a span's energy is P_span * its measured seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
-from roambench.energy.lateness import informative, likeliest_lateness
-from roambench.energy.least_squares import Design, Fit, fit_levels
+from roambench.energy.lateness import LATENESS_BLUR_S, informative, likeliest_lateness
+from roambench.energy.least_squares import Design, Fit, fit_levels, smallest_step_w
 from roambench.energy.occupancy import SP2_WINDOW, Columns, Floats, MeterWindow
-from roambench.energy.samples import PowerSamples, without_bursts
+from roambench.energy.samples import PowerSamples, without_bursts, without_repeats
+from roambench.energy.span_powers import SpanPowers, span_powers
 
-#: R7: a phase this long is resolved by itself, or repeated phases of its type that add up to 10 periods.
-RESOLVED_SPAN_S: Final = 5.0
+#: R7: a phase is resolved when one span lasts 5 periods, or its spans together 10 (at 1 Hz: 5 s, 10 s).
+RESOLVED_SPAN_PERIODS: Final = 5.0
 RESOLVED_PERIODS: Final = 10.0
+
+
+class Verdict(StrEnum):
+    """Whether the meter was fast enough for a phase (rule R7); an undersampled one has its large u."""
+
+    RESOLVED = "resolved"
+    UNDERSAMPLED = "undersampled"
 
 
 @dataclass(frozen=True, slots=True)
 class SpanEnergy:
-    """Energy of one span over its measured seconds; `u_level_w` is what spans of its type share."""
+    """Energy of one span over its measured seconds.
+
+    `u_gross_j` and `u_net_j` are whole. What spans share: `u_level_w` (gross; `u_net_level_w`: net) within a
+    phase type, `edge_w` (`net_edge_w`; signed) and `u_idle_w` (net only) within the board. The rest is the
+    span's own.
+    """
 
     covered_s: float
     gross_j: float
@@ -39,6 +54,9 @@ class SpanEnergy:
     u_net_j: float
     u_level_w: float
     u_net_level_w: float
+    edge_w: float
+    net_edge_w: float
+    u_idle_w: float
     resolved: bool
 
 
@@ -46,17 +64,19 @@ class SpanEnergy:
 class Attribution:
     """Fitted power of each level (a phase type, or one long span): arrays of shape (levels,).
 
-    `levels[0]` is the idle level. `covariance_w2` has shape (levels, levels). `noise_sd_w` is the scatter of
-    single readings inside the level, `noise_correlation` their lag-1 correlation, `seconds` the time the
-    spans of the level last, `readings` how many readings' worth of window looked at it. `residual_sd_w` is
-    the root mean square of what the fit leaves over. `prior_sd_w` bounds a level that no reading saw.
+    `levels[0]` is the idle level. `covariance_w2` has shape (levels, levels) and holds everything but the
+    meter's gain and offset. `noise_sd_w` is the scatter of single readings inside a span, `between_sd_w`
+    that of the spans, `seconds` the time the spans of the level last, `readings` how many readings' worth
+    of window looked at it. `residual_sd_w` is the root mean square of what the level fit leaves over.
+    `prior_sd_w` bounds a level that no reading saw. `late_slope_w` is what a level would gain if the lines
+    were taken to be one `u_lateness_s` later. `spans_fit` is None without a single usable reading.
     """
 
     levels: tuple[str, ...]
     watts: Floats
     covariance_w2: Floats
     noise_sd_w: Floats
-    noise_correlation: Floats
+    between_sd_w: Floats
     seconds: Floats
     readings: Floats
     residual_sd_w: float
@@ -64,9 +84,12 @@ class Attribution:
     prior_sd_w: float
     lateness_s: float  # how much later than the window model says the lines arrived, and its uncertainty
     u_lateness_s: float
+    late_slope_w: Floats
     nominal_s: float
+    window: MeterWindow
     spans: tuple[PhaseSpan, ...]
     level_of_span: Columns  # shape (spans,), -1 for LOST
+    spans_fit: SpanPowers | None
 
     @property
     def idle_w(self) -> float:
@@ -95,37 +118,115 @@ class Attribution:
 
         Without a single usable reading nothing can be split: 0 J over 0 measured seconds.
         """
-        if not self.used_readings:
-            nothing = SpanEnergy(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False)
+        if self.spans_fit is None:
+            nothing = SpanEnergy(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False)
             return [nothing] * len(self.spans)
         covered_s = covered_by_span(curve, self.spans)
+        fitted = self.level_of_span >= 0
+        level = self.level_of_span[fitted]
+        seen_s = covered_s[fitted]
+        powers = self.spans_fit
+        own_j2, shared_w2 = self._own_and_shared(powers, level, seen_s)
+        edge_w = self.late_slope_w[level]
+        net_edge_w = edge_w - self.late_slope_w[0]
+        u_idle_w = float(np.sqrt(powers.level_covariance[0, 0]))
+        active = level != 0  # a span at the idle level has no net energy, hence no uncertainty of it
+        net_own_j2 = np.maximum(own_j2, 0.0)
+        net_shared_w2 = np.maximum(shared_w2[level] - 2.0 * powers.with_idle_w2, 0.0)
+        net_edge_w = np.where(active, net_edge_w, 0.0)
+        columns = {
+            "gross": powers.watts * seen_s,
+            "net": np.where(active, (powers.watts - powers.level_watts[0]) * seen_s, 0.0),
+            "u_gross": np.sqrt(own_j2 + (shared_w2[level] + np.square(edge_w)) * np.square(seen_s)),
+            "u_net": np.where(
+                active,
+                np.sqrt(
+                    net_own_j2 + (net_shared_w2 + np.square(net_edge_w) + u_idle_w**2) * np.square(seen_s)
+                ),
+                0.0,
+            ),
+            "u_level": np.sqrt(shared_w2[level]),
+            "u_net_level": np.where(active, np.sqrt(net_shared_w2), 0.0),
+            "edge": edge_w,
+            "net_edge": net_edge_w,
+            "u_idle": np.where(active, u_idle_w, 0.0),
+            "resolved": self._long_enough(level) & (seen_s > 0.0),
+        }
+        whole = np.zeros((len(columns), len(self.spans)))
+        whole[:, fitted] = np.stack([np.asarray(column, dtype=np.float64) for column in columns.values()])
+        return [
+            _span_energy(covered, row)
+            for covered, row in zip(covered_s.tolist(), whole.T.tolist(), strict=True)
+        ]
+
+    def _own_and_shared(self, powers: SpanPowers, level: Columns, seen_s: Floats) -> tuple[Floats, Floats]:
+        """Variance of each span alone, J^2, and of what spans of a level share, W^2: together they give
+        the variance that the fit has for one span, and for the sum over all spans of the level.
+
+        What a window saw of a span's own scatter is no error of that span's energy: with windows end to end
+        nothing was missed.
+        """
+        unseen_w2s = np.square(self.noise_sd_w) * self.window.window_s
+        floor_w2 = np.diag(powers.level_covariance) - np.diag(powers.mean_covariance)
+        single_j2 = np.square(seen_s) * powers.variance_w2
+        single_j2 += seen_s * unseen_w2s[level] * (1.0 - 2.0 * powers.own_share)
+        single_j2 = np.maximum(single_j2, np.square(seen_s) * floor_w2[level])
+        shared_w2 = np.zeros(len(self.levels))
+        for of in np.unique(level).tolist():
+            inside = level == of
+            seconds = np.where(inside, seen_s, 0.0)
+            total_s, squares_s2 = seconds.sum(), float(seconds @ seconds)
+            together_j2 = powers.variance_of_sum(seconds) - unseen_w2s[of] * total_s
+            together_j2 = max(together_j2, 0.0) + floor_w2[of] * total_s**2
+            between = total_s**2 - squares_s2
+            if between > 1e-9 * squares_s2:
+                limit = powers.variance_w2[inside].min()
+                found = (together_j2 - single_j2[inside].sum()) / between
+                shared_w2[of] = min(max(found, 0.0), limit)
+        return np.maximum(single_j2 - shared_w2[level] * np.square(seen_s), 0.0), shared_w2
+
+    def _long_enough(self, level: Columns) -> npt.NDArray[np.bool_]:
+        """Rule R7, shape (fitted spans,); the slower of period and window counts."""
+        pace_s = max(self.nominal_s, self.window.window_s)
         starts, ends = span_stamps(self.spans)
-        length_s = (ends - starts) * 1e-9
-        level = np.maximum(self.level_of_span, 0)
-        lost = self.level_of_span < 0
-        seen_s = np.where(lost, 0.0, covered_s)
-        u_level = np.where(lost, 0.0, np.sqrt(np.diag(self.covariance_w2))[level])
-        u_net_level = np.where(lost, 0.0, self._u_net_w()[level])
-        # The level is a mean over its spans; one span scatters around it like its seconds do.
-        spread = np.clip(self.noise_correlation, 0.0, 0.95)
-        scatter_w2 = np.square(self.noise_sd_w) * (1.0 + spread) / (1.0 - spread) * self.nominal_s
-        own_j2 = scatter_w2[level] * seen_s
+        length_s = ((ends - starts) * 1e-9)[self.level_of_span >= 0]
         known = np.sqrt(np.diag(self.covariance_w2)) < 0.5 * self.prior_sd_w
-        long_enough = (length_s >= RESOLVED_SPAN_S) | (
-            self.seconds[level] >= RESOLVED_PERIODS * self.nominal_s
+        enough = (length_s >= RESOLVED_SPAN_PERIODS * pace_s) | (
+            self.seconds[level] >= RESOLVED_PERIODS * pace_s
         )
-        resolved = long_enough & known[level] & ~lost & (seen_s > 0.0)
-        gross = self.watts[level] * seen_s
-        net = (self.watts[level] - self.watts[0]) * seen_s
-        u_gross = np.sqrt(np.square(u_level * seen_s) + own_j2)
-        # A span at the idle level has no net energy by definition, hence no uncertainty of it.
-        u_net = np.where(level == 0, 0.0, np.sqrt(np.square(u_net_level * seen_s) + own_j2))
-        columns = (covered_s, gross, net, u_gross, u_net, u_level, u_net_level, resolved)
-        return [SpanEnergy(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        return np.asarray(enough & known[level])
+
+    def verdict_of(self, phase: Phase) -> Verdict:
+        """R7 for a phase type; KeyError if no span is of that type."""
+        own = [i for i, span in enumerate(self.spans) if span.phase is phase]
+        if not own:
+            raise KeyError(f"no span of phase {phase.value}")
+        where = {span: k for k, span in enumerate(np.flatnonzero(self.level_of_span >= 0).tolist())}
+        if self.spans_fit is None or any(i not in where for i in own):
+            return Verdict.UNDERSAMPLED
+        good = self._long_enough(self.level_of_span[self.level_of_span >= 0])
+        return Verdict.RESOLVED if all(good[where[i]] for i in own) else Verdict.UNDERSAMPLED
 
     def _u_net_w(self) -> Floats:
         c = self.covariance_w2
         return np.asarray(np.sqrt(np.maximum(np.diag(c) + c[0, 0] - 2.0 * c[:, 0], 0.0)))
+
+
+def _span_energy(covered_s: float, row: Sequence[float]) -> SpanEnergy:
+    gross, net, u_gross, u_net, u_level, u_net_level, edge, net_edge, u_idle, resolved = row
+    return SpanEnergy(
+        covered_s,
+        gross,
+        net,
+        u_gross,
+        u_net,
+        u_level,
+        u_net_level,
+        edge,
+        net_edge,
+        u_idle,
+        bool(resolved),
+    )
 
 
 def attribute(
@@ -137,16 +238,18 @@ def attribute(
     separate_background: bool = False,
     own_level_s: float | None = None,
     fit_lateness: bool = False,
+    u_clock_s: float = 0.0,
 ) -> Attribution:
-    """Fit the power of every phase type of one device from its raw arrivals (device time, not shifted).
+    """Fit the power of every span of one device from its raw arrivals (device time, not shifted).
 
     `spans` are sorted and do not overlap (`timeline.complete_timeline`); readings whose window touches a
     LOST span or a hole are left out. Idle, absent and wait share one level unless `separate_background`.
-    A span of `own_level_s` or longer gets a level of its own: for runs whose training power drifts.
+    A span of `own_level_s` or longer gets a level of its own, which shares nothing with its type's mean.
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
     (USB buffers, borders stamped late, an emulation run faster than real time). 20 ms not accounted for
-    turn the net energy of 0.5 s downloads by -6 %, 60 ms by -14 %; 2 s ones by less than 1 %.
+    turn the net energy of 0.5 s downloads by -6 %, 60 ms by -14 %; 2 s ones by less than 1 %. `u_clock_s`
+    is the standard uncertainty between the clocks of readings and phases; 0 where they are one (R2).
 
     A level that hardly any reading saw is held by a weak prior, the middle of the readings +- their range,
     so its energy stays physical and its uncertainty says that it was not measured.
@@ -156,28 +259,38 @@ def attribute(
     starts, ends = span_stamps(spans)
     seconds = np.zeros(count)
     np.add.at(seconds, level_of_span[level_of_span >= 0], ((ends - starts) * 1e-9)[level_of_span >= 0])
-    arrivals = without_bursts(samples, nominal_s).samples
+    arrivals = without_repeats(without_bursts(samples, nominal_s).samples, nominal_s, window.window_s)
+    seen = replace(window, latch_s=min(window.latch_s, nominal_s)) if arrivals.fresh else window
     origin = int(starts[0]) if len(starts) else 0
-    at_s, starts_s, ends_s = (np.multiply(ns - origin, 1e-9) for ns in (arrivals.ns, starts, ends))
+    at_s, starts_s, ends_s = (np.multiply(ns - origin, 1e-9) for ns in (arrivals.samples.ns, starts, ends))
+    watts = arrivals.samples.watts
+    step_w = smallest_step_w(watts)
+
+    def design(late_s: float, chosen: Columns | slice = slice(None), jitter_s: float = 0.0) -> Design:
+        return Design(at_s[chosen] - late_s, starts_s, ends_s, level_of_span, count, seen, jitter_s)
 
     def fitted(late_s: float, chosen: Columns | slice = slice(None)) -> Fit:
-        design = Design(at_s[chosen] - late_s, starts_s, ends_s, level_of_span, count, window)
-        return fit_levels(design, arrivals.watts[chosen][design.used])
+        tried = design(late_s, chosen, LATENESS_BLUR_S)
+        return fit_levels(tried, watts[chosen][tried.used], step_w)
 
-    late_s = u_late_s = 0.0
+    late_s, u_late_s = 0.0, u_clock_s
     if fit_lateness:
-        near = informative(at_s, starts_s, ends_s, level_of_span, window)
-        late_s, u_late_s = likeliest_lateness(lambda tried_s: fitted(tried_s, near).surprise)
-    fit = fitted(late_s)
-    if u_late_s:
-        slope = (fitted(late_s + 0.025).watts - fitted(late_s - 0.025).watts) / 0.05
-        fit = replace(fit, covariance=fit.covariance + np.outer(slope, slope) * u_late_s**2)
+        near = informative(at_s, starts_s, ends_s, level_of_span, seen)
+        late_s, u_late_s = likeliest_lateness(
+            lambda tried_s: fitted(tried_s, near).surprise, u_clock_s=u_clock_s
+        )
+    final = design(late_s, jitter_s=u_late_s)
+    fit = fit_levels(final, watts[final.used], step_w)
+    powers = span_powers(final, fit, watts[final.used]) if fit.used_readings else None
+    slope_w = np.zeros(count)
+    if u_late_s and powers is not None:
+        slope_w = (fitted(late_s + 0.025).watts - fitted(late_s - 0.025).watts) / 0.05 * u_late_s
     return Attribution(
         levels=names,
-        watts=fit.watts,
-        covariance_w2=fit.covariance,
+        watts=powers.level_watts if powers else fit.watts,
+        covariance_w2=(powers.level_covariance if powers else fit.covariance) + np.outer(slope_w, slope_w),
         noise_sd_w=np.sqrt(fit.noise_w2),
-        noise_correlation=fit.correlation,
+        between_sd_w=powers.tau_w if powers else np.full(count, np.nan),
         seconds=seconds,
         readings=fit.readings,
         residual_sd_w=fit.residual_sd,
@@ -185,9 +298,12 @@ def attribute(
         prior_sd_w=fit.prior_sd,
         lateness_s=late_s,
         u_lateness_s=u_late_s,
+        late_slope_w=slope_w,
         nominal_s=nominal_s,
+        window=seen,
         spans=tuple(spans),
         level_of_span=level_of_span,
+        spans_fit=powers,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,9 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
+from roambench.energy.least_squares import smallest_step_w
+from roambench.energy.occupancy import MeterWindow
+from roambench.energy.samples import PowerSamples
 
 #: An idle baseline lasts a minute at least, before and after each run.
 MIN_BASELINE_S: Final = 60.0
+#: Fewer readings of idling than this are no baseline.
+MIN_BASELINE_READINGS: Final = 10
 DRIFT_SHARE: Final = 0.02
 DRIFT_SIGMAS: Final = 3.0
 
@@ -27,11 +34,12 @@ class IdleLevel:
     effective: float
 
 
-def idle_level(watts: npt.ArrayLike) -> IdleLevel:
+def idle_level(watts: npt.ArrayLike, step_w: float = 0.0) -> IdleLevel:
     """Mean of idle readings, shape (readings,), in order of time; u = sd / sqrt(n_eff).
 
     n_eff = n (1 - r) / (1 + r) with r the lag-1 autocorrelation (never taken as negative): the readings of
-    a board that warms up are not independent. Fewer than two readings raise ConfigError.
+    a board that warms up are not independent. `step_w` is the meter's step, whose rounding no number of
+    equal readings averages away. Fewer than two readings raise ConfigError.
     """
     values = np.asarray(watts, dtype=np.float64)
     count = len(values)
@@ -43,7 +51,8 @@ def idle_level(watts: npt.ArrayLike) -> IdleLevel:
     repeat = min(max(repeat, 0.0), 1.0 - 1.0 / count)
     effective = max(1.0, count * (1.0 - repeat) / (1.0 + repeat))
     sd = math.sqrt(square / (count - 1))
-    return IdleLevel(float(values.mean()), sd / math.sqrt(effective), count, effective)
+    u = math.hypot(sd / math.sqrt(effective), step_w / math.sqrt(12.0))
+    return IdleLevel(float(values.mean()), u, count, effective)
 
 
 def has_drifted(before: IdleLevel, after: IdleLevel) -> bool:
@@ -59,3 +68,54 @@ def idle_between(
     """Idle power at `at_ns`, linearly from the middle of one baseline to the middle of the other."""
     share = (np.asarray(at_ns, dtype=np.int64) - before_ns) / (after_ns - before_ns)
     return np.asarray(before.watts + np.clip(share, 0.0, 1.0) * (after.watts - before.watts))
+
+
+@dataclass(frozen=True, slots=True)
+class IdleBaselines:
+    """Idle power before and after a run, each with the middle of its time."""
+
+    before: IdleLevel
+    before_ns: int
+    after: IdleLevel
+    after_ns: int
+
+    @property
+    def drifted(self) -> bool:
+        return has_drifted(self.before, self.after)
+
+    @property
+    def u_watts(self) -> float:
+        """Of the line between the two, at its worst: an end."""
+        return max(self.before.u_watts, self.after.u_watts)
+
+    def watts_in(self, start_ns: int, end_ns: int) -> float:
+        """Idle power in the middle of an interval by the straight line between the baselines."""
+        middle = np.array([start_ns + (end_ns - start_ns) // 2])
+        return float(idle_between(self.before, self.before_ns, self.after, self.after_ns, middle)[0])
+
+
+def idle_baselines(
+    samples: PowerSamples, spans: Sequence[PhaseSpan], window: MeterWindow
+) -> IdleBaselines | None:
+    """Idle power before the first and after the last active phase; None without readings in both.
+
+    Samples are raw arrivals: those count whose whole window lies in a span of idling.
+    """
+    active = [i for i, span in enumerate(spans) if span.phase in ACTIVE_PHASES]
+    if not active:
+        return None
+    ends = (spans[: active[0]], spans[active[-1] + 1 :])
+    found = []
+    for part in ends:
+        inside = np.zeros(len(samples), dtype=np.bool_)
+        for span in part:
+            if span.phase is Phase.IDLE:
+                inside |= (samples.ns - round(window.support_s * 1e9) >= span.start_ns) & (
+                    samples.ns <= span.end_ns
+                )
+        if np.count_nonzero(inside) < MIN_BASELINE_READINGS:
+            return None
+        step_w = smallest_step_w(samples.watts)
+        found.append((idle_level(samples.watts[inside], step_w), int(samples.ns[inside].mean())))
+    (before, before_ns), (after, after_ns) = found
+    return IdleBaselines(before, before_ns, after, after_ns)

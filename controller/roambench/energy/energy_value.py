@@ -1,33 +1,84 @@
-"""A measured energy: joules, how uncertain, and how much of the time the meter really saw."""
+"""A measured energy: joules, how uncertain and by what, and how much of the time the meter really saw."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Part(StrEnum):
+    """Where an energy's uncertainty comes from (rule R9)."""
+
+    GAIN = "gain"
+    OFFSET = "offset"
+    EDGES = "edges"  # borders of phases and of the run against the meter's window and clock
+    SAMPLING = "sampling"  # what happened while the meter did not look, its noise and its steps
+    GAPS = "gaps"  # joules filled in where nothing was measured
+    BASELINE = "baseline"  # the idle power that a net energy leaves out
+    MODEL = "model"  # of modelled energies
+
+
+#: (part, what shares it, joules): terms of one source are one and the same error and add linearly, signs
+#: included; the source "" stands for errors of their own, which add in quadrature.
+Term = tuple[Part, str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class UncertaintyBudget:
+    """Standard uncertainties in joules by where they come from, independent of each other."""
+
+    gain_j: float = 0.0
+    offset_j: float = 0.0
+    sampling_j: float = 0.0
+    edges_j: float = 0.0
+    gaps_j: float = 0.0
+    baseline_j: float = 0.0
+    model_j: float = 0.0
+
+    @property
+    def total_j(self) -> float:
+        return math.hypot(
+            self.gain_j,
+            self.offset_j,
+            self.sampling_j,
+            self.edges_j,
+            self.gaps_j,
+            self.baseline_j,
+            self.model_j,
+        )
+
+    @property
+    def expanded_j(self) -> float:
+        """k = 2: what a table prints after the plus-minus sign."""
+        return 2.0 * self.total_j
 
 
 @dataclass(frozen=True, slots=True)
 class Energy:
     """`joules` over `covered_s` seconds; `gap_s` more seconds passed unmeasured and hold no joules here.
 
-    `u_joules` is a standard uncertainty (k = 1). Adding two energies takes their errors as independent
-    (quadrature): right for boards with a meter each, too small for two spans of one meter, whose gain
-    error is common (`ledger.total` knows which parts are shared).
+    `u_joules` is a standard uncertainty (k = 1) and always that of `terms`. Without terms all of it counts
+    as sampling of its own. Adding two energies adds what they share linearly (one meter's gain and offset,
+    a common reference, a model) and the rest in quadrature, so that no sum is surer than it should be.
     """
 
     joules: float = 0.0
     u_joules: float = 0.0
     covered_s: float = 0.0
     gap_s: float = 0.0
+    terms: tuple[Term, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if self.terms:
+            object.__setattr__(self, "terms", _merged(self.terms))
+            object.__setattr__(self, "u_joules", math.hypot(*(u for _, _, u in self.terms)))
+        elif self.u_joules:
+            object.__setattr__(self, "terms", ((Part.SAMPLING, "", self.u_joules),))
 
     def __add__(self, other: Energy) -> Energy:
-        return Energy(
-            self.joules + other.joules,
-            math.hypot(self.u_joules, other.u_joules),
-            self.covered_s + other.covered_s,
-            self.gap_s + other.gap_s,
-        )
+        return total((self, other))
 
     @property
     def coverage(self) -> float:
@@ -40,10 +91,38 @@ class Energy:
         """Mean power over the covered time; NaN when nothing was covered."""
         return self.joules / self.covered_s if self.covered_s > 0.0 else math.nan
 
+    @property
+    def expanded_j(self) -> float:
+        """k = 2: what a table prints after the plus-minus sign."""
+        return 2.0 * self.u_joules
+
+    @property
+    def budget(self) -> UncertaintyBudget:
+        """The uncertainty by where it comes from."""
+        parts = {part: math.hypot(*(u for of, _, u in self.terms if of is part)) for part, _, _ in self.terms}
+        return UncertaintyBudget(**{f"{part.value}_j": u for part, u in parts.items()})
+
+    def with_terms(self, *more: Term) -> Energy:
+        """The same energy, less sure by `more`."""
+        return Energy(self.joules, 0.0, self.covered_s, self.gap_s, (*self.terms, *more))
+
 
 def total(energies: Iterable[Energy]) -> Energy:
-    """Sum of independent energies, in the order given."""
-    result = Energy()
+    """Sum in the order given; shared errors add linearly, the others in quadrature."""
+    joules = covered_s = gap_s = 0.0
+    terms: list[Term] = []
     for energy in energies:
-        result = result + energy
-    return result
+        joules += energy.joules
+        covered_s += energy.covered_s
+        gap_s += energy.gap_s
+        terms += energy.terms
+    return Energy(joules, 0.0, covered_s, gap_s, tuple(terms))
+
+
+def _merged(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """One term for each part and source, sorted; those of no size are left out."""
+    sums: dict[tuple[Part, str], float] = {}
+    for part, source, u_j in terms:
+        known = sums.get((part, source), 0.0)
+        sums[part, source] = known + u_j if source else math.hypot(known, u_j)
+    return tuple((*key, sums[key]) for key in sorted(sums) if sums[key])

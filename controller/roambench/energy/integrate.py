@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import PhaseSpan
-from roambench.energy.energy_value import Energy
+from roambench.energy.energy_value import Energy, Part
+from roambench.energy.least_squares import smallest_step_w
+from roambench.energy.occupancy import SP2_WINDOW
 from roambench.energy.samples import PowerSamples, Stamps, Watts, without_bursts
 
 #: A Smart Power 2 value is the mean of a 264 ms window that ended 0..264 ms before the line was printed.
@@ -39,6 +41,7 @@ class PowerCurve:
     _joules: Floats  # cumulative at the knots
     _seconds: Floats  # cumulative covered time at the knots
     _variance: Floats  # cumulative sampling variance, J^2
+    _rounding_j: float = 0.0  # what the meter's steps leave, the same however long a power stays
 
     @property
     def duration_s(self) -> float:
@@ -51,10 +54,30 @@ class PowerCurve:
         seen_s = float(self._seconds[-1])
         return Energy(
             float(self._joules[-1]),
-            float(np.sqrt(self._variance[-1])),
+            float(np.hypot(np.sqrt(self._variance[-1]), self._rounding_j)),
             seen_s,
             max(0.0, self.duration_s - seen_s),
         )
+
+    def filled(self) -> Energy:
+        """The energy with its gaps filled in by the mean power, each +- (max - min) / sqrt(12) (R4).
+
+        For whoever wants one number for the whole interval; everything else leaves gaps empty.
+        """
+        seen = self.energy()
+        if not seen.covered_s or not seen.gap_s:
+            return seen
+        borders = [self.start_ns, *(ns for pair in self.covered_intervals() for ns in pair), self.end_ns]
+        gaps_s = np.diff(np.array(borders, dtype=np.int64))[::2] * 1e-9
+        spread_w = float(np.ptp(self.watts)) / np.sqrt(12.0)
+        u_j = spread_w * float(np.sqrt(np.square(gaps_s).sum()))
+        whole = Energy(seen.joules + seen.mean_w * seen.gap_s, 0.0, self.duration_s, 0.0, seen.terms)
+        return whole.with_terms((Part.GAPS, "", u_j))
+
+    @property
+    def step_across_w(self) -> float:
+        """Power at the end minus power at the start: what a shift of the clock by 1 s would change, W."""
+        return float(self.watts[-1] - self.watts[0]) if len(self.watts) else 0.0
 
     def covered_intervals(self) -> list[tuple[int, int]]:
         """The measured stretches as (start_ns, end_ns), ascending: integrate a truth over just these."""
@@ -94,8 +117,11 @@ def power_curve(
     end_ns: int,
     nominal_s: float = 1.0,
     delay_s: float = SP2_DELAY_S,
+    window_s: float = SP2_WINDOW.window_s,
 ) -> PowerCurve:
     """The power curve of raw arrivals: bursts repaired, stamps moved back by `delay_s`, gaps marked.
+
+    `delay_s` is the mean age of a value's middle, `window_s` how long it looked.
 
     Pass the samples around the interval too: the last second needs a line that arrives after its end.
     """
@@ -104,8 +130,8 @@ def power_curve(
     at = np.asarray((repaired.ns - start_ns) * 1e-9 - delay_s, dtype=np.float64)
     watts = repaired.watts
     if not len(at) or length_s <= 0.0:
-        return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), 0.0)
-    noise_w2 = _noise_variance(watts)
+        return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+    noise_w2, step_w = _noise_variance(watts), smallest_step_w(watts)
     covered = np.diff(at) <= GAP_PERIODS * nominal_s
     # The edges: hold the nearest value where it is near enough, or mark the edge as a gap.
     if at[0] > 0.0:
@@ -116,13 +142,13 @@ def power_curve(
         at, watts = np.concatenate((at, [length_s])), np.concatenate((watts, watts[-1:]))
     # Cut at both ends; each end is now inside a segment (or on a knot).
     if len(at) < 2 or at[0] >= length_s or at[-1] <= 0.0:
-        return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), 0.0)
+        return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
     first = int(np.searchsorted(at, 0.0, "right")) - 1
     last = int(np.searchsorted(at, length_s, "left"))
     ends = np.interp([0.0, length_s], at, watts)
     at = np.concatenate(([0.0], at[first + 1 : last], [length_s]))
     watts = np.concatenate((ends[:1], watts[first + 1 : last], ends[1:]))
-    return _curve(start_ns, end_ns, at, watts, covered[first:last], noise_w2)
+    return _curve(start_ns, end_ns, at, watts, covered[first:last], noise_w2, step_w, window_s)
 
 
 def whole_run(
@@ -173,7 +199,9 @@ def _curve(
     at: Floats,
     watts: Floats,
     covered: npt.NDArray[np.bool_],
-    noise_w2: float,
+    noise_w2: float = 0.0,
+    step_w: float = 0.0,
+    window_s: float = 0.0,
 ) -> PowerCurve:
     def cumulative(values: Floats) -> Floats:
         return np.concatenate(([0.0], np.cumsum(np.where(covered, values, 0.0))))
@@ -184,8 +212,9 @@ def _curve(
     dt = np.diff(at)
     step = np.diff(watts)
     # A step of dP somewhere inside dt puts the trapezoid wrong by at most dP dt / 2 either way: a
-    # rectangular error, dP^2 dt^2 / 12. A sample's own noise stands for the three quarters of its second
-    # that a Smart Power 2 does not look at.
+    # rectangular error, dP^2 dt^2 / 12. A sample's own noise stands for the part of dt that the meter does
+    # not look at: three quarters of a second for a Smart Power 2, nothing where windows lie end to end.
+    unseen = np.maximum(0.0, 1.0 - window_s / dt)
     return PowerCurve(
         start_ns,
         end_ns,
@@ -194,5 +223,13 @@ def _curve(
         covered,
         cumulative(0.5 * dt * (watts[:-1] + watts[1:])),
         cumulative(dt),
-        cumulative(dt * dt * (step * step / 12.0 + noise_w2)),
+        cumulative(dt * dt * (step * step / 12.0 + noise_w2 * unseen)),
+        _rounding_j(watts[:-1], np.where(covered, dt, 0.0), step_w),
     )
+
+
+def _rounding_j(watts: Watts, seconds: Floats, step_w: float) -> float:
+    """What rounding to `step_w` leaves: the same error for as long as the meter shows the same value."""
+    _, value = np.unique(watts, return_inverse=True)
+    at_value_s = np.bincount(value, seconds)
+    return float(step_w / np.sqrt(12.0) * np.sqrt(np.square(at_value_s).sum()))

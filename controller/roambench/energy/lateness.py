@@ -15,6 +15,9 @@ _LATENESS_S: Final = tuple(0.05 * k for k in range(-2, 9))
 _LATENESS_PRIOR_S: Final = 0.1
 #: The ages of real windows are not quite uniform: this scatter stays however long the run (virtual time).
 _LATENESS_FLOOR_S: Final = 0.013
+#: Arrivals are blurred by this while lateness is fitted: the ends of a window are kinks, at which single
+#: readings would decide.
+LATENESS_BLUR_S: Final = 0.03
 #: So many readings near borders place the lines to a few milliseconds; more only cost time.
 LATENESS_READINGS: Final = 2000
 
@@ -39,25 +42,29 @@ def informative(
     return near[np.asarray(seen).ravel() > 1.0 - 1e-9][:LATENESS_READINGS]
 
 
-def likeliest_lateness(surprise: Callable[[float], float]) -> tuple[float, float]:
-    """The lateness with the least surprise and its standard uncertainty: a scan, a parabola at its minimum.
+def likeliest_lateness(surprise: Callable[[float], float], *, u_clock_s: float = 0.0) -> tuple[float, float]:
+    """The lateness that the readings make likely and its standard uncertainty: mean and deviation of the
+    posterior, over a scan that is refined about its best.
 
-    A normal prior of 0 +- 0.1 s keeps a run that has few edges where the window model says.
+    `surprise` is -2 log likelihood. A normal prior of 0 +- 0.1 s, widened by the clocks' `u_clock_s`, keeps
+    a run that has few edges where the window model says.
     """
+    prior_s = math.hypot(_LATENESS_PRIOR_S, u_clock_s)
 
     def cost(late_s: float) -> float:
-        return surprise(late_s) + (late_s / _LATENESS_PRIOR_S) ** 2
+        return surprise(late_s) + (late_s / prior_s) ** 2
 
-    here, best = min((cost(late_s), late_s) for late_s in _LATENESS_S)
-    # Narrower than this and the parabola meets the kinks of the window's ends, wider and it is none.
-    step = 0.5 * (_LATENESS_S[1] - _LATENESS_S[0])
-    before, after = cost(best - step), cost(best + step)
-    if before < here:
-        before, here, after, best = cost(best - 2.0 * step), before, here, best - step
-    elif after < here:
-        before, here, after, best = here, after, cost(best + 2.0 * step), best + step
-    bend = before - 2.0 * here + after
-    if bend <= 0.0:
-        return 0.0, _LATENESS_PRIOR_S
-    move = min(1.0, max(-1.0, 0.5 * (before - after) / bend))
-    return best + step * move, math.hypot(step * math.sqrt(2.0 / bend), _LATENESS_FLOOR_S)
+    costs = {late_s: cost(late_s) for late_s in _LATENESS_S}
+    step = _LATENESS_S[1] - _LATENESS_S[0]
+    for _ in range(2):
+        step *= 0.5
+        best = min(costs, key=costs.__getitem__)
+        costs |= {late_s: cost(late_s) for late_s in (best - step, best + step)}
+    tried = np.array(sorted(costs))
+    least = min(costs.values())
+    density = np.exp([-0.5 * (costs[late_s] - least) for late_s in tried.tolist()])
+    weight = density * np.gradient(tried)
+    weight /= weight.sum()
+    mean = float(weight @ tried)
+    sd = math.sqrt(float(weight @ np.square(tried - mean)))
+    return mean, math.hypot(sd, _LATENESS_FLOOR_S)

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
-from roambench.energy.occupancy import Columns, Floats, MeterWindow, occupancy
+from roambench.energy.occupancy import Columns, Floats, MeterWindow, level_occupancy, occupancy
 
-#: Readings that lie in one phase alone; fewer than this do not tell that phase's noise.
-MIN_PURE_READINGS: Final = 8
+#: Pairs of neighbours in one span; fewer than this do not tell their phase's noise.
+MIN_PAIRS: Final = 8
 _PURE: Final = 1.0 - 1e-9
-#: 3.81687 mW steps of the power register: no reading is better than this.
-_QUANTUM_W2: Final = 3.81687e-3**2 / 12.0
 _ITERATIONS: Final = 4  # one unweighted, three reweighted
 #: Gauss-Legendre over the latch age: the reading is piecewise linear in it.
 _AGE_NODES, _AGE_WEIGHTS = np.polynomial.legendre.leggauss(6)
+#: 3.81687 mW steps of a Smart Power 2's power register: where the values are too few to show their step.
+SP2_STEP_W: Final = 3.81687e-3
+_MIN_VALUES: Final = 10
+_FINEST_STEP_W: Final = 1e-4
+_COARSEST_STEP_W: Final = 0.02
 
 
 class Design:
-    """The occupancy of readings in levels, and how it would change with the unknown latch age."""
+    """The occupancy of readings in levels, and how it would change with the unknown latch age.
+
+    `matrix` has shape (used readings, levels); `used` marks the readings whose whole window lies in fitted
+    spans, `pure` those of them that look at one level alone. `fitted` are the indices of the fitted spans,
+    `level_of_fitted` their levels. `jitter_s` is how uncertain (k = 1) each arrival is on top of the age: a
+    window thought to lie just inside a phase may have begun in the one before.
+    """
 
     def __init__(
         self,
@@ -31,36 +41,49 @@ class Design:
         level_of_span: Columns,
         levels: int,
         window: MeterWindow,
+        jitter_s: float = 0.0,
     ) -> None:
-        fitted = np.flatnonzero(level_of_span >= 0)
-        self._starts, self._ends = starts_s[fitted], ends_s[fitted]
-        self._to_levels = sparse.csr_array(
-            (np.ones(len(fitted)), (np.arange(len(fitted)), level_of_span[fitted])),
-            shape=(len(fitted), levels),
-        )
-        self._window = window
-        whole = occupancy(at_s, self._starts, self._ends, window) @ self._to_levels
-        self.used = np.asarray(whole.sum(axis=1)).ravel() > _PURE
-        self.matrix: Any = whole[np.flatnonzero(self.used)]
+        self.levels = levels
+        self.fitted = np.flatnonzero(level_of_span >= 0)
+        self.level_of_fitted = level_of_span[self.fitted]
+        self._starts, self._ends, self._window = starts_s[self.fitted], ends_s[self.fitted], window
+        self._reach_s = math.sqrt(3.0) * jitter_s
+        whole = self._in_levels(at_s, window)
+        wide = whole
+        if jitter_s:
+            wider = MeterWindow(window.support_s + 2.0 * self._reach_s, 0.0)
+            wide = self._in_levels(at_s + self._reach_s, wider)
+        self.used = wide.sum(axis=1) > _PURE
+        self.matrix = whole[self.used]
         self.at_s = at_s[self.used]
-        largest = self.matrix.max(axis=1).toarray().ravel() if len(self.at_s) else np.empty(0)
-        self.pure = largest > _PURE
+        self.pure = wide[self.used].max(axis=1, initial=0.0) > _PURE
         # Only these depend on the age of the window.
         self._edge = np.flatnonzero(~self.pure)
-        self._edge_at_ages = [
-            occupancy(
-                self.at_s[self._edge] - 0.5 * window.latch_s * (1.0 + node),
-                self._starts,
-                self._ends,
-                MeterWindow(window.window_s, 0.0),
-            )
-            @ self._to_levels
-            for node in _AGE_NODES
-        ]
-        weighted = list(zip(_AGE_WEIGHTS / 2.0, self._edge_at_ages, strict=True))
-        mean = sum(weight * share for weight, share in weighted)
-        square = sum(weight * share.power(2) for weight, share in weighted)
-        self._age_spread: Any = square - mean.power(2)
+        self._weights, aged = [], []
+        shifts = (
+            ((1 / 6, -self._reach_s), (2 / 3, 0.0), (1 / 6, self._reach_s)) if jitter_s else ((1.0, 0.0),)
+        )
+        for share, shift_s in shifts:
+            for node, weight in zip(_AGE_NODES, _AGE_WEIGHTS / 2.0, strict=True):
+                seen_s = self.at_s[self._edge] + shift_s - 0.5 * window.latch_s * (1.0 + node)
+                aged.append(self._in_levels(seen_s, MeterWindow(window.window_s, 0.0)))
+                self._weights.append(share * weight)
+        self._edge_at_ages = np.stack(aged)
+        mean = np.einsum("a,akl->kl", self._weights, self._edge_at_ages)
+        square = np.einsum("a,akl->kl", self._weights, np.square(self._edge_at_ages))
+        self._age_spread = square - np.square(mean)
+
+    def _in_levels(self, at_s: Floats, window: MeterWindow) -> Floats:
+        return level_occupancy(at_s, self._starts, self._ends, window, self.level_of_fitted, self.levels)
+
+    def by_span(self) -> Any:
+        """The occupancy in single spans: sparse CSR, shape (used readings, fitted spans)."""
+        return occupancy(self.at_s, self._starts, self._ends, self._window)
+
+    def homes(self) -> tuple[Columns, Columns]:
+        """Of each pure reading, in order: the span in which its window ends, and its level."""
+        at = np.searchsorted(self._starts, self.at_s[self.pure], "left") - 1
+        return at, self.level_of_fitted[at]
 
     def age_variance(self, watts: Floats, variance_w2: Floats) -> Floats:
         """Variance of each reading over its unknown age, W^2, shape (readings,): (dP u_t)^2 at an edge.
@@ -69,98 +92,126 @@ class Design:
         unknown must not look certain because it is thought to draw what its neighbours do.
         """
         variance = np.zeros(len(self.at_s))
-        if len(self._edge):
-            values = np.stack([occupied @ watts for occupied in self._edge_at_ages])
-            weights = (_AGE_WEIGHTS / 2.0)[:, None]
-            mean = (weights * values).sum(axis=0)
-            variance[self._edge] = (weights * np.square(values - mean)).sum(axis=0)
-            variance[self._edge] += self._age_spread @ variance_w2
+        values = self._edge_at_ages @ watts
+        weights = np.array(self._weights)[:, None]
+        mean = (weights * values).sum(axis=0)
+        variance[self._edge] = (weights * np.square(values - mean)).sum(axis=0)
+        variance[self._edge] += self._age_spread @ variance_w2
         return variance
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
+    """Levels of a device: their power and covariance, the noise inside them, the variance of each reading."""
+
     watts: Floats
     covariance: Floats
     noise_w2: Floats
-    correlation: Floats
-    residual_sd: float
+    variance_w2: Floats  # of a reading about its spans' own powers, shape (used readings,)
+    residual_w: Floats  # shape (used readings,)
+    step_w: float
+    prior_w: float
     prior_sd: float
     readings: Floats
     used_readings: int
     surprise: float  # -2 log likelihood, but for a constant
 
+    @property
+    def residual_sd(self) -> float:
+        return float(np.sqrt(np.mean(np.square(self.residual_w)))) if self.used_readings else np.nan
 
-def fit_levels(design: Design, readings_w: Floats) -> Fit:
-    """Iterated generalised least squares with a diagonal error model that the residuals and edges set."""
+
+def fit_levels(design: Design, readings_w: Floats, step_w: float) -> Fit:
+    """Iterated generalised least squares with a diagonal error model that the residuals and edges set.
+
+    `step_w` is the meter's smallest step: no reading is better than a twelfth of its square.
+    """
     matrix = design.matrix
-    levels = matrix.shape[1]
+    levels = design.levels
     if not len(readings_w):
-        nan = np.full(levels, np.nan)
-        return Fit(nan, np.full((levels, levels), np.nan), nan, nan, np.nan, 0.0, np.zeros(levels), 0, 0.0)
+        nan, none = np.full(levels, np.nan), np.empty(0)
+        unknown = np.full((levels, levels), np.nan)
+        return Fit(nan, unknown, nan, none, none, step_w, np.nan, 0.0, np.zeros(levels), 0, 0.0)
+    quantum_w2 = step_w**2 / 12.0
     low, high = float(readings_w.min()), float(readings_w.max())
     prior_w = 0.5 * (low + high)
     prior_sd = max(high - low, 0.05 * abs(prior_w), 1e-3)
-    noise_w2 = np.full(levels, max(float(np.var(readings_w)), _QUANTUM_W2))
-    correlation = np.zeros(levels)
+    noise_w2 = _noise(design, readings_w, quantum_w2)
+    scatter_w2 = np.full(levels, max(float(np.var(readings_w)), quantum_w2))
     watts = np.full(levels, prior_w)
     covariance = np.eye(levels) * prior_sd**2
     residual = readings_w - prior_w
     variance = np.ones(len(readings_w))
+    age_w2 = np.zeros(len(readings_w))
     edge = ~design.pure
     unsteady = 1.0
     for iteration in range(_ITERATIONS):
-        variance = matrix @ (noise_w2 * (1.0 + correlation) / (1.0 - correlation))
         if iteration:
-            variance = variance + unsteady * design.age_variance(watts, np.diag(covariance))
-        weighted = matrix.multiply(1.0 / variance[:, None]).T.tocsr()
-        normal = (weighted @ matrix).toarray() + np.eye(levels) / prior_sd**2
-        right = weighted @ (readings_w - matrix @ np.full(levels, prior_w))
+            age_w2 = unsteady * design.age_variance(watts, np.diag(covariance))
+        variance = matrix @ scatter_w2 + age_w2
+        weighted = matrix.T / variance
+        normal = weighted @ matrix + np.eye(levels) / prior_sd**2
         factor = linalg.cho_factor(normal)
-        watts = prior_w + linalg.cho_solve(factor, right)
+        watts = prior_w + linalg.cho_solve(factor, weighted @ (readings_w - prior_w))
         covariance = linalg.cho_solve(factor, np.eye(levels))
         residual = readings_w - matrix @ watts
-        noise_w2, correlation = _noise(design, residual)
+        scatter_w2 = _scatter(design, residual, noise_w2)
         if iteration and edge.any():
             # Arrivals that jitter, or borders stamped late: the edges scatter more than the age explains.
             ratio = np.square(residual[edge]).sum() / variance[edge].sum()
             unsteady = max(1.0, unsteady * float(ratio))
     # A steady power is rounded to the same step every time: no number of readings averages that away.
-    covariance = covariance + _QUANTUM_W2 * np.eye(levels)
+    covariance = covariance + quantum_w2 * np.eye(levels)
     return Fit(
         watts,
         covariance,
         noise_w2,
-        correlation,
-        float(np.sqrt(np.mean(np.square(residual)))),
+        matrix @ noise_w2 + age_w2,
+        residual,
+        step_w,
+        prior_w,
         prior_sd,
-        np.asarray(matrix.sum(axis=0), dtype=np.float64).ravel(),
+        matrix.sum(axis=0),
         len(readings_w),
         float(np.sum(np.square(residual) / variance + np.log(variance))),
     )
 
 
-def _noise(design: Design, residual: Floats) -> tuple[Floats, Floats]:
-    """Variance and lag-1 correlation of the readings inside each level, from readings of one level alone."""
-    levels = design.matrix.shape[1]
+def smallest_step_w(readings_w: Floats) -> float:
+    """The meter's step in watts: the smallest difference between two of the values that it showed."""
+    steps = np.diff(np.unique(readings_w))
+    # Differences of rounded numbers: 0.001 may read 0.00099999.
+    steps = steps[steps > 0.5 * _FINEST_STEP_W]
+    if len(steps) + 1 < _MIN_VALUES:
+        return SP2_STEP_W
+    return float(np.clip(steps.min(), _FINEST_STEP_W, _COARSEST_STEP_W))
+
+
+def _noise(design: Design, readings_w: Floats, quantum_w2: float) -> Floats:
+    """Variance of a reading about the power that its neighbours tell, per level, from pure readings.
+
+    Half the mean square of successive differences inside one span (von Neumann): what changes more slowly
+    than the meter reads is no noise, it is followed span by span (`span_powers`). Levels with too few
+    pairs take the variance of all pairs, or that of all readings where there are none.
+    """
+    span, home = design.homes()
     pure = np.flatnonzero(design.pure)
-    # A pure row has one entry near 1; sparse argmax would visit the rows one by one in Python.
-    entries = design.matrix[pure].tocoo()
-    main = entries.data > 0.5
-    level = np.zeros(len(pure), dtype=np.int64)
-    level[entries.row[main]] = entries.col[main]
-    r = residual[pure]
-    n = np.bincount(level, minlength=levels)
-    square = np.bincount(level, np.square(r), levels)
-    neighbours = np.flatnonzero((np.diff(pure) == 1) & (level[1:] == level[:-1]))
-    product = np.bincount(level[neighbours], r[neighbours] * r[neighbours + 1], levels)
-    pairs = np.bincount(level[neighbours], minlength=levels)
-    pooled = float(square.sum() / n.sum()) if n.sum() else float(np.mean(np.square(residual)))
-    enough = n >= MIN_PURE_READINGS
-    noise_w2 = np.where(enough, square / np.maximum(n - 1, 1), pooled)
-    noise_w2 = np.maximum(noise_w2, _QUANTUM_W2)
-    mean_product = product / np.maximum(pairs, 1)
-    correlation = np.where(
-        enough & (pairs >= MIN_PURE_READINGS), np.clip(mean_product / noise_w2, 0.0, 0.95), 0.0
-    )
-    return noise_w2, correlation
+    pair = np.flatnonzero((np.diff(pure) == 1) & (np.diff(span) == 0))
+    half_squares = 0.5 * np.square(readings_w[pure[pair + 1]] - readings_w[pure[pair]])
+    level = home[pair]
+    pairs = np.bincount(level, minlength=design.levels)
+    sums = np.bincount(level, half_squares, design.levels)
+    pooled = float(half_squares.mean()) if len(pair) >= MIN_PAIRS else float(np.var(readings_w))
+    noise_w2 = np.where(pairs >= MIN_PAIRS, sums / np.maximum(pairs, 1), pooled)
+    return np.maximum(noise_w2, quantum_w2)
+
+
+def _scatter(design: Design, residual: Floats, noise_w2: Floats) -> Floats:
+    """Variance of the readings inside each level about its mean: noise, drift and all."""
+    _, home = design.homes()
+    square = np.square(residual[design.pure])
+    readings = np.bincount(home, minlength=design.levels)
+    sums = np.bincount(home, square, design.levels)
+    pooled = float(square.mean()) if len(square) else float(np.mean(np.square(residual)))
+    found = np.where(readings >= MIN_PAIRS, sums / np.maximum(readings - 1, 1), pooled)
+    return np.maximum(found, noise_w2)

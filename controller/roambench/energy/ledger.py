@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from roambench.contract.phases import ACTIVE_PHASES, Fate, Phase, PhaseSpan
-from roambench.energy.attribute import Attribution, attribute
-from roambench.energy.energy_value import Energy
+from roambench.energy.attribute import Attribution, Verdict, attribute
+from roambench.energy.baseline import IdleBaselines, idle_baselines
+from roambench.energy.energy_value import Energy, Part, Term
+from roambench.energy.energy_value import total as sum_of
 from roambench.energy.integrate import PowerCurve, power_curve, trapezoid_by_span
+from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import MeterCalibration
 
@@ -26,9 +29,11 @@ class LedgerRow:
     uncertainties. `naive_j` is the trapezoid per phase, shown beside. `covered_s` is how much of
     `duration_s` was seen by the meter; a gap is never filled in.
 
-    Rows of one board share errors: its meter's gain (relative `u_gain`) and offset (`u_offset_w`, which
-    cancels in net), and for one phase the fitted power (`u_level_w`, `u_net_level_w`). They are inside
-    `u_gross_j` and `u_net_j` already; `total` needs them to add rows up rightly.
+    Rows of one board share errors: its meter's gain (relative `u_gain`, of which `u_reference` is that of
+    the `reference` it was calibrated against) and offset (`u_offset_w`, which cancels in net), its clock
+    (`edge_w`, `net_edge_w`, signed), in net its idle power (`u_idle_w`), and for one phase the fitted power
+    (`u_level_w`, `u_net_level_w`). They are inside `u_gross_j` and `u_net_j` already; `energy` tells them
+    apart, so that sums of rows come out right.
     """
 
     device: str
@@ -48,17 +53,52 @@ class LedgerRow:
     u_offset_w: float = 0.0
     u_level_w: float = 0.0
     u_net_level_w: float = 0.0
+    edge_w: float = 0.0
+    net_edge_w: float = 0.0
+    u_idle_w: float = 0.0
+    u_reference: float = 0.0
+    reference: str = ""
+
+    def energy(self, kind: Kind = "gross") -> Energy:
+        """The row as an energy that adds up with the rows of this and of other boards."""
+        joules, u_j = (self.gross_j, self.u_gross_j) if kind == "gross" else (self.net_j, self.u_net_j)
+        shared = [term for term in self._shared(joules, kind) if term[2]]
+        own_j2 = u_j * u_j - math.fsum(u * u for _, _, u in shared)
+        if own_j2 > 0.0:
+            shared.append((Part.SAMPLING, "", math.sqrt(own_j2)))
+        gap_s = max(0.0, self.duration_s - self.covered_s)
+        return Energy(joules, 0.0, self.covered_s, gap_s, tuple(shared))
+
+    def _shared(self, joules: float, kind: Kind) -> list[Term]:
+        """What the row shares with others, by whom."""
+        gross = kind == "gross"
+        board, level = self.device, f"{self.device} {self.phase.value}"
+        own_gain = math.sqrt(max(0.0, self.u_gain**2 - self.u_reference**2))
+        return [
+            (Part.GAIN, board, own_gain * joules),
+            (Part.GAIN, f"reference {self.reference}", self.u_reference * joules),
+            (Part.OFFSET, board, self.u_offset_w * self.covered_s if gross else 0.0),
+            (Part.SAMPLING, level, (self.u_level_w if gross else self.u_net_level_w) * self.covered_s),
+            (Part.EDGES, board, (self.edge_w if gross else self.net_edge_w) * self.covered_s),
+            (Part.BASELINE, board, 0.0 if gross else -self.u_idle_w * self.covered_s),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAccount:
-    """Everything known of one device's energy: its rows, the whole run, and the fit behind the rows."""
+    """Everything known of one device's energy: its rows, the whole run, and the fit behind the rows.
+
+    `idle` are the baselines before and after, None where there were none. `verdicts` says of each phase type
+    whether the meter was fast enough for it (R7).
+    """
 
     device: str
     rows: list[LedgerRow]
-    whole_run: Energy  # sampling uncertainty only; `uncertainty.with_meter` adds the meter's
+    whole_run: Energy  # without the meter's own part; `uncertainty.with_meter` adds it
     curve: PowerCurve
     attribution: Attribution
+    idle: IdleBaselines | None
+    verdicts: Mapping[Phase, Verdict]
 
 
 def account_device(
@@ -71,28 +111,46 @@ def account_device(
     end_ns: int,
     nominal_s: float = 1.0,
     *,
+    window: MeterWindow = SP2_WINDOW,
     fit_lateness: bool = True,
+    u_clock_s: float = 0.0,
 ) -> DeviceAccount:
     """Account one device: `spans` is its complete timeline (see `timeline.complete_timeline`).
 
     A training without a fate in `fates` is pending. An upload's row carries the round of its training.
-    `fit_lateness` finds how late the lines arrive, as `attribute` explains it.
+    `nominal_s` and `window` are the meter's traits. `fit_lateness` finds how late the lines arrive and
+    `u_clock_s` is the uncertainty between the meter's clock and the board's, as `attribute` explains them.
+    Net energies leave out the fitted idle power; where the baselines before and after the run differ
+    (rule R8), the straight line between them.
     """
+    device = spans[0].device if spans else ""
     corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
-    curve = power_curve(corrected, start_ns, end_ns, nominal_s)
-    fit = attribute(corrected, spans, nominal_s=nominal_s, fit_lateness=fit_lateness)
+    delay_s = 0.5 * window.support_s
+    curve = power_curve(corrected, start_ns, end_ns, nominal_s, delay_s, window.window_s)
+    fit = attribute(
+        corrected,
+        spans,
+        nominal_s=nominal_s,
+        window=window,
+        fit_lateness=fit_lateness,
+        u_clock_s=u_clock_s,
+    )
+    idle = idle_baselines(corrected, spans, window)
     parts = fit.span_energies(curve)
     naive = trapezoid_by_span(curve, spans)
     rows = []
     for i, span in enumerate(spans):
         active = span.phase in ACTIVE_PHASES
         part = parts[i]
-        gross, net = part.gross_j, part.net_j
+        gross, net, u_net, u_idle_w = part.gross_j, part.net_j, part.u_net_j, part.u_idle_w
         if span.phase is Phase.LOST:
             # The meter was read here and there but nobody knows what the board did: measured, not fitted.
             gross = float(naive[i])
             net = gross - fit.idle_w * part.covered_s if part.covered_s else 0.0
-        u_gain = calibration.u_gain
+        if idle is not None and idle.drifted and (active or span.phase is Phase.LOST):
+            net = gross - idle.watts_in(span.start_ns, span.end_ns) * part.covered_s
+            less_j2 = (idle.u_watts**2 - u_idle_w**2) * part.covered_s**2
+            u_net, u_idle_w = math.sqrt(max(0.0, u_net**2 + less_j2)), idle.u_watts
         offset_j = calibration.u_offset_w * part.covered_s
         rows.append(
             LedgerRow(
@@ -105,17 +163,31 @@ def account_device(
                 covered_s=part.covered_s,
                 gross_j=gross,
                 net_j=net,
-                u_gross_j=math.hypot(part.u_gross_j, u_gain * gross, offset_j),
-                u_net_j=math.hypot(part.u_net_j, u_gain * net),
+                u_gross_j=math.hypot(part.u_gross_j, calibration.u_gain * gross, offset_j),
+                u_net_j=math.hypot(u_net, calibration.u_gain * net),
                 naive_j=float(naive[i]),
                 resolved=part.resolved,
-                u_gain=u_gain,
+                u_gain=calibration.u_gain,
                 u_offset_w=calibration.u_offset_w,
                 u_level_w=part.u_level_w,
                 u_net_level_w=part.u_net_level_w,
+                edge_w=part.edge_w,
+                net_edge_w=part.net_edge_w,
+                u_idle_w=u_idle_w,
+                u_reference=calibration.u_reference,
+                reference=calibration.reference,
             )
         )
-    return DeviceAccount(spans[0].device if spans else "", rows, curve.energy(), curve, fit)
+    edges_j = curve.step_across_w * fit.u_lateness_s
+    return DeviceAccount(
+        device,
+        rows,
+        curve.energy().with_terms((Part.EDGES, device, edges_j)),
+        curve,
+        fit,
+        idle,
+        {phase: fit.verdict_of(phase) for phase in dict.fromkeys(span.phase for span in spans)},
+    )
 
 
 def build_ledger(
@@ -145,28 +217,10 @@ def build_ledger(
 
 
 def total(rows: Iterable[LedgerRow], kind: Kind = "gross") -> Energy:
-    """Sum of rows with the errors they share: gain and offset per board, fitted power per board and phase.
-
-    Shared errors add linearly, boards and the rest in quadrature (R9).
+    """Sum of rows with the errors they share: gain, offset, clock and idle power per board, fitted power
+    per board and phase. Shared errors add linearly, boards and the rest in quadrature (R9).
     """
-    joules = covered_s = gap_s = independent = 0.0
-    level: dict[tuple[str, Phase], float] = {}
-    gain: dict[str, float] = {}
-    offset: dict[str, float] = {}
-    for row in rows:
-        energy_j, u_j = (row.gross_j, row.u_gross_j) if kind == "gross" else (row.net_j, row.u_net_j)
-        level_j = (row.u_level_w if kind == "gross" else row.u_net_level_w) * row.covered_s
-        gain_j = row.u_gain * energy_j
-        offset_j = row.u_offset_w * row.covered_s if kind == "gross" else 0.0
-        joules += energy_j
-        covered_s += row.covered_s
-        gap_s += max(0.0, row.duration_s - row.covered_s)
-        level[row.device, row.phase] = level.get((row.device, row.phase), 0.0) + level_j
-        gain[row.device] = gain.get(row.device, 0.0) + gain_j
-        offset[row.device] = offset.get(row.device, 0.0) + offset_j
-        independent += max(0.0, u_j * u_j - level_j * level_j - gain_j * gain_j - offset_j * offset_j)
-    shared = sum(u * u for part in (level, gain, offset) for u in part.values())
-    return Energy(joules, math.sqrt(independent + shared), covered_s, gap_s)
+    return sum_of(row.energy(kind) for row in rows)
 
 
 def totals_by(

@@ -54,12 +54,36 @@ def occupancy(at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindo
 
     Spans are sorted and do not overlap. A row sums to 1 where the spans cover the whole window.
     """
+    rows, columns, offsets = _touched(at_s, starts_s, ends_s, window)
+    share = _shares(at_s, starts_s, ends_s, window, rows, columns)
+    return sparse.csr_array((share, columns, offsets), shape=(len(at_s), len(starts_s)))
+
+
+def level_occupancy(
+    at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindow, level: Columns, levels: int
+) -> Floats:
+    """The same, summed over the spans of each level: dense, shape (readings, levels)."""
+    rows, columns, _ = _touched(at_s, starts_s, ends_s, window)
+    share = _shares(at_s, starts_s, ends_s, window, rows, columns)
+    summed = np.bincount(rows * levels + level[columns], share, len(at_s) * levels)
+    return np.asarray(summed.reshape(len(at_s), levels))
+
+
+def _touched(
+    at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindow
+) -> tuple[Columns, Columns, Columns]:
+    """Pairs of a reading and a span that its window may touch, and where each reading's pairs begin."""
     low = np.searchsorted(ends_s, at_s - window.support_s, "right")
     high = np.searchsorted(starts_s, at_s, "left")
     counts = np.maximum(high - low, 0)
     offsets = np.concatenate(([0], np.cumsum(counts)))
     rows = np.repeat(np.arange(len(at_s)), counts)
     columns = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts) + np.repeat(low, counts)
+    return rows, columns, offsets
+
+
+def _shares(
+    at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindow, rows: Columns, columns: Columns
+) -> Floats:
     t = at_s[rows]
-    share = window.weight_within(t - starts_s[columns]) - window.weight_within(t - ends_s[columns])
-    return sparse.csr_array((share, columns, offsets), shape=(len(at_s), len(starts_s)))
+    return window.weight_within(t - starts_s[columns]) - window.weight_within(t - ends_s[columns])

@@ -112,3 +112,33 @@ def _due_stamps(ns: Stamps, first: int, last: int, period_ns: float) -> Stamps |
     due = before + np.rint(step_ns * np.arange(1, count + 1)).astype(np.int64)
     # Never later than it arrived.
     return np.asarray(np.minimum(due, ns[first : last + 1]), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshSamples:
+    """`fresh`: every sample is the first look at its window, no older than one period."""
+
+    samples: PowerSamples
+    fresh: bool
+
+
+def without_repeats(samples: PowerSamples, nominal_s: float, window_s: float) -> FreshSamples:
+    """One sample per window of a meter that is read more often than its chip renews the value.
+
+    A value that changes tells that a window ended within the last period; one that stays may be the same
+    window again. In a stretch of equal values windows are taken to follow each other every `window_s`
+    from its first, as long as the stretch lasts: repeats are counted once, steady power is not thinned to
+    nothing. Meters read more slowly than their window come back as they are.
+    """
+    if nominal_s >= window_s or len(samples) < 2:
+        return FreshSamples(samples, False)
+    ns, watts = samples.ns, samples.watts
+    # A pause hides how often the value was renewed: what follows it is a stretch of its own.
+    begins = np.concatenate(([True], (np.diff(watts) != 0.0) | (np.diff(ns) > 2.5e9 * nominal_s)))
+    first = np.flatnonzero(begins)
+    last = np.concatenate((first[1:], [len(ns)])) - 1
+    step_ns = window_s * 1e9
+    counts = 1 + ((ns[last] - ns[first]) / step_ns).astype(np.int64)
+    rank = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    stamps = np.repeat(ns[first], counts) + np.rint(rank * step_ns).astype(np.int64)
+    return FreshSamples(PowerSamples(stamps, np.repeat(watts[first], counts)), True)

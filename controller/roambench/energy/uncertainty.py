@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
-from roambench.energy.energy_value import Energy
+from roambench.energy.energy_value import Energy, Part, Term, UncertaintyBudget
 
-#: Smart Power 2, from the schematic and the INA231 datasheet (limits, taken whole as standard uncertainty:
-#: a cautious reading, a rectangular distribution would give 1/sqrt(3) of it).
+#: Smart Power 2, from the schematic and the INA231 datasheet: limits. Nothing is known of where between its
+#: limits a part lies, so each is a rectangular distribution with the standard uncertainty limit / sqrt(3).
 SP2_SHUNT: Final = 0.01  # R28, 15 mOhm, 1 %
 SP2_CURRENT_GAIN: Final = 0.005
 SP2_VOLTAGE_GAIN: Final = 0.005
 SP2_BUS_OFFSET_V: Final = 0.030
 SP2_SHUNT_OFFSET_A: Final = 50e-6 / 0.015  # 50 uV across the shunt: 3.3 mA
+RECTANGULAR: Final = 1.0 / math.sqrt(3.0)
 #: The firmware multiplies the power register by 3.81687 mW where the chip means 3.81463 mW.
 SP2_WATT_REGISTER_GAIN: Final = 3.81687 / 3.81463
 
@@ -27,16 +28,21 @@ SP2_WATT_REGISTER_GAIN: Final = 3.81687 / 3.81463
 class MeterCalibration:
     """A meter reads `gain` * true + `offset_w`, known within `u_gain` (relative) and `u_offset_w` (k = 1).
 
-    The default is an uncalibrated Smart Power 2 at 5.1 V: readings are taken as they are, 1.36 % for the gain
-    and 17 mW for the offset, together 1.6 % at 1.9 W and 1.4 % at 5.1 W.
+    `reference` names what the meter was calibrated against and `u_reference` the relative uncertainty of
+    that, inside `u_gain`: meters calibrated against one reference are wrong by it together.
+
+    The default is an uncalibrated Smart Power 2 at 5.1 V: readings are taken as they are, 0.78 % for the gain
+    and 9.8 mW for the offset, together 0.94 % at 1.9 W and 0.81 % at 5.1 W.
     """
 
     gain: float = 1.0
     offset_w: float = 0.0
-    u_gain: float = math.sqrt(
+    u_gain: float = RECTANGULAR * math.sqrt(
         SP2_SHUNT**2 + SP2_CURRENT_GAIN**2 + SP2_VOLTAGE_GAIN**2 + (SP2_BUS_OFFSET_V / 5.1) ** 2
     )
-    u_offset_w: float = 5.1 * SP2_SHUNT_OFFSET_A
+    u_offset_w: float = RECTANGULAR * 5.1 * SP2_SHUNT_OFFSET_A
+    u_reference: float = 0.0
+    reference: str = ""
 
     def __post_init__(self) -> None:
         problems = [
@@ -46,6 +52,12 @@ class MeterCalibration:
                 ("offset_w", self.offset_w, "a finite number", math.isfinite(self.offset_w)),
                 ("u_gain", self.u_gain, "a number >= 0", 0.0 <= self.u_gain < math.inf),
                 ("u_offset_w", self.u_offset_w, "a number >= 0", 0.0 <= self.u_offset_w < math.inf),
+                (
+                    "u_reference",
+                    self.u_reference,
+                    f"a number from 0 to u_gain ({self.u_gain})",
+                    0.0 <= self.u_reference <= self.u_gain,
+                ),
             )
             if not good
         ]
@@ -60,6 +72,20 @@ class MeterCalibration:
         """Relative standard uncertainty of a steady power."""
         return math.hypot(self.u_gain, self.u_offset_w / watts)
 
+    def gain_terms(self, joules: float, meter: str) -> tuple[Term, ...]:
+        """What the gain adds to an energy that `meter` measured: its own share and its reference's."""
+        if not self.reference:
+            return ((Part.GAIN, meter, self.u_gain * joules),)
+        own = math.sqrt(max(0.0, self.u_gain**2 - self.u_reference**2))
+        return (
+            (Part.GAIN, meter, own * joules),
+            (Part.GAIN, f"reference {self.reference}", self.u_reference * joules),
+        )
+
+    def offset_terms(self, seconds: float, meter: str) -> tuple[Term, ...]:
+        """What the offset adds to a gross energy over `seconds` of measuring."""
+        return ((Part.OFFSET, meter, self.u_offset_w * seconds),)
+
 
 #: A meter about which nothing is known but its type.
 UNCALIBRATED_SP2: Final = MeterCalibration()
@@ -67,36 +93,19 @@ UNCALIBRATED_SP2: Final = MeterCalibration()
 EXACT: Final = MeterCalibration(u_gain=0.0, u_offset_w=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class UncertaintyBudget:
-    """Where an energy's uncertainty comes from: independent standard uncertainties in joules."""
+def with_meter(energy: Energy, calibration: MeterCalibration, meter: str = "") -> Energy:
+    """The energy with its meter's gain and offset among its terms; `meter` names whose they are.
 
-    gain_j: float
-    offset_j: float
-    sampling_j: float
-
-    @property
-    def total_j(self) -> float:
-        return math.hypot(self.gain_j, self.offset_j, self.sampling_j)
-
-    @property
-    def expanded_j(self) -> float:
-        """k = 2: what a table prints after the plus-minus sign."""
-        return 2.0 * self.total_j
+    u_E^2 = (g E)^2 + (u_offset T)^2 + edges + sampling + gaps. A gap that was not filled adds nothing: its
+    joules are not in `energy`, its seconds are in `energy.gap_s`.
+    """
+    gain, offset = (
+        calibration.gain_terms(energy.joules, meter),
+        calibration.offset_terms(energy.covered_s, meter),
+    )
+    return energy.with_terms(*gain, *offset)
 
 
 def budget(energy: Energy, calibration: MeterCalibration) -> UncertaintyBudget:
-    """u_E^2 = (g E)^2 + (u_offset T)^2 + u_sampling^2; `energy.u_joules` holds the sampling part alone.
-
-    A gap adds nothing: its joules are not in `energy`, its seconds are in `energy.gap_s`.
-    """
-    return UncertaintyBudget(
-        gain_j=abs(calibration.u_gain * energy.joules),
-        offset_j=calibration.u_offset_w * energy.covered_s,
-        sampling_j=energy.u_joules,
-    )
-
-
-def with_meter(energy: Energy, calibration: MeterCalibration) -> Energy:
-    """The energy with its meter's gain and offset folded into `u_joules`."""
-    return Energy(energy.joules, budget(energy, calibration).total_j, energy.covered_s, energy.gap_s)
+    """The budget of an energy that does not hold its meter's part yet."""
+    return with_meter(energy, calibration).budget

@@ -62,9 +62,9 @@ def test_lines_that_arrive_late_are_found_out(virtual: ModuleType) -> None:
     # 60 ms late: as an emulation 12 times faster than real time sees 5 ms of the host.
     found = []
     for seed in range(8):
-        signal = virtual.rounds_of_one_device(seed, 20, 0.5)
+        signal = virtual.rounds_of_one_device(seed, 20, 2.0)
         fit = attribute(virtual.metered(signal, seed, late_s=0.06), signal.spans, fit_lateness=True)
-        assert abs(fit.lateness_s - 0.065) < 4.0 * fit.u_lateness_s
+        assert abs(fit.lateness_s - 0.065) < 3.0 * fit.u_lateness_s
         assert fit.u_lateness_s < 0.03
         found.append(fit.lateness_s)
     assert np.mean(found) == pytest.approx(0.065, abs=0.02)
@@ -84,14 +84,26 @@ def test_lost_time_beside_a_training_does_not_look_like_lateness(virtual: Module
     assert np.mean(found) == pytest.approx(0.005, abs=0.025)
 
 
+def test_half_second_transfers_hardly_tell_lateness_from_power_and_say_so(virtual: ModuleType) -> None:
+    for seed in range(4):
+        signal = virtual.rounds_of_one_device(seed, 20, 0.5)
+        fit = attribute(virtual.metered(signal, seed, late_s=0.06), signal.spans, fit_lateness=True)
+        assert abs(fit.lateness_s - 0.065) < 2.0 * fit.u_lateness_s
+        assert fit.u_lateness_s > 0.03
+        download = fit.levels.index("download")
+        # It stands in the power that the lateness is mixed up with.
+        assert abs(fit.late_slope_w[download]) > 0.5 * fit.watts_of(Phase.DOWNLOAD)[1]
+
+
 def test_late_lines_spoil_short_transfers_unless_their_lateness_is_fitted(virtual: ModuleType) -> None:
-    def download(fit_lateness: bool) -> float:
+    def download(fit_lateness: bool) -> tuple[float, float]:
         table = virtual.fidelity(16, 20, 0.5, late_s=0.06, fit_lateness=fit_lateness)
         assert table[0].phase is Phase.DOWNLOAD
-        return float(table[0].net_bias)
+        return float(table[0].net_bias), float(table[0].net_held)
 
-    assert download(False) < -0.08
-    assert abs(download(True)) < 0.03
+    assert download(False)[0] < -0.12
+    assert abs(download(True)[0]) < 0.08
+    assert download(True)[1] >= 0.9
 
 
 def test_the_uncertainty_is_not_so_wide_that_it_would_hold_anything(virtual: ModuleType) -> None:
@@ -218,7 +230,7 @@ def test_without_any_reading_nothing_is_measured_and_nothing_crashes() -> None:
         attribute(none, spans).watts_of(Phase.UPLOAD)
 
 
-def test_the_scatter_inside_a_phase_and_its_correlation_widen_the_uncertainty() -> None:
+def test_scatter_between_readings_widens_the_uncertainty_and_slow_drift_is_followed() -> None:
     spans = timeline((Phase.IDLE, 300), (Phase.TRAIN, 300))
     at = np.arange(1.0, 600.0) * S
     draw = np.random.Generator(np.random.PCG64(1))
@@ -227,6 +239,37 @@ def test_the_scatter_inside_a_phase_and_its_correlation_widen_the_uncertainty() 
     level = np.where(at < 300 * S, 2.0, 5.0)
     u_white = attribute(PowerSamples.of(at, level + white), spans).watts_of(Phase.TRAIN)[1]
     u_slow = attribute(PowerSamples.of(at, level + slow), spans).watts_of(Phase.TRAIN)[1]
-    # White: sd / sqrt(n) = 0.2 / sqrt(300).
+    # White: sd / sqrt(n) = 0.2 / sqrt(300). Slow: neighbours differ by sd sqrt(0.2), what they tell is kept.
     assert u_white == pytest.approx(0.0115, rel=0.2)
-    assert u_slow > 2.5 * u_white
+    assert u_slow == pytest.approx(u_white * np.sqrt(0.1), rel=0.2)
+
+
+def test_spans_of_one_type_that_differ_keep_their_own_power(virtual: ModuleType) -> None:
+    # The board throttles: the second and the fourth training draw 1 W less than the others.
+    parts = [(Phase.IDLE, 20.0), (Phase.TRAIN, 20.0)] * 4 + [(Phase.IDLE, 20.0)]
+    spans = timeline(*parts)
+    edges = np.array([span.start_ns for span in spans] + [spans[-1].end_ns])
+    power = np.array([2.0 if s.phase is Phase.IDLE else 5.0 - (i % 4 == 3) for i, s in enumerate(spans)])
+    joules = np.concatenate(([0.0], np.cumsum(np.diff(edges) * power)))
+    at = np.arange(0.7, edges[-1] / S, 1.0) * 1e9
+    mean = (np.interp(at - 0.1e9, edges, joules) - np.interp(at - 0.3638e9, edges, joules)) / 0.2638e9
+    samples = PowerSamples.of(np.rint(at).astype(np.int64), mean)
+    fit = attribute(samples, spans)
+    found = [row.gross_j for row in fit.span_energies(power_curve(samples, 0, spans[-1].end_ns))][1::2]
+    assert found == pytest.approx([100.0, 80.0, 100.0, 80.0], rel=0.005)
+    assert fit.between_sd_w[1] == pytest.approx(0.577, rel=0.1)  # sd of 5, 4, 5, 4 W with n - 1
+
+
+def test_one_half_second_transfer_in_a_whole_run_is_held_by_its_uncertainty(virtual: ModuleType) -> None:
+    held = pulls = 0.0
+    for seed in range(60):
+        signal = virtual.rounds_of_one_device(seed, 1, 0.5)
+        seen = virtual.metered(signal, seed)
+        fit = attribute(seen, signal.spans)
+        part = fit.span_energies(power_curve(seen, signal.start_ns, signal.end_ns))[2]
+        pull = (part.gross_j - signal.true_j_of(Phase.DOWNLOAD)) / part.u_gross_j
+        held += abs(pull) <= 2.0
+        pulls += pull**2
+        assert not part.resolved
+    assert held / 60 >= 0.93
+    assert (pulls / 60) ** 0.5 > 0.5

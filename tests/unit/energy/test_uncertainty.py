@@ -8,14 +8,18 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.energy.energy_value import Energy
 from roambench.energy.uncertainty import EXACT, MeterCalibration, budget, with_meter
+from roambench.meters.traits import traits
 
 
-def test_an_uncalibrated_meter_knows_1_9_watts_to_1_6_percent_and_5_1_watts_to_1_4() -> None:
-    # sqrt(1 + 0.25 + 0.25 + (30 mV / 5.1 V)^2 + (3.33 mA / I)^2) percent, I = P / 5.1 V.
+def test_an_uncalibrated_meter_knows_1_9_watts_to_0_94_percent_and_5_1_watts_to_0_81() -> None:
+    # sqrt(1 + 0.25 + 0.25 + (30 mV / 5.1 V)^2 + (3.33 mA / I)^2) percent, I = P / 5.1 V: limits, so
+    # 1.63, 1.45 and 1.40 % over sqrt(3).
     meter = MeterCalibration()
-    assert meter.relative_u(1.9) == pytest.approx(0.0163, abs=5e-5)
-    assert meter.relative_u(3.4) == pytest.approx(0.0145, abs=5e-5)
-    assert meter.relative_u(5.1) == pytest.approx(0.0140, abs=5e-5)
+    assert meter.relative_u(1.9) == pytest.approx(0.0163 / 3**0.5, abs=5e-5)
+    assert meter.relative_u(3.4) == pytest.approx(0.0145 / 3**0.5, abs=5e-5)
+    assert meter.relative_u(5.1) == pytest.approx(0.0140 / 3**0.5, abs=5e-5)
+    row = traits("smartpower2")
+    assert (meter.u_gain, meter.u_offset_w) == pytest.approx((row.u_gain, row.u_offset_w))
 
 
 def test_a_calibrated_meter_gives_back_the_true_power() -> None:
@@ -36,5 +40,19 @@ def test_an_exact_meter_leaves_only_the_sampling() -> None:
 
 def test_every_impossible_field_of_a_calibration_is_named() -> None:
     with pytest.raises(ConfigError) as caught:
-        MeterCalibration(gain=0.0, offset_w=math.nan, u_gain=-0.1, u_offset_w=math.nan)
-    assert [line.split()[1] for line in caught.value.problems] == ["gain", "offset_w", "u_gain", "u_offset_w"]
+        MeterCalibration(gain=0.0, offset_w=math.nan, u_gain=-0.1, u_offset_w=math.nan, u_reference=1.0)
+    named = [line.split()[1] for line in caught.value.problems]
+    assert named == ["gain", "offset_w", "u_gain", "u_offset_w", "u_reference"]
+
+
+def test_two_meters_are_independent_unless_they_were_calibrated_against_one_reference() -> None:
+    own = MeterCalibration(u_gain=0.05, u_offset_w=0.0)
+    common = MeterCalibration(u_gain=0.05, u_offset_w=0.0, u_reference=0.04, reference="LAB-1")
+    first, second = (with_meter(Energy(100.0), own, name) for name in "ab")
+    assert (first + second).u_joules == pytest.approx(5.0 * 2**0.5)
+    # 3 J of its own each in quadrature, 4 J of the reference twice: sqrt(18 + 64).
+    first, second = (with_meter(Energy(100.0), common, name) for name in "ab")
+    assert first.u_joules == pytest.approx(5.0)
+    assert (first + second).u_joules == pytest.approx(82.0**0.5)
+    # The same meter twice: all of it linear.
+    assert (first + first).u_joules == pytest.approx(10.0)

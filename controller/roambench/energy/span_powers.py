@@ -1,0 +1,110 @@
+"""The power of every single span: its phase type's mean and a deviation of its own, both from the readings.
+
+Spans of one type differ: a board warms up, a radio fades. Each span i draws p_i = mu_type + d_i with d_i
+scattering by tau_type, which the readings tell. Long spans are then believed by their own readings, short
+ones by their type's mean, and what is left unknown of either is in the covariance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse.linalg import splu
+
+from roambench.energy.least_squares import Design, Fit
+from roambench.energy.occupancy import Columns, Floats
+
+#: Columns of an inverse that are solved for at once: 4,000 spans would be 128 MB otherwise.
+_BLOCK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPowers:
+    """Columns of shape (fitted spans,): power, its variance, how much of it the span's own readings told
+    (0..1), its covariance with the idle level; per level the deviation `tau_w` and the mean `watts`.
+    """
+
+    watts: Floats
+    variance_w2: Floats
+    own_share: Floats
+    with_idle_w2: Floats
+    level_watts: Floats
+    level_covariance: Floats
+    mean_covariance: Floats  # of the levels, without what rounding leaves
+    tau_w: Floats
+    _inverse: Any
+    _spread: Floats  # shape (fitted spans, levels)
+
+    def variance_of_sum(self, seconds: Floats) -> float:
+        """Variance of the sum of power times `seconds`, J^2; `seconds` of shape (fitted spans,)."""
+        weights = np.asarray(seconds @ self._spread)
+        return float(seconds @ self._inverse.solve(seconds) + weights @ self.mean_covariance @ weights)
+
+
+def span_powers(design: Design, fit: Fit, readings_w: Floats) -> SpanPowers:
+    """Solve for all spans at once; the noise of the readings is taken from `fit`."""
+    by_span = design.by_span()
+    levels, spans = design.levels, by_span.shape[1]
+    quantum_w2 = fit.step_w**2 / 12.0
+    to_levels = np.zeros((spans, levels))
+    to_levels[np.arange(spans), design.level_of_fitted] = 1.0
+    tau_w2 = _between(design, by_span, fit, quantum_w2)
+    weighted = by_span.multiply((1.0 / fit.variance_w2)[:, None]).T.tocsr()
+    information = weighted @ by_span
+    score = weighted @ (readings_w - fit.prior_w)
+    precision = 1.0 / tau_w2[design.level_of_fitted]
+    inverse = splu((information + sparse.diags_array(precision)).tocsc())
+    to_means = information @ to_levels
+    spread_own = inverse.solve(to_means)
+    means = to_levels.T @ to_means - to_means.T @ spread_own
+    factor = linalg.cho_factor(means + np.eye(levels) / fit.prior_sd**2)
+    own_score = inverse.solve(score)
+    mean_w = linalg.cho_solve(factor, to_levels.T @ score - to_means.T @ own_score)
+    mean_covariance = linalg.cho_solve(factor, np.eye(levels))
+    spread = to_levels - spread_own
+    diagonal = _diagonal(inverse, spans)
+    return SpanPowers(
+        watts=fit.prior_w + own_score + spread @ mean_w,
+        variance_w2=diagonal + np.einsum("ij,jk,ik->i", spread, mean_covariance, spread) + quantum_w2,
+        own_share=np.clip(1.0 - diagonal * precision, 0.0, 1.0),
+        with_idle_w2=spread @ mean_covariance[:, 0],
+        level_watts=fit.prior_w + mean_w,
+        level_covariance=mean_covariance + quantum_w2 * np.eye(levels),
+        mean_covariance=mean_covariance,
+        tau_w=np.sqrt(tau_w2),
+        _inverse=inverse,
+        _spread=spread,
+    )
+
+
+def _between(design: Design, by_span: Any, fit: Fit, quantum_w2: float) -> Floats:
+    """Variance between the spans of each level, shape (levels,), by the method of moments.
+
+    A span's readings give its deviation s/h with the variance 1/h that noise and unknown ages explain
+    (less what the fitted mean took up); what the squares exceed that by, weighted by h^2, is the spans' own.
+    """
+    levels = design.levels
+    weighted = by_span.multiply((1.0 / fit.variance_w2)[:, None])
+    score = np.asarray(weighted.T @ fit.residual_w)
+    known = np.asarray(by_span.multiply(weighted).sum(axis=0)).ravel()
+    level: Columns = design.level_of_fitted
+    first, second, third = (np.bincount(level, known**k, levels) for k in (1, 2, 3))
+    whole = np.maximum(first, 1e-300)
+    excess = np.bincount(level, np.square(score), levels) - (first - second / whole)
+    weight = second - 2.0 * third / whole + np.square(second / whole)
+    found = np.where(weight > 1e-9 * second, excess / np.maximum(weight, 1e-300), 0.0)
+    return np.clip(found, quantum_w2, fit.prior_sd**2)
+
+
+def _diagonal(inverse: Any, size: int) -> Floats:
+    """The diagonal of the inverse, block by block."""
+    diagonal = np.empty(size)
+    for first in range(0, size, _BLOCK):
+        count = min(_BLOCK, size - first)
+        unit = np.zeros((size, count))
+        unit[np.arange(first, first + count), np.arange(count)] = 1.0
+        diagonal[first : first + count] = np.diagonal(inverse.solve(unit)[first : first + count])
+    return diagonal
