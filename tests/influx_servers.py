@@ -200,12 +200,12 @@ class Shim(Server):
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def requests(self, path: str = "/api/v2/write") -> list[tuple[int, int]]:
-        """(CLOCK_MONOTONIC ns at arrival, bytes of the body) of every request for `path`."""
+    def requests(self, path: str = "/api/v2/write") -> list[tuple[int, int, str]]:
+        """(CLOCK_MONOTONIC ns at arrival, bytes of the body, device) of every request for `path`."""
         if not self.log.exists():
             return []
         lines = [line.split() for line in self.log.read_text().splitlines()]
-        return [(int(ns), int(size)) for ns, _, asked, size in lines if asked == path]
+        return [(int(ns), int(size), device) for ns, _, asked, size, device in lines if asked == path]
 
 
 def _fetch(request: urllib.request.Request) -> bytes:

@@ -5,12 +5,15 @@
 POST /api/v2/write?org=&bucket=DB[/RP]&precision=ns becomes POST /write?db=DB&rp=RP&precision=n; everything
 else is passed on as it is, so `/query` and `/ping` work at the same address. A server that is away is
 answered with 503 and `Retry-After: 0`. With TOKEN anything else in the Authorization header is answered 401.
-LOG gets one line per request when it arrives: CLOCK_MONOTONIC in ns, method, path, bytes of the body.
+LOG gets one line per request when it has arrived: CLOCK_MONOTONIC in ns, method, path, bytes of the body, and
+the first point's device ("-" without one).
 """
 
 from __future__ import annotations
 
+import gzip
 import http.client
+import re
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,7 +48,8 @@ class Shim(BaseHTTPRequestHandler):
 
     def _pass_on(self, path: str, body: bytes) -> None:
         with self.log_path.open("a") as log:
-            log.write(f"{time.monotonic_ns()} {self.command} {urlsplit(self.path).path} {len(body)}\n")
+            arrived = f"{time.monotonic_ns()} {self.command} {urlsplit(self.path).path} {len(body)}"
+            log.write(f"{arrived} {_device(body)}\n")
         if self.token and self.headers.get("Authorization") != f"Token {self.token}":
             self._answer(401, [], b'{"code":"unauthorized","message":"unauthorized access"}')
             return
@@ -77,6 +81,11 @@ class Shim(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:
         pass
+
+
+def _device(body: bytes) -> str:
+    found = re.search(rb",device=([^, ]+)", gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
+    return found[1].decode() if found else "-"
 
 
 class Server(ThreadingHTTPServer):

@@ -140,12 +140,15 @@ class InfluxWriter:
 
 
 class InfluxSender:
-    """A drain's `send`: the records of one spool as lines, in one request."""
+    """A drain's `send`: the records of one spool as lines, in one request.
 
-    def __init__(self, writer: InfluxWriter, encoder: LineEncoder) -> None:
+    Senders that share a writer share its `lock`.
+    """
+
+    def __init__(self, writer: InfluxWriter, encoder: LineEncoder, lock: asyncio.Lock | None = None) -> None:
         self._writer = writer
         self._encoder = encoder
-        self._lock = asyncio.Lock()
+        self._lock = lock or asyncio.Lock()
 
     async def send(self, records: list[Record]) -> int:
         # In the loop's thread: the encoder asks the spool for chapters. 500 readings take about 2 ms.

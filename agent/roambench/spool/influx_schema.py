@@ -60,5 +60,13 @@ FIELDS: Final[dict[str, dict[str, type]]] = {
         "throttle_bits": int,
         **KEY_FIELDS,
     },
-    BENCH: {"spool_depth": int, "oldest_age_s": float, "dropped": int, "dead": int},
+    # The clock's two are written by the controller, the others by whoever has a spool.
+    BENCH: {
+        "spool_depth": int,
+        "oldest_age_s": float,
+        "dropped": int,
+        "dead": int,
+        "clock_offset_ms": float,
+        "clock_bound_ms": float,
+    },
 }

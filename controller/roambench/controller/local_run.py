@@ -38,7 +38,7 @@ async def run_local(
         await bench.clocks.before({name: folder.records.events(name) for name in names})
         folder.update(start_device_ns=bench.clock.now_ns())
         try:
-            await bench.clock.sleep(baseline_s)
+            await bench.idle(baseline_s)
             with RunProgress(console, movement.trace, system=system) as progress:
                 journal = Narrator(folder.journal, progress, bench.watch)
                 result = await run_rounds(
@@ -53,7 +53,7 @@ async def run_local(
                     pace=step_end(experiment.rounds.step_close, bench),
                 )
             bench.watch.step = rounds.settings.steps
-            await bench.clock.sleep(baseline_s)
+            await bench.idle(baseline_s)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
         await bench.clocks.after()

@@ -85,6 +85,7 @@ class RecordStore:
         self.path = path
         self._connection = open_reader(path) if read_only else open_writer(path, _SCHEMA, "FULL")
         self._lock = threading.Lock()
+        self._spools: set[tuple[str, str]] | None = None
 
     def insert(self, device: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
         """Store (seq, kind, payload) records; returns the highest seq up to which all of them are durable.
@@ -117,6 +118,8 @@ class RecordStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+            if good and self._spools is not None:
+                self._spools.add((device, spool_uuid))
         return through
 
     def devices(self) -> list[str]:
@@ -149,6 +152,38 @@ class RecordStore:
         """How the board of `device` was, ascending by time."""
         found = [HostSample.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.HOST)]
         return sorted(found, key=lambda sample: sample.monotonic_ns)
+
+    # ---- as queues: what a forwarder has not sent on yet -----------------------------------------
+
+    def spools(self) -> list[tuple[str, str]]:
+        """(device, spool uuid) of every spool that good records came from, sorted."""
+        if self._spools is None:  # the table is read through once; `insert` keeps up from then on
+            rows = self._rows("SELECT DISTINCT device, spool_uuid FROM record", ())
+            self._spools = {(device, spool_uuid) for device, spool_uuid in rows}
+        return sorted(self._spools)
+
+    def count_beyond(self, device: str, spool_uuid: str, seq: int) -> int:
+        query = "SELECT count(*) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
+        return int(self._rows(query, (device, spool_uuid, seq))[0][0])
+
+    def records_beyond(
+        self, device: str, spool_uuid: str, seq: int, limit: int
+    ) -> list[tuple[int, RecordKind, bytes]]:
+        """The first `limit` records of a spool beyond `seq`, ascending."""
+        query = (
+            "SELECT seq, kind, payload FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
+            " ORDER BY seq LIMIT ?"
+        )
+        rows = self._rows(query, (device, spool_uuid, seq, limit))
+        return [(seq, RecordKind(kind), payload) for seq, kind, payload in rows]
+
+    def events_through(self, device: str, spool_uuid: str, seq: int) -> list[tuple[int, bytes]]:
+        """(seq, payload) of a spool's events up to and including `seq`, ascending."""
+        query = (
+            "SELECT seq, payload FROM record WHERE device = ? AND spool_uuid = ? AND kind = ? AND seq <= ?"
+            " ORDER BY seq"
+        )
+        return self._rows(query, (device, spool_uuid, int(RecordKind.EVENT), seq))
 
     def dead_letters(self) -> list[DeadLetter]:
         query = "SELECT device, spool_uuid, seq, kind, payload, reason FROM dead_letter"

@@ -17,7 +17,7 @@ from roambench.controller.config.rules import broken_rules
 from roambench.controller.config.sections import Experiment
 
 #: Keys that hold paths; in a file they are relative to it, on the command line to the current folder.
-_PATH_KEYS = (("trace", "file"), ("learning", "data_path"))
+_PATH_KEYS = (("trace", "file"), ("learning", "data_path"), ("influxdb", "token_file"))
 
 
 def load_experiment(

@@ -1,0 +1,132 @@
+"""The controller's own part in InfluxDB: clock points of every device, and forwarding where agents cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import RoambenchError
+from roambench.controller.config.sections import InfluxdbSection
+from roambench.rounds.records import ClockProbed
+from roambench.runs.folder import RunFolder
+from roambench.runs.influx_forward import InfluxForwarder
+from roambench.spool.chapter import Chapter
+from roambench.spool.drain import BatchRefused
+from roambench.spool.influx import InfluxWriter
+from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.line_protocol import FieldValue, bench_line
+
+MONITOR_PERIOD_S: Final = 10.0
+FLUSH_S: Final = 30.0
+#: Who writes the controller's own points.
+_OWN_NAME: Final = "controller"
+
+
+def influx_settings(section: InfluxdbSection) -> InfluxSettings | None:
+    """What whoever writes is told; None where no InfluxDB is named."""
+    if not section.url:
+        return None
+    return InfluxSettings(
+        section.url,
+        section.bucket,
+        section.org,
+        section.api,
+        section.token_file,
+        section.token_env,
+        section.gzip,
+    )
+
+
+class InfluxLive:
+    """Runs beside a run. Nothing that goes wrong here ends the run: `tell(kind, detail)` hears of it."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        section: InfluxdbSection,
+        clock: DeviceClock,
+        tell: Callable[[str, str], None],
+    ) -> None:
+        settings = influx_settings(section)
+        self._names = folder.info.device_names
+        self._run_id = folder.info.run_id
+        self._clock = clock
+        self._tell = tell
+        self._unix_minus_device_ns = time.time_ns() - time.monotonic_ns()
+        self._writer = InfluxWriter(settings) if settings is not None else None
+        self._writing = asyncio.Lock()
+        self._chores: set[asyncio.Task[None]] = set()
+        self._forwarder: InfluxForwarder | None = None
+        if settings is not None and section.via == "controller":
+            self._forwarder = InfluxForwarder(folder.records, self._run_id, settings, self._trouble)
+
+    def start(self) -> None:
+        if self._forwarder is not None:
+            self._begin(self._forward(self._forwarder))
+            self._begin(self._monitor(self._forwarder))
+
+    def clock_probed(self, record: ClockProbed) -> None:
+        """A point of how far a device's clock is off, best effort."""
+        values = {"clock_offset_ms": record.offset_ns * 1e-6, "clock_bound_ms": record.bound_ns * 1e-6}
+        self._write(self._names[record.device], record.boot_id, values, record.at_ns)
+
+    async def aclose(self, flush_s: float = FLUSH_S) -> int:
+        """Stop, forward what is left within `flush_s`; returns how many records were not."""
+        for chore in list(self._chores):
+            if chore.get_name() != "point":
+                chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        left = 0
+        if self._forwarder is not None:
+            with self._explained():
+                await self._forwarder.flush(flush_s)
+                left = self._forwarder.depth
+                if self._forwarder.dead:
+                    self._tell("store refuses", f"influxdb: {self._forwarder.dead} records for good")
+            await self._forwarder.aclose()
+        if self._writer is not None:
+            await asyncio.to_thread(self._writer.close)
+        return left
+
+    async def _forward(self, forwarder: InfluxForwarder) -> None:
+        try:
+            await forwarder.run()
+        except* RoambenchError as group:
+            self._tell("store refuses", f"influxdb: forwarding ended: {group.exceptions[0]}")
+
+    async def _monitor(self, forwarder: InfluxForwarder) -> None:
+        while True:
+            await asyncio.sleep(MONITOR_PERIOD_S)
+            with self._explained():
+                values: dict[str, FieldValue] = {"spool_depth": forwarder.depth, "dead": forwarder.dead}
+                self._write(_OWN_NAME, "", values, self._clock.now_ns())
+
+    def _write(self, device: str, boot_id: str, values: dict[str, Any], device_ns: int) -> None:
+        if self._writer is not None:
+            chapter = Chapter(boot_id, "", self._unix_minus_device_ns, "", self._run_id)
+            line = bench_line(device, chapter, values, chapter.unix_ns(device_ns))
+            self._begin(self._write_line(self._writer, line), name="point")
+
+    async def _write_line(self, writer: InfluxWriter, line: str) -> None:
+        async with self._writing:
+            with contextlib.suppress(OSError, BatchRefused):
+                await asyncio.to_thread(writer.write, line.encode())
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str = "") -> None:
+        chore = asyncio.create_task(work, name=name or None)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+    def _trouble(self, reason: str) -> None:
+        self._tell(*(("store refuses", f"influxdb: {reason}") if reason else ("store recovered", "influxdb")))
+
+    @contextlib.contextmanager
+    def _explained(self) -> Any:
+        try:
+            yield
+        except RoambenchError as error:
+            self._tell("store refuses", f"influxdb: {error}")

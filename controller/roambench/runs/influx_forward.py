@@ -1,0 +1,185 @@
+"""Sends what agents drained into a run folder on to an InfluxDB: for benches whose boards cannot reach one.
+
+The run folder is the queue: how far each spool was forwarded is kept in `forward.sqlite` beside it, so a
+controller that dies goes on where it was. At-least-once, and exactly once by the points' keys, like the
+agents' own writing; the tag `run` is always this run's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from roambench.contract.records import AgentEvent, RecordKind
+from roambench.runs.database import naming, open_writer
+from roambench.runs.record_store import RecordStore
+from roambench.spool.chapter import BEGINS, Chapter
+from roambench.spool.consumer import Record
+from roambench.spool.drain import Drain
+from roambench.spool.influx import InfluxSender, InfluxWriter
+from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.line_protocol import LineEncoder
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS forwarded (
+    device TEXT NOT NULL, spool_uuid TEXT NOT NULL, through_seq INTEGER NOT NULL,
+    PRIMARY KEY (device, spool_uuid)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS dead_letter (
+    device TEXT NOT NULL, spool_uuid TEXT NOT NULL, seq INTEGER NOT NULL, reason TEXT NOT NULL,
+    PRIMARY KEY (device, spool_uuid, seq)
+) WITHOUT ROWID;
+"""
+#: How often the folder is asked for spools that were not there before, seconds.
+_LOOK_PERIOD_S = 1.0
+
+
+class ForwardedSpool:
+    """One device's spool as a drain's source: its records in the run folder, beyond what was forwarded.
+
+    It knows the chapters of the records it has handed out, under the run's own name.
+    """
+
+    def __init__(
+        self, store: RecordStore, cursors: sqlite3.Connection, path: Path, spool: tuple[str, str], run_id: str
+    ) -> None:
+        self._store = store
+        self._cursors = cursors
+        self._path = path
+        self._spool = spool
+        self._run_id = run_id
+        with naming(path):
+            row = cursors.execute(
+                "SELECT through_seq FROM forwarded WHERE device = ? AND spool_uuid = ?", spool
+            ).fetchone()
+        self._through = int(row[0]) if row else 0
+        self._chapters: list[tuple[int, Chapter]] = []
+        for seq, payload in store.events_through(*spool, self._through):
+            self._learn(seq, payload)
+
+    @property
+    def key(self) -> int:
+        return zlib.crc32(":".join(self._spool).encode())
+
+    @property
+    def depth(self) -> int:
+        return self._store.count_beyond(*self._spool, self._through)
+
+    def batch(self, limit: int = 500) -> list[Record]:
+        records = self._store.records_beyond(*self._spool, self._through, limit)
+        for seq, kind, payload in records:
+            if kind is RecordKind.EVENT:
+                self._learn(seq, payload)
+        return records
+
+    def acknowledge(self, through_seq: int) -> int:
+        with naming(self._path):
+            self._cursors.execute(
+                "INSERT OR REPLACE INTO forwarded VALUES (?, ?, ?)", (*self._spool, through_seq)
+            )
+        before, self._through = self._through, through_seq
+        return through_seq - before
+
+    def bury(self, error: str) -> None:
+        (seq, _, _) = self._store.records_beyond(*self._spool, self._through, 1)[0]
+        with naming(self._path):
+            self._cursors.execute(
+                "INSERT OR REPLACE INTO dead_letter VALUES (?, ?, ?, ?)", (*self._spool, seq, error)
+            )
+        self.acknowledge(seq)
+
+    def chapter_of(self, seq: int) -> Chapter | None:
+        index = bisect_right(self._chapters, seq, key=lambda row: row[0])
+        return self._chapters[index - 1][1] if index else None
+
+    def chapter_of_boot(self, boot_id: str) -> Chapter | None:
+        return next((c for _, c in reversed(self._chapters) if c.boot_id == boot_id), None)
+
+    def _learn(self, seq: int, payload: bytes) -> None:
+        if self._chapters and seq <= self._chapters[-1][0]:
+            return  # handed out before
+        event = AgentEvent.from_bytes(payload)
+        if event.kind == BEGINS:
+            with contextlib.suppress(ValueError):  # an agent's bytes: what is no chapter begins none
+                self._chapters.append((seq, replace(Chapter.from_json(event.detail), run=self._run_id)))
+
+
+class InfluxForwarder:
+    """Forwards every spool that `store` has or will have. `trouble` hears of what a person must mend."""
+
+    def __init__(
+        self,
+        store: RecordStore,
+        run_id: str,
+        settings: InfluxSettings,
+        trouble: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._settings = settings
+        self._trouble = trouble
+        self._path = store.path.with_name("forward.sqlite")
+        self._cursors = open_writer(self._path, _SCHEMA, "NORMAL")
+        self._writer = InfluxWriter(settings)
+        self._lock = asyncio.Lock()  # one writer for all spools: one connection, one batch at a time
+        self._said = ""
+        self._sources: dict[tuple[str, str], ForwardedSpool] = {}
+        self._drains: dict[tuple[str, str], Drain] = {}
+
+    @property
+    def depth(self) -> int:
+        """Records not forwarded yet."""
+        self._look()
+        return sum(source.depth for source in self._sources.values())
+
+    @property
+    def dead(self) -> int:
+        """Records that the server refused for good."""
+        with naming(self._path):
+            return int(self._cursors.execute("SELECT count(*) FROM dead_letter").fetchone()[0])
+
+    async def run(self) -> None:
+        """Forward until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            running: set[tuple[str, str]] = set()
+            while True:
+                self._look()
+                for spool in self._drains.keys() - running:
+                    tasks.create_task(self._drains[spool].run(), name=f"forward {spool[0]}")
+                    running.add(spool)
+                await asyncio.sleep(_LOOK_PERIOD_S)
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Forward what is left; False if `timeout_s` passed first (it stays in the folder)."""
+        self._look()
+        return all(await asyncio.gather(*(drain.flush(timeout_s) for drain in self._drains.values())))
+
+    async def aclose(self) -> None:
+        async with self._lock:
+            await asyncio.to_thread(self._writer.close)
+        self._cursors.close()
+
+    def _look(self) -> None:
+        for spool in self._store.spools():
+            if spool not in self._drains:
+                source = ForwardedSpool(self._store, self._cursors, self._path, spool, self._run_id)
+                sender = InfluxSender(self._writer, LineEncoder(*spool, source), self._lock)
+                self._sources[spool] = source
+                self._drains[spool] = Drain(
+                    source,
+                    sender.send,
+                    backoff_most_s=self._settings.retry_most_s,
+                    trouble=self._tell_once,
+                )
+
+    def _tell_once(self, reason: str) -> None:
+        """Every spool meets the same trouble; it is told once, and once when it is over."""
+        if reason != self._said:
+            self._said = reason
+            self._trouble(reason)

@@ -1,0 +1,139 @@
+"""Whole runs whose records go to a real InfluxDB: by the agents, by the controller, quietly, in trouble."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from influx_servers import Influxd, Shim, free_port, running
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.phases import Phase
+from roambench.contract.records import RecordKind
+from roambench.runs.folder import RunFolder
+
+#: (device, spool, seq)
+Key = tuple[str, str, int]
+MEASUREMENTS = ("power", "phase", "event", "host")
+
+
+def keys_in_folder(path: Path) -> set[Key]:
+    store = RunFolder.open(path).records
+    keys = {
+        (device, uuid, seq)
+        for device, uuid in store.spools()
+        for seq, _, _ in store.records_beyond(device, uuid, 0, 10**6)
+    }
+    store.close()
+    return keys
+
+
+def keys_in_influxdb(influxd: Influxd, database: str) -> tuple[set[Key], int]:
+    """The records there are, and how many points they take."""
+    rows = [
+        row
+        for measurement in MEASUREMENTS
+        for row in influxd.rows(f'SELECT "seq", "spool" FROM "{measurement}" GROUP BY "device"', database)
+    ]
+    return {(row["device"], row["spool"], row["seq"]) for row in rows}, len(rows)
+
+
+def clock_of(path: Path) -> DeviceClock:
+    agent = json.loads((path / "zygote.json").read_text())["agents"][0]
+    return DeviceClock(agent["epoch_ns"], agent["time_scale"])
+
+
+@pytest.mark.timeout(240)
+def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_measured_phase(
+    launch, influxd: Influxd, influx_shim: Shim
+):
+    influxd.create_database("quiet")
+    seen = len(influx_shim.requests())
+    run = launch(
+        f'influxdb.url="{influx_shim.url}"',
+        'influxdb.bucket="quiet"',
+        "energy.quiet=true",
+        "local.cpu_slowdown=200",
+    ).finish()
+    keys, points = keys_in_influxdb(influxd, "quiet")
+    assert keys == keys_in_folder(run.folder())
+    assert points == len(keys) > 100  # no two records met in one point
+    clock = clock_of(run.folder())
+    arrivals = [(clock.from_host_ns(ns), device) for ns, _, device in influx_shim.requests()[seen:]]
+    assert {device for _, device in arrivals} == {f"pi-0{number}" for number in range(1, 5)}
+    folder = RunFolder.open(run.folder())
+    measured = [
+        span
+        for device in folder.records.devices()
+        for span in folder.records.spans(device)
+        if span.phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
+    ]
+    folder.close()
+    assert sum(span.end_ns - span.start_ns for span in measured) > 15e9
+    heard = [
+        (device, span.phase)
+        for ns, device in arrivals
+        for span in measured
+        if span.device == device and span.start_ns <= ns < span.end_ns
+    ]
+    assert heard == []
+    # ... nor in the idle baselines.
+    info = run.folder()
+    start_ns, end_ns = _run_ns(info)
+    baseline_ns = 2_000_000_000
+    assert [ns for ns, _ in arrivals if start_ns + 3e8 <= ns < start_ns + baseline_ns] == []
+    assert [ns for ns, _ in arrivals if end_ns - baseline_ns + 3e8 <= ns < end_ns] == []
+
+
+def _run_ns(path: Path) -> tuple[int, int]:
+    info = RunFolder.open(path).info
+    assert info.start_device_ns is not None
+    assert info.end_device_ns is not None
+    return info.start_device_ns, info.end_device_ns
+
+
+@pytest.mark.timeout(240)
+def test_the_controller_forwards_what_agents_drained_though_the_server_is_killed_meanwhile(launch, tmp_path):
+    influxd = Influxd(tmp_path / "influxd", free_port())
+    with running(influxd):
+        influxd.create_database("forwarded")
+        run = launch(
+            f'influxdb.url="{influxd.url}"',
+            'influxdb.bucket="forwarded"',
+            'influxdb.api="v1"',
+            'influxdb.via="controller"',
+        )
+        run.wait_for_event("train started", "pi-01", "%")
+        influxd.kill()
+        run.wait_for_event("train finished", "pi-01", "%")
+        influxd.start()
+        run.finish()
+        keys, points = keys_in_influxdb(influxd, "forwarded")
+        assert keys == keys_in_folder(run.folder())
+        assert points == len(keys) > 100
+        (tags,) = influxd.query('SHOW TAG VALUES FROM "power" WITH KEY = "run"', "forwarded")
+        assert tags["values"] == [["run", "small-mohawk"]]
+        clocks = influxd.rows('SELECT "clock_bound_ms" FROM "bench" WHERE "device" = \'pi-01\'', "forwarded")
+        assert clocks
+        assert all(0.0 < row["clock_bound_ms"] < 400.0 for row in clocks if row["clock_bound_ms"] is not None)
+
+
+@pytest.mark.timeout(240)
+def test_a_database_that_does_not_exist_is_said_aloud_and_the_run_goes_on(launch, influxd: Influxd):
+    run = launch(
+        f'influxdb.url="{influxd.url}"', 'influxdb.bucket="nowhere"', 'influxdb.api="v1"', "fleet.agents=1"
+    ).finish()
+    assert "store refuses: influxdb: " in run.text()
+    assert "404" in run.text()
+    assert "database not found" in run.text()
+    (event,) = run.events("store refuses", "pi-01")
+    assert "database not found" in event.detail
+    folder = RunFolder.open(run.folder())
+    states = [
+        json.loads(event.detail) for event in folder.records.events("pi-01") if event.kind == "spool state"
+    ]
+    assert folder.records.counts("pi-01")[RecordKind.READING] > 3
+    folder.close()
+    assert states[-1]["controller"]["dropped"] == states[-1]["influxdb"]["dead"] == 0
+    assert states[-1]["influxdb"]["depth"] > 5
