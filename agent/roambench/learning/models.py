@@ -13,6 +13,8 @@ from torch import nn
 
 from roambench.contract.draws import generator
 from roambench.learning import catalogue
+from roambench.learning.cnns import dfl_cnn, gn_lenet, middle_cnn2, middle_cnn3
+from roambench.learning.resnets import resnet18, resnet50
 
 GROUP: Final = "roambench.models"
 IMAGE_SIDE: Final = 32  # pixels; every data set is brought to this size
@@ -74,7 +76,16 @@ def mlp(in_channels: int, classes: int) -> nn.Module:
     )
 
 
-MODELS: Final[dict[str, Builder]] = {"mohawk_cnn": mohawk_cnn, "mlp": mlp}
+MODELS: Final[dict[str, Builder]] = {
+    "mohawk_cnn": mohawk_cnn,
+    "middle_cnn2": middle_cnn2,
+    "middle_cnn3": middle_cnn3,
+    "dfl_cnn": dfl_cnn,
+    "gn_lenet": gn_lenet,
+    "resnet18": resnet18,
+    "resnet50": resnet50,
+    "mlp": mlp,
+}
 
 
 def _conv(inputs: int, outputs: int) -> nn.Conv2d:
