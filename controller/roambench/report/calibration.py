@@ -1,0 +1,211 @@
+"""A calibration's run folder becomes a link model: one fit per device, pooled, with what must be said aloud."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.link_power import LinkPower
+from roambench.energy.link_fit import SP2_QUANTUM_W, LinkFit, fit_link, points_of, pooled
+from roambench.energy.link_models import ANY, PARAMETERS, UNITS, KnownLink, LinkModel, Provenance
+from roambench.energy.link_sweep import SweepWindow
+from roambench.energy.link_windows import window_powers
+from roambench.energy.occupancy import MeterWindow
+from roambench.energy.samples import UNUSABLE, PowerSamples
+from roambench.energy.uncertainty import MeterCalibration
+from roambench.meters.emulator.spec import EmulatorSpec
+from roambench.meters.traits import TRAITS, MeterDescription
+from roambench.runs.clocks import described
+from roambench.runs.folder import RunFolder
+from roambench.runs.records import Records
+
+#: A parameter known worse than this is worth a longer sweep.
+WIDE: Final = 0.10
+#: Residuals this much larger than their uncertainties: the board is no straight line.
+BENT: Final = 3.0
+#: A Smart Power 3 prints milliwatts; two roundings.
+_SP3_QUANTUM_W: Final = 1e-3 / math.sqrt(6.0)
+
+
+@dataclass(frozen=True)
+class DeviceCalibration:
+    """One device's fit; `truth` is the radio its emulator drew, None on a real board (or with two betas)."""
+
+    device: str
+    fit: LinkFit
+    windows: int
+    planned: int
+    truth: LinkPower | None
+
+    def flags(self) -> list[str]:
+        """What a reader must know before believing the numbers."""
+        fit, said = self.fit, []
+        if self.windows < self.planned:
+            said.append(f"{self.planned - self.windows} of {self.planned} windows were not measured")
+        if not fit.shares_beta:
+            said.append(
+                f"sending and receiving do not share one beta: they differ by {fit.beta_difference_mw:.0f} ± "
+                f"{fit.half_width_beta_difference_mw:.0f} mW, and Eq. 1 has no place for that"
+            )
+        if fit.chi2_per_dof > BENT:
+            said.append(f"the points scatter more than measured: chi2/dof {fit.chi2_per_dof:.1f}")
+        shares = fit.known.half_widths() / np.abs(fit.known.values)
+        said += [
+            f"{name} is only known within {100 * share:.0f} %: sweep longer or wider"
+            for name, share in zip(PARAMETERS, shares.tolist(), strict=True)
+            if share > WIDE
+        ]
+        return said
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The link model of a bench and the fits behind it."""
+
+    model: LinkModel
+    devices: tuple[DeviceCalibration, ...]
+
+    def values(self) -> dict[str, Any]:
+        """For machines: plain JSON types."""
+        return {
+            "name": self.model.name,
+            "date": self.model.about.date,
+            "meter": self.model.about.meter,
+            "run": self.model.about.run,
+            "pooled": _parameters(self.model.links[ANY])
+            | {"between_sd": [None if math.isnan(sd) else sd for sd in self.model.between_sd]},
+            "devices": [_device_values(device) for device in self.devices],
+        }
+
+
+def calibrate(
+    name: str,
+    folder: RunFolder,
+    windows: Mapping[str, Mapping[str, SweepWindow]],
+    calibration: MeterCalibration,
+    *,
+    store: Records | None = None,
+) -> Calibration:
+    """Fit every device's windows (order id to window, by device name) and pool them into model `name`.
+
+    Readings are corrected for the meter's known gain; what is unknown of it goes into the intervals.
+    ConfigError when a device's sweep cannot be fitted.
+    """
+    store = folder.records if store is None else store
+    truths = _truths(folder)
+    devices, meters, rates = [], [], []
+    for device, window_of_order in windows.items():
+        meter = described(store.events(device))
+        nominal_s, seen = _window(meter)
+        readings = store.readings(device)
+        usable = (readings.flags & int(UNUSABLE)) == 0
+        samples = PowerSamples.of(readings.ns[usable], calibration.correct(readings.watts[usable]))
+        powers = window_powers(
+            samples, store.spans(device), window_of_order, nominal_s=nominal_s, meter_window=seen
+        )
+        try:
+            fit = fit_link(name, points_of(powers), u_gain=calibration.u_gain, quantum_w=_quantum_w(meter))
+        except ConfigError as error:
+            raise ConfigError([f"{device}: {problem}" for problem in error.problems]) from None
+        devices.append(DeviceCalibration(device, fit, len(powers), len(window_of_order), truths.get(device)))
+        meters.append("unknown meter" if meter is None else meter.traits)
+        rates += [point.mbit_s for point in fit.points]
+    mean, between_sd = pooled(name, [device.fit for device in devices])
+    model = LinkModel(
+        name,
+        {ANY: mean},
+        Provenance(
+            source=f"roambench calibrate on {', '.join(device.device for device in devices)}",
+            date=datetime.now(UTC).date().isoformat(),
+            meter=", ".join(sorted(set(meters))),
+            method=_method(devices),
+            run=folder.info.run_id,
+            rates_mbit_s=(min(rates), max(rates)),
+        ),
+        {device.device: device.fit.known for device in devices},
+        between_sd,
+    )
+    return Calibration(model, tuple(devices))
+
+
+def _method(devices: Sequence[DeviceCalibration]) -> str:
+    points = devices[0].fit.points
+    return (
+        f"{len(points)} points of up to {max(point.windows for point in points)} windows, medians, weighted "
+        "least squares on net power, one beta for both directions; intervals: Student's t, 95 %"
+    )
+
+
+def _window(meter: MeterDescription | None) -> tuple[float, MeterWindow]:
+    row = TRAITS["smartpower2" if meter is None or meter.traits not in TRAITS else meter.traits]
+    nominal_s = row.nominal_s if meter is None or not meter.nominal_s else meter.nominal_s
+    return nominal_s, MeterWindow(row.window_s, row.latch_s)
+
+
+def _quantum_w(meter: MeterDescription | None) -> float:
+    smartpower3 = meter is not None and meter.traits.startswith("smartpower3")
+    return _SP3_QUANTUM_W if smartpower3 else SP2_QUANTUM_W
+
+
+def _truths(folder: RunFolder) -> dict[str, LinkPower]:
+    """The radios that the emulator drew, where there is one and they obey Eq. 1."""
+    path = folder.path / "emulator.json"
+    try:
+        spec = EmulatorSpec.from_json(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return {}
+    found = {}
+    for device in spec.devices:
+        try:
+            found[device.name] = device.power.radio
+        except ValueError:
+            continue
+    return found
+
+
+def _parameters(known: KnownLink) -> dict[str, Any]:
+    rows = zip(PARAMETERS, UNITS, known.values.tolist(), known.half_widths().tolist(), strict=True)
+    return {
+        "parameters": {
+            name: {"value": value, "half_width_95": half, "unit": unit} for name, unit, value, half in rows
+        },
+        "covariance": [list(row) for row in known.covariance],
+        "dof": None if math.isinf(known.dof) else known.dof,
+        "u_gain": known.u_gain,
+    }
+
+
+def _device_values(device: DeviceCalibration) -> dict[str, Any]:
+    fit = device.fit
+    truth = None if device.truth is None else KnownLink(device.truth).values.tolist()
+    return {
+        "device": device.device,
+        **_parameters(fit.known),
+        "truth": truth,
+        "chi2_per_dof": fit.chi2_per_dof,
+        "r_squared": fit.r_squared,
+        "beta_difference_mw": fit.beta_difference_mw,
+        "windows": device.windows,
+        "planned": device.planned,
+        "flags": device.flags(),
+        "points": [
+            {
+                "direction": point.direction,
+                "size_mbit": point.size_mbit,
+                "mbit_s": point.mbit_s,
+                "net_w": point.net_w,
+                "u_net_w": point.u_net_w,
+                "residual_w": residual,
+                "windows": point.windows,
+                "transfers": point.transfers,
+                "active_s": point.active_s,
+            }
+            for point, residual in zip(fit.points, fit.residual_w.tolist(), strict=True)
+        ],
+    }
