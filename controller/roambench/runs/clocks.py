@@ -67,10 +67,11 @@ class BoardClock:
         if not self.fits:
             known = "no clock probes"
         else:
-            known = f"bound {self.bound_ns * 1e-6:.1f} ms over {self.bursts} bursts"
+            known = f"bound {self.bound_ns * 1e-6:.1f} ms"
             if self.time_scale != 1.0:
                 host_ms = self.bound_ns * 1e-6 / self.time_scale
-                known += f" of device time ({host_ms:.1f} ms of this machine's)"
+                known += f" of device time, {host_ms:.1f} ms of this machine's,"
+            known += f" over {self.bursts} bursts"
         match self.case:
             case ReaderCase.LOCAL:
                 return f"{self.device}: reads its own meter, so no offset is needed ({known})"
