@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from roambench.contract.errors import RoambenchError
+from roambench.controller.commands.calibrate import calibrate
 from roambench.controller.commands.compare import compare
 from roambench.controller.commands.list_rows import list_rows
 from roambench.controller.commands.meter import meter_app
@@ -29,6 +30,7 @@ app.command()(run)
 app.command()(report)
 app.command()(overhead)
 app.command()(compare)
+app.command()(calibrate)
 app.command("list")(list_rows)
 app.add_typer(trace_app)
 app.add_typer(meter_app)

@@ -1,4 +1,4 @@
-"""A calibration's run folder becomes a link model: one fit per device, pooled, with what must be said aloud."""
+"""A calibration's run folder becomes a link model: one fit per device, pooled, with its doubts said aloud."""
 
 from __future__ import annotations
 

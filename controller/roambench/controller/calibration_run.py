@@ -1,0 +1,179 @@
+"""Sweeps transfer size and rate on devices of a local fleet; the run folder keeps what the analysis needs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.json_values import from_json
+from roambench.contract.orders import AnswerStatus, TransferOrder, order_id
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.local_bench import LocalBench, local_bench
+from roambench.controller.world import lesson_of, versions
+from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+#: What was asked, beside the records: with it the analysis can be repeated (R12).
+PLAN: Final = "calibration.json"
+SYSTEM: Final = "calibration"
+#: An order may take this many times its window, and so much more, before it is given up.
+_PATIENCE: Final = 2.0
+_PATIENCE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationPlan:
+    """A sweep as it was carried out. The windows follow from it, so does the order of each."""
+
+    settings: SweepSettings
+    seed: int
+    run_id: str
+    devices: tuple[int, ...]  # indices into the run's device names
+
+    def windows(self, device: int) -> list[SweepWindow]:
+        return plan_sweep(self.settings, self.seed, device)
+
+    def order_of(self, device: int, window: SweepWindow) -> str:
+        return order_id(self.run_id, 0, device, f"window-{window.index:04d}")
+
+    def lasts_s(self) -> float:
+        """Device seconds that the longest device's sweep takes."""
+        return max(sweep_s(self.windows(device), self.settings.idle_s) for device in self.devices)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> CalibrationPlan:
+        """The plan of a calibration's folder; RunError where it is none or damaged."""
+        path = folder.path / PLAN
+        try:
+            plan = from_json(cls, path.read_text(encoding="utf-8"), str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(f"{folder.path}: not a calibration's run folder ({error})") from None
+        except ConfigError as error:
+            raise RunError(str(error)) from None
+        strangers = [device for device in plan.devices if not 0 <= device < len(folder.info.device_names)]
+        if strangers or not plan.devices:
+            raise RunError(f"{path}: devices: expected indices of the run's devices, got {plan.devices}")
+        return plan
+
+
+def chosen_devices(names: Sequence[str], experiment: Experiment) -> tuple[int, ...]:
+    """Indices of the named devices, all of the experiment's for none; ConfigError names strangers."""
+    known = [f"pi-{number:02d}" for number in range(1, experiment.fleet.agents + 1)]
+    strangers = [name for name in names if name not in known]
+    if strangers:
+        raise ConfigError(
+            [f"--devices: expected names of {known[0]} to {known[-1]}, got {name!r}" for name in strangers]
+        )
+    return tuple(known.index(name) for name in dict.fromkeys(names)) if names else tuple(range(len(known)))
+
+
+def run_calibration(
+    experiment: Experiment,
+    settings: SweepSettings,
+    devices: tuple[int, ...],
+    path: Path,
+    console: Console,
+    *,
+    at_once: int = 1,
+) -> None:
+    """Sweep `devices`, `at_once` of them together (they share the air); records and plan go to `path`.
+
+    Raises RoambenchError leaves. A window that fails is told and left out by the analysis.
+    """
+    plan = CalibrationPlan(settings, experiment.seed, path.name, devices)
+    longest_s = max(window.duration_s for device in devices for window in plan.windows(device))
+    # Agents up to the highest chosen one: a board's emulated parts are drawn by its place in the fleet.
+    agents = max(devices) + 1
+    experiment = experiment.model_copy(
+        update={
+            "fleet": experiment.fleet.model_copy(
+                update={"agents": agents, "deadline_s": _PATIENCE * longest_s + _PATIENCE_S}
+            )
+        }
+    )
+    with RunFolder.create(
+        path,
+        config=resolved(experiment),
+        run_id=path.name,
+        system=SYSTEM,
+        seed=experiment.seed,
+        trace_hash="",
+        fleet="local",
+        device_names=[f"pi-{number:02d}" for number in range(1, agents + 1)],
+        time_scale=experiment.local.time_scale,
+        versions=versions(),
+    ) as folder:
+        (path / PLAN).write_text(plan.to_json(), encoding="utf-8")
+        asyncio.run(_sweep_all(experiment, plan, folder, console, at_once))
+
+
+async def _sweep_all(
+    experiment: Experiment, plan: CalibrationPlan, folder: RunFolder, console: Console, at_once: int
+) -> None:
+    names = folder.info.device_names
+    lesson = lesson_of(experiment, len(names))
+    turns = -(-len(plan.devices) // at_once)
+    minutes = turns * plan.lasts_s() / 60.0
+    console.print(
+        f"{len(plan.settings.points())} points x {plan.settings.windows} windows on {len(plan.devices)} "
+        f"devices, {at_once} at once: {minutes:.0f} minutes of device time, "
+        f"{minutes / experiment.local.time_scale:.0f} of this machine",
+        highlight=False,
+    )
+    async with local_bench(experiment, lesson, folder, console.print) as bench:
+        await bench.clocks.before({name: folder.records.events(name) for name in names})
+        folder.update(start_device_ns=bench.clock.now_ns())
+        some = asyncio.Semaphore(at_once)
+        await asyncio.gather(*(_sweep(plan, device, names, bench, some, console) for device in plan.devices))
+        folder.update(end_device_ns=bench.clock.now_ns())
+        await bench.clocks.after()
+    folder.update(state=RunState.FINISHED)
+
+
+async def _sweep(
+    plan: CalibrationPlan,
+    device: int,
+    names: Sequence[str],
+    bench: LocalBench,
+    some: asyncio.Semaphore,
+    console: Console,
+) -> None:
+    """One device's windows with idle time around each."""
+    async with some:
+        failed = 0
+        for window in plan.windows(device):
+            await bench.clock.sleep(plan.settings.idle_s)
+            point = window.point
+            order = TransferOrder(
+                plan.order_of(device, window),
+                device,
+                0,
+                point.direction,
+                point.size_bytes,
+                point.mbit_s,
+                window.repeats,
+            )
+            (answer,) = await bench.agents_fleet.transfer([order])
+            if answer.status is not AnswerStatus.DONE:
+                failed += 1
+                console.print(
+                    f"{names[device]}: window {window.index} ({point.direction}, {point.size_bytes} bytes at "
+                    f"{point.mbit_s:g} Mbit/s) {answer.status.value}: {answer.reason}",
+                    highlight=False,
+                    markup=False,
+                )
+        await bench.clock.sleep(plan.settings.idle_s)
+        told = f", {failed} failed" if failed else ""
+        console.print(f"{names[device]}: {len(plan.windows(device))} windows{told}", highlight=False)

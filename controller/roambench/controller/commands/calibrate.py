@@ -1,0 +1,141 @@
+"""`roambench calibrate`: find alpha and beta of the bench's own radios."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.commands.run import SetOption
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from roambench.report.calibration import Calibration
+
+
+class SweptFleet(StrEnum):
+    LOCAL = "local"
+
+
+def calibrate(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Experiment file (TOML), or the folder of a calibration to analyse again."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the link model goes; its stem names the model.")
+    ],
+    fleet: Annotated[
+        SweptFleet, typer.Option(help="local: agent processes on this machine with emulated meters.")
+    ] = SweptFleet.LOCAL,
+    devices: Annotated[
+        str, typer.Option(metavar="NAMES", help="Comma-separated, for example pi-01,pi-02; default: all.")
+    ] = "",
+    sizes: Annotated[str, typer.Option(metavar="MB", help="Transfer sizes in MB (10^6 bytes).")] = "1,4,16",
+    rates: Annotated[str, typer.Option(metavar="MBIT_S", help="Rates in Mbit/s.")] = "2,5,10,20,40",
+    windows: Annotated[int, typer.Option(help="How often every point is measured; the median counts.")] = 5,
+    min_s: Annotated[float, typer.Option(help="A window lasts this long in device time...")] = 10.0,
+    repeats: Annotated[int, typer.Option(help="...or this many transfers, if that is shorter.")] = 10,
+    idle_s: Annotated[float, typer.Option(help="Idle device time around every window.")] = 5.0,
+    at_once: Annotated[
+        int, typer.Option(min=1, help="Devices swept at the same time; on Wi-Fi they share the air.")
+    ] = 1,
+    set_: SetOption = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a page with fits and residuals.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Sweep transfer size and rate on devices in both directions; fit and store the bench's link model.
+
+    The model's name or file can then stand in `links.model` of an experiment and in `compare --link-model`.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=as_json)
+    if file.is_dir():
+        folder = file
+    else:
+        from roambench.controller.calibration_run import chosen_devices, run_calibration
+        from roambench.controller.composition import free_folder
+        from roambench.controller.config import load_experiment
+        from roambench.energy.link_sweep import SweepSettings
+
+        experiment = load_experiment(file, list(set_ or []))
+        settings = SweepSettings(
+            tuple(round(1e6 * size) for size in _numbers("--sizes", sizes)),
+            tuple(_numbers("--rates", rates)),
+            windows,
+            min_s,
+            repeats,
+            idle_s,
+        )
+        chosen = chosen_devices([name.strip() for name in devices.split(",") if name.strip()], experiment)
+        folder = free_folder(runs_dir, f"{experiment.name}-calibration")
+        run_calibration(experiment, settings, chosen, folder, console, at_once=at_once)
+    made = _analysed(folder, out, html)
+    if as_json:
+        typer.echo(json.dumps(made.values(), indent=1))
+    else:
+        _print(made, console)
+    for what, path in (("link model", out), ("page", html), ("run folder", folder)):
+        if path is not None:
+            console.print(f"{what}: {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
+    from roambench.controller.calibration_run import CalibrationPlan
+    from roambench.controller.config.link_model_file import write_link_model
+    from roambench.report.calibration import calibrate as fitted
+    from roambench.report.calibration_page import calibration_page
+    from roambench.runs.accounts import calibration_of
+    from roambench.runs.folder import RunFolder
+
+    with RunFolder.open(path) as folder:
+        plan = CalibrationPlan.read(folder)
+        windows = {
+            folder.info.device_names[device]: {
+                plan.order_of(device, window): window for window in plan.windows(device)
+            }
+            for device in plan.devices
+        }
+        made = fitted(out.stem, folder, windows, calibration_of(folder.config))
+    write_link_model(out, made.model)
+    if html is not None:
+        try:
+            html.write_text(calibration_page(made), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError([f"--html {html}: cannot be written: {error.strerror}"]) from None
+    return made
+
+
+def _print(made: Calibration, console: Console) -> None:
+    from rich.table import Table as RichTable
+
+    from roambench.report.calibration_page import fit_table, parameter_table
+
+    for table in (parameter_table(made), fit_table(made)):
+        shown = RichTable(title=table.title, title_justify="left", caption=table.caption)
+        for column, name in enumerate(table.head):
+            shown.add_column(name, justify="right" if table.is_numeric(column) else "left")
+        for row in table.rows:
+            shown.add_row(*row)
+        console.print(shown)
+    for device in made.devices:
+        for flag in device.flags():
+            console.print(f"[yellow]{device.device}: {flag}[/]", highlight=False)
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise ConfigError([f"{option}: expected numbers with commas between them, got {text!r}"]) from None
