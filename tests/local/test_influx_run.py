@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,18 @@ def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_me
     baseline_ns = 2_000_000_000
     assert [ns for ns, _ in arrivals if start_ns + 3e8 <= ns < start_ns + baseline_ns] == []
     assert [ns for ns, _ in arrivals if end_ns - baseline_ns + 3e8 <= ns < end_ns] == []
+    # Read back, it is the same run to the last digit.
+    for command in ("report", "compare"):
+        of_folder, of_influxdb = (
+            subprocess.run(
+                [launch.roambench, command, run.folder(), "--json", "--readings", store],
+                capture_output=True,
+                check=True,
+            ).stdout
+            for store in ("folder", "influxdb")
+        )
+        assert of_influxdb == of_folder
+        assert len(of_folder) > 1000
 
 
 def _run_ns(path: Path) -> tuple[int, int]:
@@ -127,8 +140,8 @@ def test_a_database_that_does_not_exist_is_said_aloud_and_the_run_goes_on(launch
     assert "store refuses: influxdb: " in run.text()
     assert "404" in run.text()
     assert "database not found" in run.text()
-    (event,) = run.events("store refuses", "pi-01")
-    assert "database not found" in event.detail
+    assert "left in the spool: influxdb" in run.text()
+    assert "database not found" in run.events("store refuses", "pi-01")[0].detail
     folder = RunFolder.open(run.folder())
     states = [
         json.loads(event.detail) for event in folder.records.events("pi-01") if event.kind == "spool state"

@@ -155,7 +155,9 @@ class Agent:
         self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
         self._end_run()
         await self._stores.flush(self._drain_s)
-        self._link.hang_up(self._stop_reason or "agent failed")
+        left = self._stores.left
+        reason = self._stop_reason or "agent failed"
+        self._link.hang_up(f"{reason}; left in the spool: {left}" if left else reason)
         session = next(task for task in tasks if task.get_name() == "session")
         await asyncio.wait({session}, timeout=2.0)
         session.cancel()
@@ -211,6 +213,9 @@ class Agent:
     def _take_welcome(self, welcome: wire.Welcome) -> None:
         self._begin_chapter(welcome.run_id)
         self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
+        for trouble in self._stores.troubles:
+            event = wire.Event(kind="store refuses", monotonic_ns=self._clock.now_ns(), detail=trouble)
+            self._quiet.emit(wire.AgentFrame(event=event))
         if welcome.data_address != self._data_address:  # a restarted controller may listen elsewhere
             if self._data_channel is not None:
                 self._begin_chore(self._data_channel.close())

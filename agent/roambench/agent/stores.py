@@ -60,6 +60,17 @@ class Stores:
                 trouble=lambda reason: self._tell_trouble(INFLUXDB, reason),
             )
 
+    @property
+    def troubles(self) -> list[str]:
+        """What a person must mend now, one line per store: a controller that comes later wants to know it."""
+        return [f"{name}: {drain.trouble}" for name, drain in self._drains.items() if drain.trouble]
+
+    @property
+    def left(self) -> str:
+        """How many records each store has yet to get, like "influxdb 35"; empty when they have all."""
+        waiting = {name: consumer.depth for name, consumer in self._spool.consumers.items()}
+        return ", ".join(f"{name} {depth}" for name, depth in waiting.items() if depth)
+
     def start(self) -> list[asyncio.Task[None]]:
         """One task per drain, and one that watches; they run until they are cancelled."""
         tasks = [

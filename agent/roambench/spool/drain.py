@@ -68,8 +68,8 @@ class Drain:
         self._batch_records = batch_records
         self._backoff_first_s = backoff_first_s
         self._backoff_most_s = backoff_most_s
-        self._trouble = trouble
-        self._troubled = ""
+        self._tell_trouble = trouble
+        self.trouble = ""  # what a person must mend
         self._limit = batch_records
         self._failures = 0
         self.pause_s = 0.0  # after the last failure
@@ -89,11 +89,14 @@ class Drain:
                 await asyncio.sleep(self._period_s if self._source.depth < self._batch_records else 0)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Send until the queue is empty; False if `timeout_s` passed first (the rest stays queued)."""
+        """Send until the queue is empty; False if `timeout_s` passed first, or at once where only a person
+        can help. The rest stays queued."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self._source.depth:
                     if not await self._send_some():
+                        if self.trouble:
+                            return False
                         await asyncio.sleep(min(0.2, self.pause_s))
         except TimeoutError:
             return self._source.depth == 0
@@ -118,9 +121,9 @@ class Drain:
             self._well()
             return self._refused(records, str(error))
         except NotWelcome as error:
-            if self._troubled != str(error):
-                self._troubled = str(error)
-                self._trouble(self._troubled)
+            if self.trouble != str(error):
+                self.trouble = str(error)
+                self._tell_trouble(self.trouble)
             return self._failed(str(error), self._backoff_most_s)
         except OSError as error:
             return self._failed(str(error), error.retry_after_s if isinstance(error, Busy) else 0.0)
@@ -152,6 +155,6 @@ class Drain:
         return False
 
     def _well(self) -> None:
-        if self._troubled:
-            self._troubled = ""
-            self._trouble("")
+        if self.trouble:
+            self.trouble = ""
+            self._tell_trouble("")

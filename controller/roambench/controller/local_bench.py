@@ -170,6 +170,8 @@ def _observe(
     if kind == "store refuses" and detail not in watch.said:
         watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times
         say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
+    elif kind == "goodbye" and "left in the spool" in detail:
+        say(f"[yellow]{escape(f'{name}: {detail}')} (agents/{escape(name)}/spool.sqlite)[/]")
 
 
 def _tell(watch: Watch, say: Callable[[str], None], kind: str, detail: str) -> None:

@@ -169,8 +169,16 @@ async def test_trouble_that_a_person_must_mend_is_told_once_and_so_is_its_end(sp
         return records[-1][0]
 
     drain = Drain(source(spool), send, trouble=said.append, backoff_first_s=1e-4, backoff_most_s=1e-3)
-    assert await drain.flush(5.0)
+    assert not await drain.flush(1e6)  # nobody will mend it while an agent is stopping
+    assert (attempts, drain.trouble) == (1, "401 wrong token")
+    running = asyncio.create_task(drain.run())
+    async with asyncio.timeout(20):
+        while spool.depth:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert said == ["401 wrong token", ""]
+    assert drain.trouble == ""
 
 
 @pytest.mark.asyncio
