@@ -129,6 +129,8 @@ class StreamMeter:
         self._watch(self._stale_after_s)
 
     def _take(self, data: bytes) -> None:
+        if self._closed:
+            return
         now_ns = self._clock.now_ns()
         frames = self._frames
         readings = frames.feed(data, now_ns)
@@ -136,6 +138,11 @@ class StreamMeter:
             for kind, detail in frames.news:
                 self._say(kind, now_ns, detail)
             frames.news.clear()
+        if frames.counts.rejected != self._told_rejected:
+            self._tell_counts(now_ns)
+        if frames.period_s != self._period_s:
+            self._period_s = frames.period_s
+            self._say_described(now_ns)
         for reading in readings:
             off = bool(reading.flags & ReadingFlag.OFF)
             self._become(MeterState.OFF if off else MeterState.OK, reading.monotonic_ns)
@@ -144,13 +151,8 @@ class StreamMeter:
             self._last_line_ns = now_ns
             self._reopen_s = REOPEN_FIRST_S
             self._news.set()
-            if frames.period_s != self._period_s:
-                self._period_s = frames.period_s
-                self._say_described(now_ns)
         elif frames.off:
             self._become(MeterState.OFF, now_ns)
-        if frames.counts.rejected != self._told_rejected:
-            self._tell_counts(now_ns)
 
     def _watch(self, device_s: float) -> None:
         if self._watchdog is not None:
@@ -173,6 +175,8 @@ class StreamMeter:
             self._watch(self._stale_after_s)
 
     def _lose(self, why: str) -> None:
+        if self._closed:
+            return
         now_ns = self._clock.now_ns()
         if self._watchdog is not None:
             self._watchdog.cancel()
