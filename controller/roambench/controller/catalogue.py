@@ -30,6 +30,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
             Table("algorithms", "roambench.systems.catalogue:SYSTEMS", "roambench.systems"),
             Table("datasets", "roambench.learning.datasets:DATASETS", "roambench.datasets"),
             Table("models", "roambench.learning.models:MODELS", "roambench.models"),
+            Table("partitions", "roambench.learning.partitions:PARTITIONS", "roambench.partitions"),
             Table("meters", "roambench.meters.catalogue:METERS", "roambench.meters"),
             Table("profiles", "roambench.meters.emulator.profiles:PROFILES", "roambench.meter_profiles"),
             Table("readers", "roambench.mobility.readers:READERS", "roambench.readers"),

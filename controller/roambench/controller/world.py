@@ -14,7 +14,8 @@ from roambench.controller.config.sections import Experiment, TraceSection
 from roambench.learning.datasets import Dataset, load_dataset
 from roambench.learning.layout import Layout, flatten, layout_of
 from roambench.learning.models import build
-from roambench.learning.partition import Indices, partition
+from roambench.learning.partition import Indices
+from roambench.learning.partitions import PartitionRequest, make_partition
 from roambench.learning.shards import Shard, write_shard
 from roambench.mobility.files import content_hash, read_trace
 from roambench.mobility.selection import busiest_devices, busiest_window, window, with_aps
@@ -71,8 +72,17 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
     section = experiment.learning
     folder = Path(section.data_path) if section.data_path else None
     dataset = load_dataset(section.dataset, folder, download=section.download)
-    parts = partition(
-        dataset.train_labels, devices, section.images_per_device, section.alpha, experiment.seed
+    parts = make_partition(
+        section.partition,
+        PartitionRequest(
+            dataset.train_labels,
+            devices,
+            section.images_per_device,
+            section.alpha,
+            experiment.seed,
+            section.major_share,
+            section.shards_per_device,
+        ),
     )
     channels = dataset.train_images.shape[1]
     module = build(section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model"))

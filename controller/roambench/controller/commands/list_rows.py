@@ -12,6 +12,7 @@ class Kind(StrEnum):
     ALGORITHMS = "algorithms"
     DATASETS = "datasets"
     MODELS = "models"
+    PARTITIONS = "partitions"
     METERS = "meters"
     PROFILES = "profiles"
     READERS = "readers"

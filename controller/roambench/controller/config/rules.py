@@ -21,6 +21,7 @@ NAMED: dict[tuple[str, ...], str] = {
     ("trace", "generator"): "generators",
     ("learning", "dataset"): "datasets",
     ("learning", "model"): "models",
+    ("learning", "partition"): "partitions",
 }
 
 

@@ -90,6 +90,15 @@ class LearningSection(Section):
         gt=0.0,
         description="Dirichlet concentration of each device's class mix: 100 is near IID, 0.1 far from it.",
     )
+    partition: str = Field(
+        "dirichlet",
+        description="Who gets which training images (`roambench list partitions`): `dirichlet` draws a class "
+        "mix per device (MOHAWK), `dirichlet_split` shares each class out, `major_class` is MIDDLE's.",
+    )
+    major_share: float = Field(
+        0.85, gt=0.0, le=1.0, description="Share of a device's major class, for `major_class`."
+    )
+    shards_per_device: int = Field(2, ge=1, description="Label shards of each device, for `label_shards`.")
     local_epochs: int = Field(1, ge=1, description="Passes over its own images per training order (k1).")
     batch_size: int = Field(8, ge=1, description="Images per SGD step.")
     learning_rate: float = Field(0.01, gt=0.0, description="SGD step size.")
@@ -297,7 +306,8 @@ class HostSection(Section):
         "core is taken less often.",
     )
     during_phases: bool = Field(
-        True, description="Also in download, train and upload: a sample is kept on the board, nothing is sent."
+        True,
+        description="Also in download, train and upload: a sample is kept on the board, nothing is sent.",
     )
     interface: str = Field("", description="Network interface whose bytes count; empty: all but loopback.")
 
