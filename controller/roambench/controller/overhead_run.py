@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from roambench.contract.duty import DUTY_BEGAN, DUTY_OVER, DutyLevel
-from roambench.contract.errors import FleetError, MeterError
+from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.records import AgentEvent
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
@@ -76,14 +76,13 @@ class OverheadResult:
                 for board in self.boards
             ],
         }
-        return json.dumps(values, indent=2) + "\n"
+        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 def measure_overhead(experiment: Experiment, minutes: float, path: Path, console: Console) -> OverheadResult:
     """Let a local fleet idle for `minutes` of device time; the folder `path` keeps records and result.
 
-    Raises RoambenchError leaves: FleetError when agents do not come back, ConfigError when a meter said
-    too little.
+    Raises RoambenchError leaves: FleetError when agents do not come back or a meter said too little.
     """
     names = tuple(f"pi-{number:02d}" for number in range(1, experiment.fleet.agents + 1))
     with RunFolder.create(
@@ -101,7 +100,7 @@ def measure_overhead(experiment: Experiment, minutes: float, path: Path, console
         levels, block_s = duty_plan(minutes)
         asyncio.run(_idle(experiment, folder, levels, block_s, console))
         result = overhead_of(folder, experiment, minutes, block_s, len(levels))
-        (path / RESULT).write_text(result.to_json())
+        (path / RESULT).write_text(result.to_json(), encoding="utf-8")
         folder.update(state=RunState.FINISHED)
     return result
 
@@ -149,16 +148,19 @@ async def _all_back(bench: LocalBench, count: int) -> None:
 def overhead_of(
     folder: RunFolder, experiment: Experiment, minutes: float, block_s: float, blocks: int
 ) -> OverheadResult:
-    """The result from the folder's records; ConfigError when a board has too few readings."""
+    """The result from the folder's records; FleetError names a board that has too few readings."""
     calibration = experiment.energy.calibration()
     boards = []
     for name in folder.info.device_names:
         found = duty_blocks(folder.records.events(name))
         readings = folder.records.readings(name)
         usable = (readings.flags & int(UNUSABLE)) == 0
-        overhead = board_overhead(
-            readings.ns[usable], readings.watts[usable], found, settle_s=SETTLE_S, calibration=calibration
-        )
+        try:
+            overhead = board_overhead(
+                readings.ns[usable], readings.watts[usable], found, settle_s=SETTLE_S, calibration=calibration
+            )
+        except ConfigError as error:
+            raise FleetError(f"{name}: {error}") from None
         truth_w = _true_instrument_w(folder.path / "truth" / f"{name}.csv", found)
         boards.append(BoardResult(name, overhead, truth_w))
     fleet = mean_overhead([board.overhead for board in boards])
@@ -166,7 +168,7 @@ def overhead_of(
 
 
 def duty_blocks(events: Sequence[AgentEvent]) -> list[DutyBlock]:
-    """The blocks that an agent says it lived through; an unknown level is no block."""
+    """The blocks that an agent says it lived through: an unknown level is none, nor one that never ended."""
     began = [event for event in events if event.kind == DUTY_BEGAN]
     known = {level.value: level for level in DutyLevel}
     return [
