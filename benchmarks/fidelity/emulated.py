@@ -33,7 +33,18 @@ class Profile:
 
     name: str
     traits: str
-    weight: int  # of ten runs
+    turns: int  # how often it comes up before all begin anew
+    interval_ms: int | None = None
+
+
+#: The firmwares that differ in what a value means; most benches have the first.
+PROFILES: Final = (
+    Profile("smartpower2-1.6", "smartpower2", 8),
+    Profile("smartpower2-100ms", "smartpower2-100ms", 2),
+    Profile("smartpower2-ytrikoz", "smartpower2-ytrikoz", 2),
+    Profile("smartpower3-2.2", "smartpower3-100ms", 2, 100),
+    Profile("smartpower3-2.2", "smartpower3", 1, 10),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,7 @@ class Scenario:
     number: int
     profile: str
     traits: str
+    interval_ms: int | None
     transfer_s: float
     train_s: float
     rounds: int
@@ -55,7 +67,7 @@ class Scenario:
     def drawn(cls, seed: int, number: int, profiles: Sequence[Profile]) -> Scenario:
         """Lengths and profiles in turn, so that every group is equally large; the rest by lot."""
         draw = generator(seed, "fidelity scenario", 0, number)
-        rows = [row for row in profiles for _ in range(row.weight)]
+        rows = [row for row in profiles for _ in range(row.turns)]
         row = rows[number % len(rows)]
         turn = number // len(rows)
         transfer_s = (0.5, 1.0, 2.0, 5.0, 10.0)[(number + turn) % 5]
@@ -64,9 +76,10 @@ class Scenario:
             number,
             row.name,
             row.traits,
+            row.interval_ms,
             transfer_s,
             (5.0, 10.0, 20.0)[int(draw.integers(3))],
-            (10, 20, 30)[int(draw.integers(3))],
+            (10, 20, 30)[int(draw.integers(3))] if (row.interval_ms or 1000) >= 100 else 6,
             bool(draw.random() < 0.5),
             ("steady", "scatter", "drift")[int(draw.integers(3))],
             faults[int(draw.integers(len(faults)))],
@@ -124,6 +137,7 @@ def emulated(scenario: Scenario, seed: int) -> EmulatedRun:
         noise_per_line=0.002,
         faults=_faults(scenario, draw, end_s),
         profile=scenario.profile,
+        interval_ms=scenario.interval_ms,
     )
     meter = traits(scenario.traits)
     readings = run.readings()
@@ -246,6 +260,7 @@ def _calibrated(
         board_seed,
         power=power,
         profile=scenario.profile,
+        interval_ms=scenario.interval_ms,
     )
     true_w, shown_w = [], []
     reach_ns = round((meter.window_s + meter.latch_s) * S)

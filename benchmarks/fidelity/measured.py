@@ -15,8 +15,9 @@ from roambench.energy.clock_fit import ClockBurst, ClockFit, moved
 from roambench.energy.energy_value import Energy
 from roambench.energy.integrate import PowerCurve
 from roambench.energy.ledger import DeviceAccount, account_device, total
+from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
-from roambench.energy.samples import PowerSamples
+from roambench.energy.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import with_meter
 from roambench.meters.emulator.signal import PowerSignal
 
@@ -73,6 +74,7 @@ def outcome(scenario: Scenario, seed: int) -> Outcome:
         run.end_ns,
         run.meter.nominal_s,
         window=window,
+        step_w=run.meter.step_w,
         u_clock_s=u_clock_s,
     )
     return Outcome(scenario, _figures(run, samples, account))
@@ -80,13 +82,15 @@ def outcome(scenario: Scenario, seed: int) -> Outcome:
 
 def _samples(run: EmulatedRun) -> tuple[PowerSamples, float]:
     """The usable readings in the board's clock, and how uncertain that clock is."""
-    samples = PowerSamples.from_readings(run.readings)
-    if run.reader_clock is None:
-        return samples, 0.0
-    board = ClockFit.of([ClockBurst(run.start_ns, 0.0, 0.0, 8)])
-    ns = moved(samples.ns, run.reader_clock, board)
-    bound_ns = run.reader_clock.worst_bound_ns(run.start_ns, run.end_ns)
-    return PowerSamples.of(ns, samples.watts), RECTANGULAR * bound_ns * 1e-9
+    usable = [reading for reading in run.readings if not reading.flags & UNUSABLE]
+    arrivals = np.array([reading.monotonic_ns for reading in usable], dtype=np.int64)
+    ns = sample_stamps(arrivals, np.array([reading.meter_ms for reading in usable], dtype=np.int64))
+    u_clock_s = 0.0
+    if run.reader_clock is not None:
+        board = ClockFit.of([ClockBurst(run.start_ns, 0.0, 0.0, 8)])
+        ns = moved(ns, run.reader_clock, board)
+        u_clock_s = RECTANGULAR * run.reader_clock.worst_bound_ns(run.start_ns, run.end_ns) * 1e-9
+    return PowerSamples.of(ns, [reading.watts for reading in usable]), u_clock_s
 
 
 def _figures(run: EmulatedRun, samples: PowerSamples, account: DeviceAccount) -> list[Figure]:

@@ -20,7 +20,8 @@ class MeterTraits:
     """A value printed at t is the mean over [t - age - window_s, t - age], age uniform in [0, latch_s].
 
     `u_gain` (relative) and `u_offset_w` are what an uncalibrated meter of the type must be granted (k = 1).
-    `checksummed`: its lines carry a checksum, so that no false line passes.
+    `checksummed`: its lines carry a checksum, so that no false line passes. `step_w`: what its watts are
+    rounded to, which no number of equal readings averages away.
     """
 
     name: str
@@ -30,6 +31,7 @@ class MeterTraits:
     u_gain: float
     u_offset_w: float
     checksummed: bool = False
+    step_w: float = 3.81687e-3  # the INA231's power register
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,16 @@ _SP2_U_GAIN: Final = _RECTANGULAR * math.sqrt(0.01**2 + 0.005**2 + 0.005**2 + (0
 _SP2_U_OFFSET_W: Final = _RECTANGULAR * 5.1 * 50e-6 / 0.015
 
 
-def _smartpower2(name: str, nominal_s: float) -> MeterTraits:
-    return MeterTraits(name, nominal_s, _INA231_WINDOW_S, _INA231_WINDOW_S, _SP2_U_GAIN, _SP2_U_OFFSET_W)
+def _smartpower2(name: str, nominal_s: float, step_w: float = 3.81687e-3) -> MeterTraits:
+    return MeterTraits(
+        name,
+        nominal_s,
+        _INA231_WINDOW_S,
+        _INA231_WINDOW_S,
+        _SP2_U_GAIN,
+        _SP2_U_OFFSET_W,
+        step_w=step_w,
+    )
 
 
 #: The log intervals that a Smart Power 3's panel offers.
@@ -91,6 +101,7 @@ def _smartpower3(interval_ms: int) -> MeterTraits:
         _SP3_U_GAIN,
         _SP3_U_OFFSET_W,
         checksummed=True,
+        step_w=5.1e-3,  # whole mA at 5.1 V
     )
 
 
@@ -107,7 +118,7 @@ TRAITS: Final = {
     for row in (
         _smartpower2("smartpower2", 1.0),
         _smartpower2("smartpower2-100ms", 0.1),  # the Dres0109 fork: values repeat two or three times
-        _smartpower2("smartpower2-ytrikoz", 0.25),
+        _smartpower2("smartpower2-ytrikoz", 0.25, 0.01),  # prints hundredths of a watt
         *map(_smartpower3, SMARTPOWER3_INTERVALS_MS),
     )
 }

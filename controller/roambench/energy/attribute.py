@@ -21,7 +21,7 @@ import numpy.typing as npt
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
 from roambench.energy.lateness import LATENESS_BLUR_S, informative, likeliest_lateness
-from roambench.energy.least_squares import Design, Fit, fit_levels, smallest_step_w
+from roambench.energy.least_squares import SP2_STEP_W, Design, Fit, fit_levels
 from roambench.energy.occupancy import SP2_WINDOW, Columns, Floats, MeterWindow
 from roambench.energy.samples import PowerSamples, without_bursts, without_repeats
 from roambench.energy.span_powers import SpanPowers, span_powers
@@ -235,6 +235,7 @@ def attribute(
     *,
     nominal_s: float = 1.0,
     window: MeterWindow = SP2_WINDOW,
+    step_w: float = SP2_STEP_W,
     separate_background: bool = False,
     own_level_s: float | None = None,
     fit_lateness: bool = False,
@@ -264,7 +265,6 @@ def attribute(
     origin = int(starts[0]) if len(starts) else 0
     at_s, starts_s, ends_s = (np.multiply(ns - origin, 1e-9) for ns in (arrivals.samples.ns, starts, ends))
     watts = arrivals.samples.watts
-    step_w = smallest_step_w(watts)
 
     def design(late_s: float, chosen: Columns | slice = slice(None), jitter_s: float = 0.0) -> Design:
         return Design(at_s[chosen] - late_s, starts_s, ends_s, level_of_span, count, seen, jitter_s)

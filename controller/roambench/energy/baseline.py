@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
-from roambench.energy.least_squares import smallest_step_w
+from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import PowerSamples
 
@@ -95,7 +95,7 @@ class IdleBaselines:
 
 
 def idle_baselines(
-    samples: PowerSamples, spans: Sequence[PhaseSpan], window: MeterWindow
+    samples: PowerSamples, spans: Sequence[PhaseSpan], window: MeterWindow, step_w: float = SP2_STEP_W
 ) -> IdleBaselines | None:
     """Idle power before the first and after the last active phase; None without readings in both.
 
@@ -115,7 +115,6 @@ def idle_baselines(
                 )
         if np.count_nonzero(inside) < MIN_BASELINE_READINGS:
             return None
-        step_w = smallest_step_w(samples.watts)
         found.append((idle_level(samples.watts[inside], step_w), int(samples.ns[inside].mean())))
     (before, before_ns), (after, after_ns) = found
     return IdleBaselines(before, before_ns, after, after_ns)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from roambench.contract.phases import PhaseSpan
 from roambench.energy.energy_value import Energy, Part
-from roambench.energy.least_squares import smallest_step_w
+from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.occupancy import SP2_WINDOW
 from roambench.energy.samples import PowerSamples, Stamps, Watts, without_bursts
 
@@ -118,10 +118,12 @@ def power_curve(
     nominal_s: float = 1.0,
     delay_s: float = SP2_DELAY_S,
     window_s: float = SP2_WINDOW.window_s,
+    step_w: float = SP2_STEP_W,
 ) -> PowerCurve:
     """The power curve of raw arrivals: bursts repaired, stamps moved back by `delay_s`, gaps marked.
 
-    `delay_s` is the mean age of a value's middle, `window_s` how long it looked.
+    `delay_s` is the mean age of a value's middle, `window_s` how long it looked, `step_w` what it is
+    rounded to.
 
     Pass the samples around the interval too: the last second needs a line that arrives after its end.
     """
@@ -131,7 +133,7 @@ def power_curve(
     watts = repaired.watts
     if not len(at) or length_s <= 0.0:
         return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
-    noise_w2, step_w = _noise_variance(watts), smallest_step_w(watts)
+    noise_w2 = _noise_variance(watts)
     covered = np.diff(at) <= GAP_PERIODS * nominal_s
     # The edges: hold the nearest value where it is near enough, or mark the edge as a gap.
     if at[0] > 0.0:

@@ -17,11 +17,8 @@ _PURE: Final = 1.0 - 1e-9
 _ITERATIONS: Final = 4  # one unweighted, three reweighted
 #: Gauss-Legendre over the latch age: the reading is piecewise linear in it.
 _AGE_NODES, _AGE_WEIGHTS = np.polynomial.legendre.leggauss(6)
-#: 3.81687 mW steps of a Smart Power 2's power register: where the values are too few to show their step.
+#: Steps of a Smart Power 2's power register.
 SP2_STEP_W: Final = 3.81687e-3
-_MIN_VALUES: Final = 10
-_FINEST_STEP_W: Final = 1e-4
-_COARSEST_STEP_W: Final = 0.02
 
 
 class Design:
@@ -178,13 +175,14 @@ def fit_levels(design: Design, readings_w: Floats, step_w: float) -> Fit:
 
 
 def smallest_step_w(readings_w: Floats) -> float:
-    """The meter's step in watts: the smallest difference between two of the values that it showed."""
+    """The step of a meter whose traits are not known: the smallest difference between two of its values.
+
+    At least 0.1 mW and at most 20 mW; a Smart Power 2's where fewer than ten values were shown.
+    """
     steps = np.diff(np.unique(readings_w))
     # Differences of rounded numbers: 0.001 may read 0.00099999.
-    steps = steps[steps > 0.5 * _FINEST_STEP_W]
-    if len(steps) + 1 < _MIN_VALUES:
-        return SP2_STEP_W
-    return float(np.clip(steps.min(), _FINEST_STEP_W, _COARSEST_STEP_W))
+    steps = steps[steps > 5e-5]
+    return float(np.clip(steps.min(), 1e-4, 0.02)) if len(steps) >= 9 else SP2_STEP_W
 
 
 def _noise(design: Design, readings_w: Floats, quantum_w2: float) -> Floats:

@@ -13,6 +13,7 @@ from roambench.energy.baseline import IdleBaselines, idle_baselines
 from roambench.energy.energy_value import Energy, Part, Term
 from roambench.energy.energy_value import total as sum_of
 from roambench.energy.integrate import PowerCurve, power_curve, trapezoid_by_span
+from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import MeterCalibration
@@ -112,30 +113,33 @@ def account_device(
     nominal_s: float = 1.0,
     *,
     window: MeterWindow = SP2_WINDOW,
+    step_w: float = SP2_STEP_W,
     fit_lateness: bool = True,
     u_clock_s: float = 0.0,
 ) -> DeviceAccount:
     """Account one device: `spans` is its complete timeline (see `timeline.complete_timeline`).
 
     A training without a fate in `fates` is pending. An upload's row carries the round of its training.
-    `nominal_s` and `window` are the meter's traits. `fit_lateness` finds how late the lines arrive and
-    `u_clock_s` is the uncertainty between the meter's clock and the board's, as `attribute` explains them.
+    `nominal_s`, `window` and `step_w` are the meter's traits. `fit_lateness` finds how late the lines
+    arrive and `u_clock_s` is the uncertainty between the meter's clock and the board's, as `attribute`
+    explains them.
     Net energies leave out the fitted idle power; where the baselines before and after the run differ
     (rule R8), the straight line between them.
     """
     device = spans[0].device if spans else ""
     corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
     delay_s = 0.5 * window.support_s
-    curve = power_curve(corrected, start_ns, end_ns, nominal_s, delay_s, window.window_s)
+    curve = power_curve(corrected, start_ns, end_ns, nominal_s, delay_s, window.window_s, step_w)
     fit = attribute(
         corrected,
         spans,
         nominal_s=nominal_s,
         window=window,
+        step_w=step_w,
         fit_lateness=fit_lateness,
         u_clock_s=u_clock_s,
     )
-    idle = idle_baselines(corrected, spans, window)
+    idle = idle_baselines(corrected, spans, window, step_w)
     parts = fit.span_energies(curve)
     naive = trapezoid_by_span(curve, spans)
     rows = []
