@@ -18,7 +18,8 @@ import numpy as np
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribute import Attribution
 from roambench.energy.integrate import PowerCurve, span_stamps
-from roambench.energy.least_squares import Design, Fit, fit_levels, smallest_step_w
+from roambench.energy.lateness import LATENESS_BLUR_S
+from roambench.energy.least_squares import SP2_STEP_W, Design, Fit, fit_levels
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.link_model import megabits
 from roambench.energy.occupancy import Columns
@@ -44,11 +45,13 @@ def rows_by_kind(
     curve: PowerCurve,
     samples: PowerSamples,
     link_of_order: Mapping[str, str],
+    step_w: float = SP2_STEP_W,
 ) -> list[LedgerRow]:
     """The ledger's `rows` of one board with its transfers fitted by kind; the other rows as they are.
 
-    `rows` are parallel to `fit.spans`; `samples` are the raw arrivals behind `fit`, calibrated. Where all
-    transfers of a direction are of one kind the ledger has nothing mixed and its rows are given back.
+    `rows` are parallel to `fit.spans`; `samples` are the raw arrivals behind `fit`, calibrated, of a meter
+    with steps of `step_w`. Where all transfers of a direction are of one kind the ledger has nothing mixed
+    and its rows are given back.
     """
     kinds = [
         kind_of(span, link_of_order.get(span.order_id, "")) if span.phase in TRANSFERS else ""
@@ -56,7 +59,7 @@ def rows_by_kind(
     ]
     if len(set(filter(None, kinds))) <= len({span.phase for span in fit.spans} & TRANSFERS):
         return list(rows)
-    finer = _refit(fit, samples, kinds)
+    finer = _refit(fit, samples, kinds, step_w)
     found = []
     for row, kind, part in zip(rows, kinds, finer.span_energies(curve), strict=True):
         if not kind:
@@ -83,7 +86,7 @@ def rows_by_kind(
     return found
 
 
-def _refit(fit: Attribution, samples: PowerSamples, kinds: Sequence[str]) -> Attribution:
+def _refit(fit: Attribution, samples: PowerSamples, kinds: Sequence[str], step_w: float) -> Attribution:
     """The fit once more with a level for every kind, the lines as late as it found them."""
     index = {fit.levels[0]: 0}
     levels = np.array(
@@ -101,18 +104,19 @@ def _refit(fit: Attribution, samples: PowerSamples, kinds: Sequence[str]) -> Att
     repaired = without_bursts(samples, fit.nominal_s).samples
     arrivals = without_repeats(repaired, fit.nominal_s, fit.window.window_s).samples
     at_s, starts_s, ends_s = (np.multiply(ns - origin, 1e-9) for ns in (arrivals.ns, starts, ends))
-    step_w = smallest_step_w(arrivals.watts)
 
-    def fitted(late_s: float) -> tuple[Design, Columns, Fit]:
-        design = Design(at_s - late_s, starts_s, ends_s, levels, count, fit.window)
+    def fitted(late_s: float, jitter_s: float) -> tuple[Design, Columns, Fit]:
+        design = Design(at_s - late_s, starts_s, ends_s, levels, count, fit.window, jitter_s)
         used = np.flatnonzero(design.used)
         return design, used, fit_levels(design, arrivals.watts[used], step_w)
 
-    design, used, found = fitted(fit.lateness_s)
+    design, used, found = fitted(fit.lateness_s, fit.u_lateness_s)
     powers = span_powers(design, found, arrivals.watts[used]) if found.used_readings else None
     slope_w = np.zeros(count)
     if fit.u_lateness_s and powers is not None:
-        later, earlier = (fitted(fit.lateness_s + move_s)[2].watts for move_s in (0.025, -0.025))
+        later, earlier = (
+            fitted(fit.lateness_s + move_s, LATENESS_BLUR_S)[2].watts for move_s in (0.025, -0.025)
+        )
         slope_w = (later - earlier) / 0.05 * fit.u_lateness_s
     return replace(
         fit,

@@ -7,16 +7,18 @@ from typing import Any
 
 from roambench.energy.compare import Basis, Comparison, ComparisonTotal, Transfer
 from roambench.energy.energy_value import Energy
+from roambench.report.uncertainty_tables import PARTS, part_j
 
 
 def value(energy: Energy) -> dict[str, Any]:
-    """`u_joules` is a standard uncertainty (k = 1)."""
+    """`u_joules` is a standard uncertainty (k = 1), `budget` the parts that add up to it in quadrature."""
     return {
         "joules": _finite(energy.joules),
         "u_joules": _finite(energy.u_joules),
         "covered_s": energy.covered_s,
         "gap_s": energy.gap_s,
         "coverage": energy.coverage,
+        "budget": {name: part_j(energy.budget, field) for name, field in PARTS},
     }
 
 

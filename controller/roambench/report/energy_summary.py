@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.contract.records import ReadingFlag
+from roambench.energy.baseline import IdleBaselines
 from roambench.energy.compare import Comparison, LinkUse, compare_transfers
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import LedgerRow, total, totals_by_phase
@@ -34,6 +35,11 @@ class PhaseEnergy:
     naive_j: float
     unresolved: int  # spans too short for the meter (R7)
 
+    @property
+    def idle_j(self) -> float:
+        """What the boards would have drawn anyway: gross less net."""
+        return self.gross.joules - self.net.joules
+
 
 @dataclass(frozen=True, slots=True)
 class TruthCheck:
@@ -55,7 +61,9 @@ class BoardEnergy:
 
     device: str
     whole_run: Energy  # with the meter's uncertainty
+    net: Energy  # of all phases
     idle_w: float | None
+    baselines: IdleBaselines | None  # None: no idling before and after the work that a meter saw
     consumed: Energy
     wasted: Energy
     lost_s: float
@@ -72,6 +80,7 @@ class EnergySummary:
     measured: bool
     duration_s: float
     whole_run: Energy
+    whole_run_net: Energy
     gross: Table10
     net: Table10
     phases: tuple[PhaseEnergy, ...]
@@ -107,6 +116,7 @@ def energy_summary(
         measured=energy.measured,
         duration_s=(energy.end_ns - energy.start_ns) * 1e-9,
         whole_run=energy.whole_run,
+        whole_run_net=total(rows, "net"),
         gross=table10(rows, "gross", rounds=rounds, devices=names, finished=finished),
         net=table10(rows, "net", rounds=rounds, devices=names, finished=finished),
         phases=_phases(rows),
@@ -215,7 +225,9 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
     return BoardEnergy(
         device.device,
         device.whole_run,
+        total(device.rows, "net"),
         idle_w if math.isfinite(idle_w) else None,
+        device.account.idle,
         total(active),
         total(row for row in active if is_wasted(row, finished=finished)),
         math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from roambench.contract.phases import ACTIVE_PHASES
+from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.energy.ledger import Kind
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report import numbers
-from roambench.report.energy_summary import EnergySummary
+from roambench.report.energy_summary import EnergySummary, PhaseEnergy
 from roambench.report.numbers import NONE
 from roambench.report.summary import RunSummary, improvements, reference_of
 from roambench.report.table import Table
@@ -80,7 +80,9 @@ def whole_run_table(runs: Sequence[RunSummary]) -> Table:
         )
 
     rows = [
-        ("all boards", *cell(lambda e: numbers.energy(e.whole_run))),
+        ("all boards, gross", *cell(lambda e: numbers.energy(e.whole_run))),
+        ("of it idle", *cell(lambda e: numbers.joules(e.whole_run.joules - e.whole_run_net.joules))),
+        ("net of idle", *cell(lambda e: numbers.energy(e.whole_run_net, zero="0 J"))),
         ("mean power per board", *cell(lambda e: f"{e.whole_run.mean_w:.3f} W")),
         ("measured time", *cell(lambda e: numbers.seconds(e.whole_run.covered_s))),
         ("not measured", *cell(lambda e: numbers.seconds(e.whole_run.gap_s))),
@@ -101,19 +103,22 @@ def whole_run_table(runs: Sequence[RunSummary]) -> Table:
 
 
 def phase_table(runs: Sequence[RunSummary]) -> Table:
-    """Per phase: time, gross, net and the naive trapezoid."""
+    """Per phase: time, gross, idle and net, the naive trapezoid, and whether the meter was fast enough."""
     rows = [
         (
             run.label,
             item.phase.value,
             str(item.spans),
             numbers.seconds(item.duration_s),
+            numbers.percent(item.gross.coverage),
             numbers.energy(item.gross, zero="0 J"),
-            numbers.energy(item.net, zero="0 J") if item.phase in ACTIVE_PHASES else NONE,
-            numbers.joules(item.naive_j),
+            numbers.joules(item.idle_j),
+            numbers.energy(item.net, zero="0 J"),
             f"{item.net.joules / item.net.covered_s:+.3f} W"
             if item.net.covered_s > 0.0 and item.phase in ACTIVE_PHASES
             else NONE,
+            numbers.joules(item.naive_j),
+            _resolution(item),
         )
         for run in runs
         for item in (run.measured.phases if run.measured else ())
@@ -121,12 +126,36 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
     return Table(
         "phases",
         "Energy by phase",
-        "Phases partition every board's time. Joules by least squares over all readings; the naive trapezoid "
-        "beside it leaks training power into the transfers. Net is above idle, ± k = 2.",
-        ("run", "phase", "spans", "time", "gross", "net", "naive (gross)", "above idle"),
+        "Phases partition every board's time. Gross is idle plus net, ± k = 2, by least squares over all "
+        "readings. Resolved (rule R7): a span lasts five periods of its meter (5 s at 1 Hz), or all of its "
+        "type on its board together ten (10 s); the joules of undersampled spans are in the sums, with the "
+        "large uncertainty that they have. Naive: the trapezoid cut at the borders, which leaks training "
+        "power into the transfers; shown only to be warned of.",
+        (
+            "run",
+            "phase",
+            "spans",
+            "time",
+            "covered",
+            "gross",
+            "idle",
+            "net",
+            "above idle",
+            "naive (gross)",
+            "verdict",
+        ),
         tuple(rows),
         numeric_from=2,
+        text_from=10,
     )
+
+
+def _resolution(item: PhaseEnergy) -> str:
+    if item.phase is Phase.LOST:
+        return NONE
+    if not item.unresolved:
+        return "resolved"
+    return "undersampled" if item.unresolved == item.spans else f"{item.unresolved} undersampled"
 
 
 def board_table(run: RunSummary) -> Table:
@@ -135,6 +164,8 @@ def board_table(run: RunSummary) -> Table:
         (
             board.device,
             numbers.energy(board.whole_run),
+            numbers.joules(board.whole_run.joules - board.net.joules) if board.whole_run.covered_s else NONE,
+            numbers.energy(board.net),
             numbers.percent(board.whole_run.coverage, 2),
             numbers.seconds(board.whole_run.gap_s),
             numbers.seconds(board.lost_s),
@@ -150,15 +181,17 @@ def board_table(run: RunSummary) -> Table:
     return Table(
         f"boards-{run.label}",
         f"{run.label}: boards",
-        "Whole run ± k = 2, then download, training and upload (gross). Lost: time in which the agent was "
-        "down and nobody stamped what the board did.",
+        "Whole run ± k = 2: gross is idle plus net. Consumed and wasted are of download, training and upload "
+        "(gross). Lost: time in which the agent was down and nobody stamped what the board did.",
         (
             "board",
-            "whole run",
+            "gross",
+            "idle",
+            "net",
             "coverage",
             "gap",
             "lost",
-            "idle",
+            "idle power",
             "consumed",
             "wasted",
             "readings",

@@ -62,6 +62,12 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
     silent = [board.device for board in energy.boards if not board.whole_run.covered_s]
     if silent:
         flags.append(f"boards without a single usable reading: {', '.join(silent)}")
+    drifted = [board.device for board in energy.boards if board.baselines and board.baselines.drifted]
+    if drifted:
+        flags.append(
+            f"idle power before and after differs by more than 3 u or 2 % ({', '.join(drifted)}): net "
+            "energies take the straight line between"
+        )
     torn = sum(board.torn for board in energy.boards)
     if torn:
         flags.append(f"{torn} torn readings were left out")

@@ -29,6 +29,7 @@ from roambench.report.power_data import power_data
 from roambench.report.summary import RunSummary, comparison_flags, improvements, reference_of
 from roambench.report.table import Table
 from roambench.report.tables import board_tables, comparison_tables, detail_tables
+from roambench.report.uncertainty_figures import budget_figure
 
 #: Nothing may be loaded from anywhere, whatever a run's names try.
 _POLICY: Final = (
@@ -52,6 +53,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
             whole_run_figure(summaries),
             ratio_figure(summaries),
             *scatter_figures(summaries),
+            budget_figure(summaries),
             *host_figures(runs),
             availability_figure(runs, summaries),
             map_figure(runs),
@@ -66,7 +68,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
             "Energy",
             "energy",
             parts.html("energy", "table10-gross", "table10-net", "accuracy-per-joule")
-            + parts.html("spent", "whole-run", "phases"),
+            + parts.html("spent", "whole-run", "phases", "budget"),
         ),
         (
             "Measured against modelled",

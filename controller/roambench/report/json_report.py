@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from roambench.energy.baseline import IdleBaselines, IdleLevel
 from roambench.energy.compare import Basis
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report.board_state import BoardState
@@ -176,6 +177,7 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
     return {
         "duration_s": energy.duration_s,
         "whole_run": value(energy.whole_run),
+        "whole_run_net": value(energy.whole_run_net),
         "truth": _truth(energy.truth),
         "table10": {"gross": _table10(energy.gross), "net": _table10(energy.net)},
         "phases": {
@@ -183,6 +185,7 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
                 "spans": item.spans,
                 "duration_s": item.duration_s,
                 "gross": value(item.gross),
+                "idle_j": item.idle_j,
                 "net": value(item.net),
                 "naive_j": item.naive_j,
                 "unresolved_spans": item.unresolved,
@@ -203,7 +206,9 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
             {
                 "device": board.device,
                 "whole_run": value(board.whole_run),
+                "net": value(board.net),
                 "idle_w": board.idle_w,
+                "baselines": _baselines(board.baselines),
                 "consumed_j": board.consumed.joules,
                 "wasted_j": board.wasted.joules,
                 "lost_s": board.lost_s,
@@ -215,6 +220,15 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
             for board in energy.boards
         ],
     }
+
+
+def _baselines(found: IdleBaselines | None) -> dict[str, Any] | None:
+    def level(idle: IdleLevel) -> dict[str, Any]:
+        return {"watts": idle.watts, "u_watts": finite(idle.u_watts), "readings": idle.readings}
+
+    if found is None:
+        return None
+    return {"before": level(found.before), "after": level(found.after), "drifted": found.drifted}
 
 
 def _truth(truth: TruthCheck | None) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from roambench.report.energy_tables import (
 from roambench.report.numbers import NONE
 from roambench.report.summary import RunSummary
 from roambench.report.table import Table
+from roambench.report.uncertainty_tables import baseline_table, budget_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,13 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
 
 
 def board_tables(runs: Sequence[RunSummary]) -> list[Table]:
-    """One table per run and subject: what each board cost, whose clock it has, how it was."""
+    """One table per run and subject: what each board cost and how sure that is, its clock, how it was."""
     tables = []
     for run in runs:
         if run.energy is not None:
             tables.append(board_table(run))
-        tables += [table for table in (clock_table(run), host_table(run)) if table is not None]
+        found = (budget_table(run), baseline_table(run), clock_table(run), host_table(run))
+        tables += [table for table in found if table is not None]
     return tables
 
 

@@ -58,7 +58,7 @@ def test_two_runs_make_one_file_with_every_part(hand_made, tmp_path):
     page = Page(out.read_text())
     assert set(page.figures()) == {
         "accuracy", "accuracy-per-joule", "aggregated", "energy", "spent", "availability", "map",
-        "ratios", "compare-0", "compare-1",
+        "ratios", "compare-0", "compare-1", "budget",
     }  # fmt: skip
     places = {attributes.get("id") for _, attributes in page.elements}
     for key in (*page.figures(), "power"):

@@ -31,7 +31,7 @@ def test_the_keys_stay(hand_made):
         "energy", "board_states",
     }  # fmt: skip
     assert set(run["energy"]) == {
-        "duration_s", "whole_run", "truth", "table10", "phases", "communication", "boards",
+        "duration_s", "whole_run", "whole_run_net", "truth", "table10", "phases", "communication", "boards",
     }  # fmt: skip
     assert run["energy"]["whole_run"]["joules"] == pytest.approx(400.0)
     assert run["energy"]["truth"]["relative_error"] == pytest.approx(0.0, abs=1e-9)
