@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from roambench.controller.config.sections import InfluxdbSection
 from roambench.spool.influx_schema import FIELDS, TAGS
 
 FOLDER = Path(__file__).parents[3] / "docs" / "grafana"
@@ -95,7 +96,9 @@ def test_grafana_finds_the_database_that_the_set_up_makes():
     assert "INFLUX_READ_TOKEN" in grafana
     script = FOLDER / "influxdb" / "create_dbrp.sh"
     assert f"--db {source['jsonData']['dbName']} " in script.read_text(encoding="utf-8")
-    assert influx["DOCKER_INFLUXDB_INIT_BUCKET"] == source["jsonData"]["dbName"] == "roambench"
+    assert influx["DOCKER_INFLUXDB_INIT_BUCKET"] == source["jsonData"]["dbName"]
+    # ... and the boards the bucket that they are told by default.
+    assert source["jsonData"]["dbName"] == InfluxdbSection.model_validate({}).bucket
     assert mounts("influxdb")[f"/docker-entrypoint-initdb.d/{script.name}"] == "./influxdb/create_dbrp.sh"
     subprocess.run(["sh", "-n", script], check=True)
     assert script.stat().st_mode & 0o111
