@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import grpc
@@ -39,8 +39,15 @@ class DataLink:
         self._download: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(DOWNLOAD)
         self._upload: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(UPLOAD)
 
-    async def download(self, order_id: str, ap: int, digest: str, limit_s: float) -> tuple[bytes, Transfer]:
-        """The blob of version `digest` of AP `ap`.
+    async def download(
+        self,
+        order_id: str,
+        ap: int,
+        digest: str,
+        limit_s: float,
+        announced: Callable[[int], None] = lambda total_bytes: None,
+    ) -> tuple[bytes, Transfer]:
+        """The blob of version `digest` of AP `ap`; `announced` hears of its size before its bytes come.
 
         Raises ModelError when it is oversize, truncated or not what its digest says, LinkError when the
         transfer breaks off.
@@ -57,6 +64,7 @@ class DataLink:
             async for message in call:
                 if total is None:
                     total = _announced_bytes(message)
+                    announced(total)
                     continue
                 pieces.append(message)
                 received += len(message)

@@ -31,6 +31,7 @@ class OrdersDesk:
     """The agent's order queue. `data` is set by the link once the controller has named its data plane.
 
     `cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown.
+    `moving` hears how many bytes the open phase will move, at which pace.
     """
 
     timeline: PhaseTimeline
@@ -44,6 +45,7 @@ class OrdersDesk:
     chaos: ChaosSettings
     before_phase: Callable[[], Awaitable[None]] | None = None
     data: DataLink | None = None
+    moving: Callable[[int, float], None] = lambda total_bytes, mbit_s: None
     _queue: asyncio.Queue[wire.Order] = field(default_factory=asyncio.Queue)
     _known: set[str] = field(default_factory=set)
 
@@ -118,7 +120,11 @@ class OrdersDesk:
             mbit_s=spec.download_mbit_s,
         )
         blob, download = await self._link().download(
-            order_id, spec.ap, spec.start_digest.hex(), self._limit_s(order)
+            order_id,
+            spec.ap,
+            spec.start_digest.hex(),
+            self._limit_s(order),
+            lambda total_bytes: self.moving(total_bytes, spec.download_mbit_s),
         )
         start_path = self.folder / "start.blob"
         _overwrite(start_path, blob)
@@ -168,6 +174,7 @@ class OrdersDesk:
             mbit_s=spec.upload_mbit_s,
         )
         blob = model.path.read_bytes()
+        self.moving(len(blob), spec.upload_mbit_s)
         sent = await self._link().upload(
             order_id,
             spec.train_order_id,
@@ -193,7 +200,11 @@ class OrdersDesk:
         await self._fall_quiet()
         self.timeline.enter(Phase.DOWNLOAD, order.step, order_id=order_id, mbit_s=spec.download_mbit_s)
         blob, download = await self._link().download(
-            order_id, spec.ap, spec.digest.hex(), self._limit_s(order)
+            order_id,
+            spec.ap,
+            spec.digest.hex(),
+            self._limit_s(order),
+            lambda total_bytes: self.moving(total_bytes, spec.download_mbit_s),
         )
         self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=download.transferred_bytes)
         await asyncio.to_thread(self.shelf.synchronise, blob)
@@ -222,6 +233,7 @@ class OrdersDesk:
                 mbit_s=spec.mbit_s,
                 transferred_bytes=spec.total_bytes if moved else 0,
             )
+            self.moving(spec.total_bytes, spec.mbit_s)
             if spec.upload:
                 done = await link.send_ballast(order_id, spec.total_bytes, spec.mbit_s, limit_s)
             else:

@@ -106,11 +106,14 @@ class Agent:
             record=self._spool.append,
             cpu_slowdown=emulation.cpu_slowdown if emulation is not None else None,
             chaos=settings.chaos,
+            moving=self._radio_moves,
         )
         self._stop_reason = ""
         self._drain_s = 5.0
         self._stopping = asyncio.Event()
         self._activity = IDLE
+        self._radio_rest: asyncio.TimerHandle | None = None
+        self._radio_rest_ns = 0
         self._own_cores = 0.0  # what an emulated board draws for the agent itself
         self._duty_level = DutyLevel.STREAMING
         self._duty: asyncio.Task[None] | None = None
@@ -259,11 +262,31 @@ class Agent:
     def _power_follows(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """What the emulated board draws from now on; and whether we may speak."""
         self._quiet.follow(phase)
+        if self._radio_rest is not None:
+            self._radio_rest.cancel()
+            if self._radio_rest_ns < ns:
+                self._rest_radio(self._radio_rest_ns)  # it was due and this loop was late
+            self._radio_rest = None
         self._activity = Activity(
             busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
             tx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.UPLOAD else 0.0,
             rx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.DOWNLOAD else 0.0,
         )
+        self._draw(ns)
+
+    def _radio_moves(self, total_bytes: int, mbit_s: float) -> None:
+        """The open phase moves so much: an emulated radio has done so when its rate says, and then waits for
+        whatever the phase still waits for. Else a busy machine's lateness would be drawn as traffic."""
+        phase = self._timeline.current
+        if self._feed is not None and phase is not None:
+            self._radio_rest_ns = phase.start_ns + round(total_bytes * 8e3 / (mbit_s or PORT_MBIT_S))
+            left_s = self._clock.host_seconds((self._radio_rest_ns - self._clock.now_ns()) * 1e-9)
+            loop = asyncio.get_running_loop()
+            self._radio_rest = loop.call_later(max(0.0, left_s), self._rest_radio, self._radio_rest_ns)
+
+    def _rest_radio(self, ns: int) -> None:
+        self._radio_rest = None
+        self._activity = self._activity.radio_resting()
         self._draw(ns)
 
     def _draw(self, ns: int) -> None:

@@ -17,6 +17,10 @@ PORT_MBIT_S: Final = 95.0
 RADIO: Final = LinkPower("emulated", 10.0, 5.0, 200.0)
 
 
+#: So slow that it costs nothing.
+_RESTING_MBIT_S: Final = 1e-9
+
+
 @dataclass(frozen=True, slots=True)
 class Activity:
     """What a board does from some moment on: cores kept busy, data-plane rates in Mbit/s."""
@@ -44,6 +48,14 @@ class Activity:
                 raise ValueError(f"{name} must be a number, got {value!r}")
             numbers[name] = float(value)
         return cls(**numbers)
+
+    def radio_resting(self) -> Activity:
+        """The same with a radio that is on and moves nothing: its fixed part alone is drawn."""
+        return replace(
+            self,
+            tx_mbit_s=min(self.tx_mbit_s, _RESTING_MBIT_S),
+            rx_mbit_s=min(self.rx_mbit_s, _RESTING_MBIT_S),
+        )
 
 
 IDLE: Final = Activity()
