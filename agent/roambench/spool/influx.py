@@ -45,7 +45,8 @@ class InfluxWriter:
     def __init__(self, settings: InfluxSettings) -> None:
         self._settings = settings
         self._token = ""
-        self._client: Any = None
+        self._client: Any = None  # influxdb-client has no types
+        self._service: Any = None
         self._pool: urllib3.PoolManager | None = None
 
     def write(self, lines: bytes) -> None:
@@ -86,6 +87,7 @@ class InfluxWriter:
             return
         # Half a second of importing (more on a Pi): only where it is needed.
         from influxdb_client.client.influxdb_client import InfluxDBClient
+        from influxdb_client.service import write_service
 
         self._client = InfluxDBClient(
             settings.url,
@@ -95,20 +97,28 @@ class InfluxWriter:
             enable_gzip=settings.gzip,
             connection_pool_maxsize=1,
         )
+        # The service below its WriteApi.write, which would decode an answer's bytes as UTF-8 and fall over
+        # those that are none: then a 400 could not be told from a server that is away.
+        library: Any = write_service
+        self._service = library.WriteService(self._client.api_client)
 
     def _post(self, lines: bytes) -> tuple[int, bytes, Mapping[str, str]]:
         if self._pool is not None:
             return self._post_v1(self._pool, lines)
-        from influxdb_client.client.write_api import SYNCHRONOUS
         from influxdb_client.rest import ApiException
 
         try:
-            self._client.write_api(write_options=SYNCHRONOUS).write(
-                self._settings.bucket, self._settings.org or "-", lines, write_precision="ns"
+            reply = self._service.post_write(
+                self._settings.org or "-",
+                self._settings.bucket,
+                lines,
+                precision="ns",
+                content_type="text/plain; charset=utf-8",
+                _preload_content=False,
             )
         except ApiException as error:
             return int(error.status), error.body or b"", dict(error.headers or {})
-        return 204, b"", {}
+        return reply.status, reply.data, {}  # reading the body frees the connection for the next batch
 
     def _post_v1(self, pool: urllib3.PoolManager, lines: bytes) -> tuple[int, bytes, Mapping[str, str]]:
         settings = self._settings

@@ -1,0 +1,314 @@
+"""Writing to servers that fail in every way, to a real InfluxDB 1.6 by both endpoints, to VictoriaMetrics."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from influx_servers import Influxd, Shim, VictoriaMetrics, free_port, running
+from roambench.contract.records import Reading, RecordKind
+from roambench.spool.chapter import Chapter
+from roambench.spool.drain import BatchRefused, Busy, Drain, NotWelcome
+from roambench.spool.influx import InfluxSender, InfluxWriter
+from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.line_protocol import LineEncoder
+from roambench.spool.spool import Spool
+
+LINE = b"power,device=pi-01 watts=1.5 1700000000000000000"
+
+
+@dataclass
+class Scripted:
+    """An HTTP server that answers what it is told: (status, headers, body) per request, the last for ever."""
+
+    url: str
+    answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.answers.append((status, named, body))
+
+
+@pytest.fixture
+def scripted() -> Iterator[Scripted]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            script.requests.append((self.path, dict(self.headers), body))
+            answers = script.answers
+            status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
+            if status == 0:  # it dies over the answer
+                self.close_connection = True
+                return
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    script = Scripted(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield script
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@contextmanager
+def writing(settings: InfluxSettings) -> Iterator[Callable[[bytes], None]]:
+    writer = InfluxWriter(settings)
+    try:
+        yield writer.write
+    finally:
+        writer.close()
+
+
+@pytest.fixture(params=["v2", "v1"])
+def target(request: pytest.FixtureRequest, scripted: Scripted, tmp_path: Path) -> InfluxSettings:
+    token = tmp_path / "token"
+    token.write_text("me:s3cret-t0ken\n")
+    return InfluxSettings(scripted.url, "bench/week", "org", request.param, str(token))
+
+
+def test_a_batch_goes_out_compressed_with_its_token_to_the_right_bucket(scripted, target):
+    scripted.answer(204)
+    with writing(target) as write:
+        write(LINE)
+        write(LINE)
+    path, headers, body = scripted.requests[1]
+    assert headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(body) == LINE
+    if target.api == "v2":
+        assert path == "/api/v2/write?org=org&bucket=bench%2Fweek&precision=ns"
+        assert headers["Authorization"] == "Token me:s3cret-t0ken"
+    else:
+        assert path == "/write?db=bench&precision=ns&rp=week"
+        assert headers["Authorization"] == "Basic bWU6czNjcmV0LXQwa2Vu"
+    scripted.requests.clear()
+    with writing(replace(target, gzip=False, token_file="", token_env="")) as write:
+        write(LINE)
+    assert scripted.requests[0][2] == LINE
+    assert "Authorization" not in scripted.requests[0][1]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, BatchRefused),
+        (413, BatchRefused),
+        (422, BatchRefused),
+        (401, NotWelcome),
+        (403, NotWelcome),
+        (404, NotWelcome),
+        (405, NotWelcome),
+        (302, NotWelcome),
+        (429, Busy),
+        (500, Busy),
+        (503, Busy),
+    ],
+)
+def test_every_answer_is_taken_for_what_it_means(scripted, target, status, kind):
+    scripted.answer(status, b'{"code":"x","message":"a \\"reason\\" of the server"}')
+    with writing(target) as write, pytest.raises(kind, match=f"{status} .*reason"):
+        write(LINE)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("120", 120.0), ("0", 0.0), ("-5", 0.0), ("soon", 0.0), ("9" * 40, 0.0), ("", 0.0)],
+)
+def test_the_time_a_server_asks_for_is_respected(scripted, target, header, seconds):
+    scripted.answer(429, b"", Retry_After=header)
+    with writing(target) as write, pytest.raises(Busy) as caught:
+        write(LINE)
+    assert caught.value.retry_after_s == seconds
+
+
+def test_a_date_in_retry_after_is_understood(scripted, target):
+    scripted.answer(
+        503, b"", Retry_After=time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 90))
+    )
+    with writing(target) as write, pytest.raises(Busy) as caught:
+        write(LINE)
+    assert 80.0 < caught.value.retry_after_s <= 90.0
+
+
+HOSTILE = [b"", b"[]", b"{", b"\xff\xfe\x00garbage" * 20, b'{"message": 7}', b'["message"]', b"x" * 200_000]
+HOSTILE += [b'{"message": "Token me:s3cret-t0ken"}', b"7", b"null", b"[" * 100_000]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(400, BatchRefused), (401, NotWelcome), (500, Busy)])
+@pytest.mark.parametrize("body", HOSTILE)
+def test_no_body_changes_what_a_status_means_or_gets_a_secret_or_a_flood_into_the_message(
+    scripted, target, status, kind, body
+):
+    scripted.answer(status, body)
+    with writing(target) as write, pytest.raises(kind) as caught:
+        write(LINE)
+    text = str(caught.value)
+    assert "s3cret" not in text
+    assert len(text) <= 300
+    assert text.isprintable()
+
+
+def test_a_server_that_dies_over_its_answer_or_is_not_there_is_busy(scripted, target):
+    scripted.answer(0)
+    with writing(target) as write, pytest.raises(Busy):
+        write(LINE)
+    away = replace(target, url=f"http://127.0.0.1:{free_port()}")
+    with writing(away) as write, pytest.raises(Busy, match="refused"):
+        write(LINE)
+
+
+def test_a_token_that_was_put_right_is_used_without_a_restart(scripted, target):
+    scripted.answer(401)
+    scripted.answer(204)
+    with writing(target) as write:
+        with pytest.raises(NotWelcome):
+            write(LINE)
+        Path(target.token_file).write_text("other:token")
+        write(LINE)
+    first, second = (headers["Authorization"] for _, headers, _ in scripted.requests)
+    assert first != second
+    with writing(replace(target, token_file="/nowhere/token")) as write, pytest.raises(NotWelcome) as caught:
+        write(LINE)
+    assert str(caught.value) == "token file /nowhere/token: cannot be read (No such file or directory)"
+
+
+# ---- the real ones ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    """600 readings of 100 Hz whose wall clock is known."""
+    spool = Spool(tmp_path / "spool.sqlite", consumers=("influxdb",))
+    spool.begin_chapter(Chapter("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "r"), 0)
+    for i in range(600):
+        spool.append(RecordKind.READING, Reading(i * 10_000_000, 5.0, 0.5, i / 7).to_bytes())
+    yield spool
+    spool.close()
+
+
+async def drained(spool: Spool, settings: InfluxSettings) -> bool:
+    sender = InfluxSender(InfluxWriter(settings), LineEncoder("pi-01", spool.uuid, spool))
+    done = await Drain(spool.consumers["influxdb"], sender.send, batch_records=128).flush(30.0)
+    await sender.aclose()
+    return done
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("api", ["v2", "v1"])
+async def test_what_a_spool_holds_is_in_a_real_server_once_however_often_it_is_sent(
+    spool: Spool, influxd: Influxd, influx_shim: Shim, tmp_path: Path, api: str
+):
+    database = f"once_{api}"
+    influxd.create_database(database)
+    settings = InfluxSettings(influx_shim.url if api == "v2" else influxd.url, database, api=api)
+    copy = tmp_path / "copy.sqlite"
+    spool.sync()
+    for suffix in ("", "-wal"):  # what an agent finds that died before it could note the answer
+        Path(f"{copy}{suffix}").write_bytes(Path(f"{tmp_path}/spool.sqlite{suffix}").read_bytes())
+    assert await drained(spool, settings)
+    again = Spool(copy, consumers=("influxdb",))
+    assert again.depth == 601
+    assert await drained(again, settings)
+    again.close()
+    rows = influxd.rows('SELECT "seq", "watts", "monotonic_ns" FROM "power"', database)
+    assert sorted((row["seq"], row["watts"], row["monotonic_ns"]) for row in rows) == [
+        (i + 2, i / 7, i * 10_000_000) for i in range(600)
+    ]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("api", ["v2", "v1"])
+async def test_a_point_that_the_server_will_never_take_is_set_aside_with_its_words_and_the_rest_is_stored(
+    spool: Spool, influxd: Influxd, influx_shim: Shim, api: str
+):
+    database = f"conflict_{api}"
+    influxd.create_database(database)
+    # Somebody has made `detail` a number in this shard: every event conflicts, no reading does.
+    influxd_settings = InfluxSettings(influxd.url, database, api="v1")
+    with writing(influxd_settings) as write:
+        write(b"event,device=pi-01 detail=7 1700000000000000000")
+    settings = InfluxSettings(influx_shim.url if api == "v2" else influxd.url, database, api=api)
+    assert await drained(spool, settings)
+    consumer = spool.consumers["influxdb"]
+    assert (consumer.depth, consumer.dead) == (0, 1)  # the chapter's event
+    assert len(influxd.rows('SELECT "seq" FROM "power"', database)) == 600
+    spool.sync()
+    (error,) = spool._rows.execute("SELECT error FROM dead_letters").fetchone()
+    assert "field type conflict" in error
+
+
+@pytest.mark.asyncio
+async def test_a_database_that_appears_later_gets_what_waited_for_it(spool: Spool, influxd: Influxd):
+    sender = InfluxSender(
+        InfluxWriter(InfluxSettings(influxd.url, "later", api="v1")), LineEncoder("pi-01", spool.uuid, spool)
+    )
+    said: list[str] = []
+    drain = Drain(spool.consumers["influxdb"], sender.send, trouble=said.append, backoff_most_s=0.05)
+    running_drain = asyncio.create_task(drain.run())
+    while not said:
+        await asyncio.sleep(0.01)
+    assert "404" in said[0]
+    assert "database not found" in said[0]
+    assert spool.depth == 601
+    influxd.create_database("later")
+    async with asyncio.timeout(20):
+        while spool.depth:
+            await asyncio.sleep(0.01)
+    assert said[1:] == [""]
+    running_drain.cancel()
+    await asyncio.gather(running_drain, return_exceptions=True)
+    await sender.aclose()
+    assert len(influxd.rows('SELECT "seq" FROM "power"', "later")) == 600
+
+
+@pytest.mark.asyncio
+async def test_a_wrong_token_is_said_and_nothing_is_lost(spool: Spool, influxd: Influxd, tmp_path: Path):
+    influxd.create_database("guarded")
+    token = tmp_path / "token"
+    token.write_text("wrong")
+    with running(Shim(tmp_path / "guard", free_port(), influxd, token="right")) as shim:
+        settings = InfluxSettings(shim.url, "guarded", token_file=str(token))
+        assert not await drained(spool, settings)
+        assert spool.depth == 601
+        token.write_text("right")
+        assert await drained(spool, settings)
+
+
+@pytest.mark.asyncio
+async def test_victoria_metrics_takes_the_same_writes_cut_to_milliseconds_and_keeps_repeats(
+    spool: Spool, victoria_metrics: VictoriaMetrics
+):
+    sender = InfluxSender(
+        InfluxWriter(InfluxSettings(victoria_metrics.url, "any")), LineEncoder("vm-01", spool.uuid, spool)
+    )
+    records = spool.batch(1000)
+    assert await sender.send(records) == 601
+    (series,) = victoria_metrics.export('power_watts{device="vm-01"}')
+    assert series["metric"]["run"] == "r"
+    assert series["timestamps"] == [1_700_000_000_000 + i * 10 for i in range(600)]  # distinct in ms
+    assert series["values"] == pytest.approx([i / 7 for i in range(600)], rel=1e-12)
+    await sender.send(records)
+    await sender.aclose()
+    (series,) = victoria_metrics.export('power_watts{device="vm-01"}')
+    assert len(series["values"]) == 1200  # it has no key by which a repeat is known
