@@ -133,6 +133,22 @@ def test_blocks_that_scatter_more_than_their_readings_say_so() -> None:
     assert abs(found.instrument.watts - 0.060) <= 2.0 * found.instrument.u_watts
 
 
+def test_levels_that_lie_apart_in_time_are_uncertain_by_the_drift_between_them() -> None:
+    """What is left of 12 blocks has `reader` early and `streaming` late: only the fitted drift joins them."""
+    blocks = [blocks_of(4.0)[k] for k in (0, 1, 4, 5, 8, 9)]
+    pulls, u_w = [], []
+    for seed in range(150):
+        ns, watts = metered(blocks, {A: 0.0, B: 0.025, C: 0.060}, seed, drift_w_per_s=2e-4)
+        keep = watts > 1.0  # between the blocks that are left nobody measured
+        part = board_overhead(ns[keep], watts[keep], blocks, calibration=EXACT).instrument
+        pulls.append((part.watts - 0.060) / part.u_watts)
+        u_w.append(part.u_watts)
+    assert 0.5 < float(np.std(pulls)) < 1.2
+    ns, watts = metered(blocks_of(2.0), {A: 0.0, B: 0.025, C: 0.060}, 0)
+    mirrored = board_overhead(ns, watts, blocks_of(2.0), calibration=EXACT).instrument.u_watts
+    assert float(np.median(u_w)) > 1.6 * mirrored
+
+
 def test_a_level_without_readings_is_named() -> None:
     blocks = blocks_of(2.0)
     ns, watts = metered(blocks, {A: 0.0, B: 0.0, C: 0.0}, 1)
