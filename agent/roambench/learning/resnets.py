@@ -12,12 +12,12 @@ from torch.nn import functional
 
 
 def resnet18(in_channels: int, classes: int) -> nn.Module:
-    """ResNet-18, basic blocks 2-2-2-2: 11,173,962 parameters for 3 channels and 10 classes, and 9,600 statistics."""
+    """ResNet-18, basic blocks 2-2-2-2: 11,173,962 parameters for 3 channels, 10 classes; 9,600 statistics."""
     return ResNet(BasicBlock, (2, 2, 2, 2), in_channels, classes)
 
 
 def resnet50(in_channels: int, classes: int) -> nn.Module:
-    """ResNet-50, bottlenecks 3-4-6-3: 23,520,842 parameters for 3 channels, 10 classes, and 53,120 statistics."""
+    """ResNet-50, bottlenecks 3-4-6-3: 23,520,842 parameters for 3 channels, 10 classes, 53,120 statistics."""
     return ResNet(Bottleneck, (3, 4, 6, 3), in_channels, classes)
 
 

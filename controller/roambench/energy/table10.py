@@ -94,7 +94,9 @@ def table10(
     for row in active:
         used = joules(row)
         lost = used if is_wasted(row, finished=finished) else 0.0
-        keys = ((trainings, (row.device, row.train_order_id)), (boards, row.device), (by_round, row.step))
+        keys = [(boards, row.device), (by_round, row.step)]
+        if row.train_order_id:  # a cloud aggregation's model on its way to a device belongs to no training
+            keys.append((trainings, (row.device, row.train_order_id)))
         for groups, key in keys:
             before = groups.get(key, (0.0, 0.0))
             groups[key] = (before[0] + used, before[1] + lost)

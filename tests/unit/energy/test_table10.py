@@ -85,3 +85,10 @@ def test_a_run_without_any_training_has_no_means_and_no_joules() -> None:
     assert table.empty_rounds == 3
     assert math.isnan(table.per_round_consumed.mean)
     assert table.per_round_consumed.count == 0
+
+
+def test_fetching_a_cloud_aggregations_model_is_consumed_but_is_no_training() -> None:
+    table = table10([*ROWS, row("a", 2, Phase.DOWNLOAD, None, 6.0)])
+    assert table.cumulative_consumed.joules == pytest.approx(126.0)
+    assert table.per_training_consumed == MeanSd(40.0, 10.0, 3)
+    assert table.per_board_consumed.mean == pytest.approx(63.0)
