@@ -99,11 +99,14 @@ def board_clock(
         by_boot.setdefault(burst.boot_id, []).append(burst)
     fits = {boot: ClockFit.of(_burst(burst) for burst in found) for boot, found in by_boot.items()}
     verdicts, bounds_ns = [], []
-    for fit in fits.values():
+    for number, fit in enumerate(fits.values(), 1):
         first_ns, last_ns = fit.bursts[0].at_ns, fit.bursts[-1].at_ns
-        if len(fits) == 1:  # a board that booted in the middle had another clock outside of its bursts
-            first_ns = first_ns if start_ns is None else min(start_ns, last_ns)
-            last_ns = last_ns if end_ns is None else max(end_ns, first_ns)
+        # The first boot's clock reaches back to the run's start, the last one's on to its end. When it
+        # changed in between nobody knows, so no line is drawn out on that side.
+        if number == 1 and start_ns is not None:
+            first_ns = min(start_ns, last_ns)
+        if number == len(fits) and end_ns is not None:
+            last_ns = max(end_ns, first_ns)
         verdicts.append(fit.verdict_over(first_ns, last_ns))
         bounds_ns.append(fit.worst_bound_ns(first_ns, last_ns))
     if description is None:

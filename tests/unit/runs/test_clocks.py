@@ -42,6 +42,9 @@ def test_a_board_that_booted_in_the_middle_has_two_lines_and_not_one_through_bot
     assert clock.offset_ms == pytest.approx(5.0)
     assert clock.drift_ppm == pytest.approx(0.0, abs=1e-6)
     assert (clock.verdict, clock.refused, clock.bursts) == (ClockVerdict.GOOD, False, 4)
+    # 50 s before the first burst and 50 s after the last one at 100 ppm, and 1 ms of bound (a little more
+    # where the line leaves its bursts behind).
+    assert 6.0 * MS <= clock.bound_ns <= 8.0 * MS
 
 
 @pytest.mark.parametrize(
