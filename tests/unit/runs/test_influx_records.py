@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 import influx_runs
-from influx_servers import Influxd, Shim
+from influx_servers import Influxd, Shim, free_port, running
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError, RunError
 from roambench.contract.phases import Phase, PhaseSpan
@@ -29,6 +31,8 @@ from roambench.runs.influx_records import InfluxRecords
 from roambench.runs.influxql import InfluxQL, InfluxServer
 from roambench.runs.record_store import RecordStore
 from roambench.spool.chapter import Chapter
+from roambench.spool.influx import InfluxWriter
+from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
 from roambench.spool.spool import Spool
 
@@ -236,3 +240,35 @@ def test_bits_of_doubles_survive(store, influxd, bench, database):
     copy(store, influxd, bench)
     got = InfluxRecords(database, "r-1").readings("pi-01").volts
     assert [struct.pack("<d", value) for value in values] == [struct.pack("<d", value) for value in got]
+
+
+def test_a_database_with_accounts_is_read_with_user_and_password(store, tmp_path, monkeypatch):
+    """InfluxDB 1.x as one protects it: boards may write, readers may read, nobody both."""
+    monkeypatch.setenv("INFLUXDB_HTTP_AUTH_ENABLED", "true")
+    server = Influxd(tmp_path / "guarded", free_port())
+    with running(server):
+        for user, text in (
+            ("", "CREATE USER admin WITH PASSWORD 'root' WITH ALL PRIVILEGES"),
+            ("admin", "CREATE DATABASE bench"),
+            ("admin", "CREATE USER boards WITH PASSWORD 'w'"),
+            ("admin", "CREATE USER reader WITH PASSWORD 'r:1'"),
+            ("admin", "GRANT WRITE ON bench TO boards"),
+            ("admin", "GRANT READ ON bench TO reader"),
+        ):
+            account = {"u": user, "p": "root"} if user else {}
+            fields = urllib.parse.urlencode({"q": text, **account})
+            with urllib.request.urlopen(f"{server.url}/query?{fields}", b"") as reply:
+                assert b"error" not in reply.read()
+        fill(store)
+        (tmp_path / "token").write_text("boards:w")
+        writer = InfluxWriter(
+            InfluxSettings(server.url, "bench", api="v1", token_file=str(tmp_path / "token"))
+        )
+        rows = influx_runs.drained(store.path.parent)
+        writer.write("\n".join(influx_runs.lines(rows, "r-1")).encode())
+        writer.close()
+        with InfluxQL(InfluxServer(server.url, "bench", token="reader:r:1")) as reader:
+            assert_equal(store, InfluxRecords(reader, "r-1"))
+        for token in ("", "reader:wrong", "boards:w"):
+            with InfluxQL(InfluxServer(server.url, "bench", token=token)) as other, pytest.raises(LinkError):
+                InfluxRecords(other, "r-1").devices()
