@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
 from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.contract.records import AgentEvent
 
+#: Other packages add rows by entry points of this group.
+GROUP: Final = "roambench.traits"
 #: The event by which an agent tells which meter it reads; its detail is a `MeterDescription`.
 DESCRIBED: Final = "meter described"
 
@@ -125,7 +128,15 @@ TRAITS: Final = {
 
 
 def traits(name: str) -> MeterTraits:
-    """The row called `name`; ConfigError lists those there are."""
-    if name not in TRAITS:
-        raise ConfigError([f"unknown meter traits {name!r}: expected one of {', '.join(sorted(TRAITS))}"])
-    return TRAITS[name]
+    """The row called `name`, ours or one that another package adds; ConfigError lists those there are."""
+    if name in TRAITS:
+        return TRAITS[name]
+    for point in entry_points(group=GROUP, name=name):
+        try:
+            row = point.load()
+        except Exception as error:  # whatever a third party's import does, it is one line here
+            raise ConfigError([f"meter traits {name!r} ({point.value}) cannot be loaded: {error}"]) from error
+        if isinstance(row, MeterTraits):
+            return row
+    known = ", ".join(sorted({*TRAITS, *entry_points(group=GROUP).names}))
+    raise ConfigError([f"unknown meter traits {name!r}: expected one of {known}"])
