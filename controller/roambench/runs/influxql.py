@@ -80,8 +80,7 @@ class InfluxQL:
 
     def __init__(self, server: InfluxServer, *, timeout_s: float = _TIMEOUT_S) -> None:
         self.server = server
-        self.version = ""  # as the latest answer told it, for example "1.8.10" or "v2.7.11"
-        self._url = f"{server.url.rstrip('/')}/query"
+        self._url = server.url.rstrip("/")
         self._pool = urllib3.PoolManager(timeout=timeout_s, retries=False, headers=server.headers())
 
     def select(self, query: str) -> list[Series]:
@@ -99,9 +98,12 @@ class InfluxQL:
         return [self._series(one, result.get("partial") is True) for one in series]
 
     def ping(self) -> str:
-        """The server's version; LinkError where there is none."""
-        self.select("SHOW DATABASES")
-        return self.version
+        """The server's version, for example "1.8.10", "v2.7.11" or "3.1.0"; empty where it does not say.
+
+        Version 3 tells it nowhere else than here.
+        """
+        _, headers, _ = self._get("/ping", {})
+        return headers.get("X-Influxdb-Version", "")[:40]
 
     def close(self) -> None:
         self._pool.clear()
@@ -114,12 +116,12 @@ class InfluxQL:
     ) -> None:
         self.close()
 
-    def _reply(self, query: str) -> dict[str, Any]:
-        fields = {"db": self.server.database, "q": query, "epoch": "ns"}
-        if self.server.policy:
-            fields["rp"] = self.server.policy
+    def _get(self, path: str, fields: Mapping[str, str]) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of any answer but a refusal."""
         try:
-            reply = self._pool.request("GET", self._url, fields=fields, redirect=False, preload_content=False)
+            reply = self._pool.request(
+                "GET", f"{self._url}{path}", fields=fields, redirect=False, preload_content=False
+            )
             try:
                 body = reply.read(_MOST_REPLY_BYTES + 1, decode_content=True)
             finally:
@@ -127,24 +129,28 @@ class InfluxQL:
                 reply.close()
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise self._error(f"cannot be reached: {_reason(error)}") from None
-        self.version = reply.headers.get("X-Influxdb-Version", "")[:40]
         if len(body) > _MOST_REPLY_BYTES:
             raise self._error(f"answered more than {_MOST_REPLY_BYTES >> 20} MiB")
         if reply.status in (401, 403):
             raise self._error(
                 f"refused us ({reply.status}): the token or the user may not read this database"
             )
+        return reply.status, reply.headers, body
+
+    def _reply(self, query: str) -> dict[str, Any]:
+        fields = {"db": self.server.database, "q": query, "epoch": "ns"}
+        if self.server.policy:
+            fields["rp"] = self.server.policy
+        status, _, body = self._get("/query", fields)
         try:
             found = json.loads(body, parse_int=_integer, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            raise self._error(
-                f"answered {reply.status} with something that is not JSON: {_shown(body)}"
-            ) from None
+            raise self._error(f"answered {status} with something that is not JSON: {_shown(body)}") from None
         if not isinstance(found, dict):
-            raise self._error(f"answered {reply.status} with JSON that is no table")
-        if reply.status != 200:
+            raise self._error(f"answered {status} with JSON that is no table")
+        if status != 200:
             text = found.get("error", found.get("message", ""))
-            raise self._refused(f"{reply.status} {text}".strip())
+            raise self._refused(f"{status} {text}".strip())
         if "error" in found:
             raise self._refused(str(found["error"]))
         return found

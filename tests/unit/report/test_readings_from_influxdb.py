@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from influx_servers import Influxd, Shim, free_port, running
 from roambench.contract.errors import RoambenchError
 from roambench.contract.records import RecordKind
 from roambench.controller.cli import app
+from roambench.controller.readings_source import span_of
 from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.emulator.virtual import emulate
 from roambench.report.report import report
@@ -141,3 +143,12 @@ def test_what_does_not_lead_to_a_database_is_said_in_one_line(hand_made, words, 
 def test_a_token_that_would_break_the_header_is_refused_unseen(hand_made, tmp_path):
     (tmp_path / "token").write_bytes(b"sec\x01ret")
     assert "sec" not in failed("report", hand_made(), *AWAY, "--influx-token-file", tmp_path / "token")
+
+
+def test_a_run_is_looked_for_from_a_day_before_it_was_made_to_a_day_after_its_end(hand_made):
+    """For servers that will not search all of time; 14 November 2023, 22:13:20 UTC is 1,700,000,000."""
+    with RunFolder.open(hand_made()) as folder:
+        info = replace(folder.info, created_utc="2023-11-14T22:13:20+00:00")
+    assert info.end_device_ns - info.start_device_ns == 100 * 10**9
+    assert span_of(info) == (1_699_913_600 * 10**9, 1_700_086_500 * 10**9)
+    assert span_of(replace(info, created_utc="?")) is None
