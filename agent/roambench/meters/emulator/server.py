@@ -10,6 +10,7 @@ import os
 import signal as signals
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -46,8 +47,10 @@ class EmulatorServer:
         self._latest_tick_ns = 0
         self._latest_record_ns = 0
 
-    async def run(self, lifeline: int | None = None) -> None:
-        """Open everything, say so by making the socket appear, serve, close.
+    async def run(
+        self, lifeline: int | None = None, announce: Callable[[dict[str, dict[str, str]]], None] | None = None
+    ) -> None:
+        """Open everything, `announce` the addresses, make the socket appear, serve, close.
 
         `lifeline` is a pipe's file descriptor: when its other end closes, whoever needs the meters is gone.
         """
@@ -65,7 +68,8 @@ class EmulatorServer:
                 self._by_name[device.name] = port
                 heapq.heappush(self._agenda, (port.board.due_ns, index))
             server = await self._listen()
-            print(json.dumps({"addresses": self.addresses}), flush=True)
+            if announce is not None:
+                announce(self.addresses)
             self._tick()
             beats = asyncio.create_task(self._beat())
             await self._stopping.wait()
@@ -208,6 +212,15 @@ class EmulatorServer:
             raise ValueError(f"unknown device {name!r}")
         return self._by_name[name]
 
+    def work(self, activity: Activity, ns: int) -> None:
+        """From `ns` on all boards do `activity` (for who has no agents to tell it)."""
+        for port in self._ports:
+            port.work(activity, ns)
+
+    def stop(self) -> None:
+        """End as SIGTERM does."""
+        self._stopping.set()
+
     @property
     def addresses(self) -> dict[str, dict[str, str]]:
         """Device -> transport -> where it can be read."""
@@ -258,5 +271,5 @@ def main(arguments: list[str]) -> int:
 
 async def _serve(spec: EmulatorSpec, lifeline: int | None) -> None:
     server = EmulatorServer(spec)
-    await server.run(lifeline)
+    await server.run(lifeline, lambda found: print(json.dumps({"addresses": found}), flush=True))
     print(json.dumps(server.stats()), file=sys.stderr)

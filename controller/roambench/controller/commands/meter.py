@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roambench.controller.commands.meter_emulate import emulate, fault
+
 if TYPE_CHECKING:
     from roambench.meters.power_switch import PowerState, PowerSwitch
 
@@ -17,6 +19,8 @@ meter_app = typer.Typer(
 )
 power_app = typer.Typer(name="power", help="Switch the board behind a meter.", no_args_is_help=True)
 meter_app.add_typer(power_app)
+meter_app.command()(emulate)
+meter_app.command()(fault)
 
 PortArgument = Annotated[
     str, typer.Argument(metavar="PORT", help="As `roambench meter list` shows it for the driver.")
@@ -32,25 +36,24 @@ WifiOption = Annotated[
 def list_() -> None:
     """List the drivers, what their port looks like, and whether they can switch the board's power."""
     from rich.console import Console
-    from rich.table import Table
 
+    from roambench.contract.errors import ConfigError
     from roambench.controller import catalogue
-    from roambench.meters.catalogue import driver_row, wired_names
+    from roambench.meters.catalogue import driver_row
+    from roambench.meters.ports import COMMON_OPTIONS
 
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    wired = wired_names()
+    console = Console(highlight=False, soft_wrap=True)
     for row in catalogue.rows("meters"):
-        table.add_row(f"[bold]{row.name}[/]")
-        if row.name not in wired:
-            table.add_row("", row.description)
+        console.print(f"[bold]{row.name}[/]")
+        try:
+            driver = driver_row(row.name)
+        except ConfigError:  # no wire of its own, or another package's that cannot be loaded
+            console.print(f"    {row.description}", markup=False)
             continue
-        driver = driver_row(row.name)
-        table.add_row("", driver.summary)
-        table.add_row("  port", f"{driver.address}; options: {', '.join(driver.options)}", style="dim")
-        table.add_row("  power", driver.power or "unavailable", style="dim")
-    Console(soft_wrap=False, highlight=False).print(table)
+        options = ", ".join((*driver.options, *COMMON_OPTIONS))
+        console.print(f"    {driver.summary}", markup=False)
+        console.print(f"    port   {driver.address}; options {options}", markup=False, style="dim")
+        console.print(f"    power  {driver.power or 'unavailable'}", markup=False, style="dim")
 
 
 @meter_app.command()
