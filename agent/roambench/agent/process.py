@@ -29,7 +29,7 @@ from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
-from roambench.contract.errors import IdentityError, MeterError
+from roambench.contract.errors import ConfigError, IdentityError, MeterError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
@@ -255,7 +255,7 @@ class Agent:
             await read_meter(
                 settings.meter, self._clock, self._spool, Path(settings.state_dir), self._timeline.alive
             )
-        except MeterError as error:
+        except (ConfigError, MeterError) as error:
             self._tell("meter unavailable", str(error))
             await self._stopping.wait()
 
