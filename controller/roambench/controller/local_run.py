@@ -8,6 +8,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import encode
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.sections import Experiment
+from roambench.controller.link_notes import link_notes
 from roambench.controller.local_bench import LocalBench, local_bench
 from roambench.controller.narrator import Narrator
 from roambench.controller.progress import RunProgress
@@ -62,6 +63,8 @@ async def run_local(
     model_path = folder.path / "models" / "global.safetensors"
     save_model(model_path, result.model, names=layout.names, shapes=layout.shapes, about=about)
     export_run(folder)
+    for note in link_notes(folder.read_journal(), experiment.links.port_mbit_s):
+        console.print(note, highlight=False, soft_wrap=True)
     folder.update(state=RunState.FINISHED)
 
 
