@@ -32,10 +32,15 @@ class DutyBlock:
 
 @dataclass(frozen=True, slots=True)
 class PowerDifference:
-    """Power at one level minus that at another, watts, k = 1; positive: the higher level costs more."""
+    """Power at one level minus that at another, watts, k = 1; positive: the higher level costs more.
+
+    `u_shared_w` is the part of `u_watts` that comes from rounding: boards that draw the same are rounded
+    the same way, so more of them do not make it smaller.
+    """
 
     watts: float
     u_watts: float
+    u_shared_w: float = 0.0
 
     @property
     def resolved(self) -> bool:
@@ -91,8 +96,9 @@ def board_overhead(
     A block's first `settle_s` are left out: the session is being dialled, the meter's window still looks
     back. Block means are fitted by one mean per level and one straight line of drift; where they scatter
     more than their readings do, the scatter counts. The meter's offset cancels; its gain does not. A power
-    that never moves is rounded the same way all the time: then each level is wrong by up to half of
-    `step_w`, however long one looks. ConfigError when a level has no two blocks worth using.
+    that moves by less than half of `step_w` (standard deviation) is rounded the same way most of the time:
+    then the level is wrong by up to half a step, however long one looks. ConfigError when a level has no
+    two blocks worth using.
     """
     means = [mean for block in blocks if (mean := _mean_of(ns, watts, block, settle_s, step_w)) is not None]
     for level in DutyLevel:
@@ -105,7 +111,7 @@ def board_overhead(
             )
     fitted, covariance = _fit(means)
     rounding_w = [
-        step_w / math.sqrt(12.0) if all(m.steady for m in means if m.level is level) else 0.0
+        step_w / math.sqrt(12.0) if any(mean.steady for mean in means if mean.level is level) else 0.0
         for level in DutyLevel
     ]
 
@@ -114,8 +120,11 @@ def board_overhead(
         a, b = order.index(high), order.index(low)
         found_w = float(fitted[a] - fitted[b]) / calibration.gain
         variance = float(covariance[a, a] + covariance[b, b] - 2.0 * covariance[a, b])
-        u_w = math.hypot(math.sqrt(max(0.0, variance)), rounding_w[a], rounding_w[b]) / calibration.gain
-        return PowerDifference(found_w, math.hypot(u_w, calibration.u_gain * found_w))
+        shared_w = math.hypot(rounding_w[a], rounding_w[b]) / calibration.gain
+        scatter_w = math.sqrt(max(0.0, variance)) / calibration.gain
+        return PowerDifference(
+            found_w, math.hypot(scatter_w, shared_w, calibration.u_gain * found_w), shared_w
+        )
 
     corrected = calibration.correct(fitted)
     return Overhead(
@@ -128,12 +137,14 @@ def board_overhead(
 
 
 def mean_overhead(boards: Sequence[Overhead]) -> Overhead:
-    """The mean board: every board has a meter of its own, so their errors are independent."""
+    """The mean board: each has a meter of its own, so all errors but those of rounding are independent."""
     count = len(boards)
 
     def mean(parts: Sequence[PowerDifference]) -> PowerDifference:
-        u_w = math.sqrt(math.fsum(part.u_watts**2 for part in parts))
-        return PowerDifference(math.fsum(part.watts for part in parts) / count, u_w / count)
+        shared_w = math.fsum(part.u_shared_w for part in parts) / count
+        own_w = math.sqrt(math.fsum(part.u_watts**2 - part.u_shared_w**2 for part in parts)) / count
+        watts = math.fsum(part.watts for part in parts) / count
+        return PowerDifference(watts, math.hypot(own_w, shared_w), shared_w)
 
     return Overhead(
         {level: math.fsum(board.levels[level] for board in boards) / count for level in DutyLevel},
@@ -151,7 +162,7 @@ class _BlockMean:
     watts: float
     u_watts: float
     readings: int
-    steady: bool  # no reading differs from another by more than a step: rounding was never shaken up
+    steady: bool  # the readings move too little for rounding to average out
 
 
 def _mean_of(
@@ -166,7 +177,7 @@ def _mean_of(
         return None
     level = idle_level(seen)
     middle_s = 0.5e-9 * (block.start_ns + block.end_ns)
-    steady = float(seen.max() - seen.min()) <= 1.5 * step_w
+    steady = float(seen.std()) < 0.5 * step_w
     return _BlockMean(block.level, middle_s, level.watts, level.u_watts, len(seen), steady)
 
 

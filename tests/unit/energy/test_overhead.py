@@ -172,6 +172,9 @@ def test_boards_together_are_their_mean_and_their_errors_are_independent() -> No
         PowerDifference(0.0, 0.003),
         60,
     )
+    rounded = PowerDifference(0.06, 0.005, 0.003)  # 4 mW of its own, 3 shared
+    alike = [Overhead(one.levels, rounded, rounded, rounded, 1)] * 4
+    assert mean_overhead(alike).agent.u_watts == pytest.approx(math.hypot(0.002, 0.003))
     both = mean_overhead([one, other])
     assert both.levels[A] == pytest.approx(2.0)
     assert (both.instrument.watts, both.readings) == (pytest.approx(0.03), 150)
