@@ -40,6 +40,21 @@ def keys_in_influxdb(influxd: Influxd, database: str) -> tuple[set[Key], int]:
     return {(row["device"], row["spool"], row["seq"]) for row in rows}, len(rows)
 
 
+def assert_reports_are_equal(launch, run) -> None:
+    """Read back from the run's InfluxDB, it is the same run to the last digit."""
+    for command in ("report", "compare"):
+        of_folder, of_influxdb = (
+            subprocess.run(
+                [launch.roambench, command, run.folder(), "--json", "--readings", store],
+                capture_output=True,
+                check=True,
+            ).stdout
+            for store in ("folder", "influxdb")
+        )
+        assert of_influxdb == of_folder
+        assert len(of_folder) > 1000
+
+
 def clock_of(path: Path) -> DeviceClock:
     agent = json.loads((path / "zygote.json").read_text())["agents"][0]
     return DeviceClock(agent["epoch_ns"], agent["time_scale"])
@@ -85,18 +100,7 @@ def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_me
     baseline_ns = 2_000_000_000
     assert [ns for ns, _ in arrivals if start_ns + 3e8 <= ns < start_ns + baseline_ns] == []
     assert [ns for ns, _ in arrivals if end_ns - baseline_ns + 3e8 <= ns < end_ns] == []
-    # Read back, it is the same run to the last digit.
-    for command in ("report", "compare"):
-        of_folder, of_influxdb = (
-            subprocess.run(
-                [launch.roambench, command, run.folder(), "--json", "--readings", store],
-                capture_output=True,
-                check=True,
-            ).stdout
-            for store in ("folder", "influxdb")
-        )
-        assert of_influxdb == of_folder
-        assert len(of_folder) > 1000
+    assert_reports_are_equal(launch, run)
 
 
 def _run_ns(path: Path) -> tuple[int, int]:
@@ -130,6 +134,7 @@ def test_the_controller_forwards_what_agents_drained_though_the_server_is_killed
         clocks = influxd.rows('SELECT "clock_bound_ms" FROM "bench" WHERE "device" = \'pi-01\'', "forwarded")
         assert clocks
         assert all(0.0 < row["clock_bound_ms"] < 400.0 for row in clocks if row["clock_bound_ms"] is not None)
+        assert_reports_are_equal(launch, run)
 
 
 @pytest.mark.timeout(240)
