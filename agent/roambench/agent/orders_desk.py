@@ -110,8 +110,8 @@ class OrdersDesk:
 
     async def _train(self, order: wire.Order) -> wire.Answer:
         spec, order_id = order.train, order.order_id
-        self._event("download started", order_id)
         await self._fall_quiet()
+        self._event("download started", order_id)
         self.timeline.enter(
             Phase.DOWNLOAD,
             order.step,
@@ -164,8 +164,8 @@ class OrdersDesk:
             return wire.Answer(
                 status=wire.Answer.REFUSED, reason=f"no trained model of {spec.train_order_id} on disk"
             )
-        self._event("upload started", order_id)
         await self._fall_quiet()
+        self._event("upload started", order_id)
         self.timeline.enter(
             Phase.UPLOAD,
             order.step,
@@ -196,8 +196,8 @@ class OrdersDesk:
 
     async def _sync(self, order: wire.Order) -> wire.Answer:
         spec, order_id = order.sync, order.order_id
-        self._event("download started", order_id)
         await self._fall_quiet()
+        self._event("download started", order_id)
         self.timeline.enter(Phase.DOWNLOAD, order.step, order_id=order_id, mbit_s=spec.download_mbit_s)
         blob, download = await self._link().download(
             order_id,
