@@ -33,7 +33,7 @@ class ControlPlane:
     """Session and Drain. `device_of` maps a certificate's name to a device index (None: unknown).
 
     `background` holds the newest background order per device, for agents that come back; `welcome` makes
-    the first frame of a device's session.
+    the first frame of a device's session; `may_probe` says whether its clock may be probed now.
     """
 
     guard: Guard
@@ -46,6 +46,7 @@ class ControlPlane:
     sink: RecordSink
     observe: Observer
     clock_observed: ClockObserver
+    may_probe: Callable[[int], bool]
 
     def handlers(self) -> grpc.GenericRpcHandler:
         return grpc.method_handlers_generic_handler(
@@ -117,13 +118,13 @@ class ControlPlane:
                 session.send(entry.frame)
 
     async def probe_clock(self, session: Session, occasion: ClockOccasion) -> ClockProbed | None:
-        """A burst of probes, told to `clock_observed`; None while the device has an order to carry out.
+        """A burst of probes, told to `clock_observed`; None when `may_probe` says no, or nobody echoes.
 
-        An order's phases are measured: nothing is sent into them. Also None when it does not echo.
+        Not while the device has an order or idles for a baseline: nothing is sent into what is measured.
         """
         if session.probes is None:
             return None
-        exchanges = await session.probes.burst(lambda: not self.outstanding.of_device(session.device))
+        exchanges = await session.probes.burst(lambda: self.may_probe(session.device))
         if exchanges is None:
             return None
         try:

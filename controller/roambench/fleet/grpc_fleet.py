@@ -72,6 +72,7 @@ class GrpcFleet:
         self._device_of = {name: index for index, name in enumerate(settings.names)}
         self._shop = ModelShop(settings.layout)
         self._outstanding = OutstandingOrders()
+        self._hushed = False
         self._background: dict[int, wire.ControllerFrame] = {}
         self.sessions = Sessions(settings.names)
         guard = Guard(revoked_serials)
@@ -95,6 +96,7 @@ class GrpcFleet:
             sink=sink,
             observe=observer,
             clock_observed=clock_observer,
+            may_probe=lambda device: not self._hushed and not self._outstanding.of_device(device),
         )
         self._control_plane = control_plane
         self._data, self.data_port = secure_server(
@@ -162,7 +164,11 @@ class GrpcFleet:
     # ---- quiet -----------------------------------------------------------------------------
 
     def hush(self, on: bool) -> None:
-        """Ask every device for silence (or no more of it): an idle baseline is measured. Quiet runs only."""
+        """An idle baseline is measured (or not any more): no clock is probed, not even of who comes back.
+
+        A quiet run's devices are asked for silence besides.
+        """
+        self._hushed = on
         if self._settings.quiet:
             for session in self.sessions.all():
                 session.send(wire.ControllerFrame(quiet=wire.Quiet(on=on)))

@@ -277,6 +277,19 @@ async def test_no_probe_is_sent_to_a_device_that_has_an_order() -> None:
         assert len(probes) == 8
 
 
+async def test_in_an_idle_baseline_no_clock_is_probed_not_even_of_an_agent_that_comes_back() -> None:
+    authority = Authority.create()
+    async with controller(authority) as (fleet, bursts):
+        fleet.hush(True)
+        async with echoing(authority, "pi-01", fleet.control_port):
+            await until(lambda: fleet.sessions.all())
+            assert await fleet.probe_clocks("during") == []
+            await asyncio.sleep(0.1)
+            assert bursts == []
+            fleet.hush(False)
+            assert [burst.probes for burst in await fleet.probe_clocks("after")] == [8]
+
+
 async def test_a_silent_agent_ends_a_burst_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roambench.fleet.clock_probes.ECHO_PATIENCE_S", 0.1)
     authority = Authority.create()
