@@ -54,7 +54,7 @@ def span_powers(design: Design, fit: Fit, readings_w: Floats) -> SpanPowers:
     tau_w2 = _between(design, by_span, fit, quantum_w2)
     weighted = by_span.multiply((1.0 / fit.variance_w2)[:, None]).T.tocsr()
     information = weighted @ by_span
-    score = weighted @ (readings_w - fit.prior_w)
+    score = np.asarray(weighted @ (readings_w - fit.prior_w)).reshape(-1)
     precision = 1.0 / tau_w2[design.level_of_fitted]
     inverse = splu((information + sparse.diags_array(precision)).tocsc())
     to_means = information @ to_levels
@@ -87,8 +87,8 @@ def _between(design: Design, by_span: Any, fit: Fit, quantum_w2: float) -> Float
     (less what the fitted mean took up); what the squares exceed that by, weighted by h^2, is the spans' own.
     """
     levels = design.levels
-    weighted = by_span.multiply((1.0 / fit.variance_w2)[:, None])
-    score = np.asarray(weighted.T @ fit.residual_w)
+    weighted = by_span.multiply((1.0 / fit.variance_w2)[:, None]).tocsr()
+    score = np.asarray(weighted.T @ fit.residual_w).reshape(-1)  # scipy makes a number of a single span's
     known = np.asarray(by_span.multiply(weighted).sum(axis=0)).ravel()
     level: Columns = design.level_of_fitted
     first, second, third = (np.bincount(level, known**k, levels) for k in (1, 2, 3))

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from roambench.contract.errors import MeterError, RunError
+from roambench.contract.errors import MeterError
 from roambench.contract.phases import Fate, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.integrate import PowerCurve
 from roambench.energy.ledger import DeviceAccount, LedgerRow, account_device
-from roambench.energy.samples import UNUSABLE, PowerSamples
+from roambench.energy.samples import PowerSamples
 from roambench.energy.timeline import complete_timeline
-from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration, with_meter
+from roambench.energy.uncertainty import MeterCalibration, with_meter
 from roambench.meters.emulator.truth import read_truth
 from roambench.rounds.fates import training_fates
 from roambench.rounds.records import OrderGiven, RoundRecord
+from roambench.runs.clocks import BoardClock, board_clocks
 from roambench.runs.folder import RunFolder
+from roambench.runs.meters import DeviceMeter, device_meter, samples_of
 from roambench.runs.record_store import ReadingColumns
 from roambench.runs.records import Records
 
@@ -42,6 +44,8 @@ class DeviceEnergy:
 
     `account.rows` and `spans` are parallel. `whole_run` carries the meter's uncertainty. `truth_j` is the
     emulator's true energy over exactly the covered time of `whole_run`; None where there is no truth.
+    `meter` says what measured it and how it was calibrated, `samples` are its usable readings, calibrated and
+    in the board's time, `account.idle` is the idle power before and after.
     """
 
     device: str
@@ -51,6 +55,8 @@ class DeviceEnergy:
     account: DeviceAccount
     whole_run: Energy
     truth_j: float | None
+    meter: DeviceMeter
+    samples: PowerSamples
 
     @property
     def rows(self) -> list[LedgerRow]:
@@ -63,7 +69,10 @@ class DeviceEnergy:
 
 @dataclass(frozen=True)
 class RunEnergy:
-    """The energy of a run over [start_ns, end_ns] of device time; `devices` in the experiment's order."""
+    """The energy of a run over [start_ns, end_ns] of device time; `devices` in the experiment's order.
+
+    `calibration` is what the experiment says of all meters; `DeviceEnergy.meter` what holds for each.
+    """
 
     start_ns: int
     end_ns: int
@@ -81,7 +90,7 @@ class RunEnergy:
 
     @property
     def whole_run(self) -> Energy:
-        """All boards together: each has a meter of its own, so their errors are independent."""
+        """All boards together: each has a meter of its own, so that only a common reference is shared."""
         return total(device.whole_run for device in self.devices)
 
     @property
@@ -94,13 +103,14 @@ def account_run(
     folder: RunFolder,
     records: Sequence[RoundRecord],
     *,
-    nominal_s: float = 1.0,
+    nominal_s: float | None = None,
     store: Records | None = None,
 ) -> RunEnergy | None:
     """Account every device of the run; None when it holds neither readings nor phases (a rehearsal).
 
     Readings, phases and events come from `store`, by default the folder's own. A run whose border was never
-    written (it was killed) is taken from its first to its last stamp.
+    written (it was killed) is taken from its first to its last stamp. `nominal_s` overrules the period that
+    the meters' descriptions tell.
     """
     store = folder.records if store is None else store
     names = (*folder.info.device_names, *sorted(set(store.devices()) - set(folder.info.device_names)))
@@ -116,23 +126,28 @@ def account_run(
     trainings = training_fates(records)
     fates = {order: training.fate for order, training in trainings.items()}
     steps = {order: training.step for order, training in trainings.items()}
+    events = {name: device.events for name, device in found.items()}
+    clocks = {c.device: c for c in board_clocks(names, records, events, start_ns, end_ns)}
     devices = tuple(
-        _account(folder, name, found[name], given, fates, steps, calibration, start_ns, end_ns, nominal_s)
+        _account(
+            folder,
+            device_meter(name, found[name].events, folder.config, nominal_s),
+            found[name],
+            clocks,
+            given,
+            fates,
+            steps,
+            start_ns,
+            end_ns,
+        )
         for name in names
     )
     return RunEnergy(start_ns, end_ns, calibration, devices)
 
 
 def calibration_of(config: Mapping[str, Any]) -> MeterCalibration:
-    """The meters' calibration as the experiment's [energy] section has it, else uncalibrated."""
-    section = config.get("energy")
-    if not isinstance(section, Mapping):
-        return UNCALIBRATED_SP2
-    known = {name: section[name] for name in ("gain", "offset_w", "u_gain", "u_offset_w") if name in section}
-    for name, value in known.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise RunError(f"experiment.json: energy.{name} must be a number, got {value!r}")
-    return replace(UNCALIBRATED_SP2, **known)
+    """The meters' calibration as the experiment's [energy] section has it for all, else uncalibrated."""
+    return device_meter("", (), config).calibration
 
 
 @dataclass(frozen=True)
@@ -152,10 +167,6 @@ class _Found:
         if len(self.readings):
             stamps += [int(self.readings.ns[0]), int(self.readings.ns[-1])]
         return stamps
-
-    def samples(self) -> PowerSamples:
-        usable = (self.readings.flags & int(UNUSABLE)) == 0
-        return PowerSamples.of(self.readings.ns[usable], self.readings.watts[usable])
 
     def restarts_ns(self) -> list[int]:
         """Starts of the agent's process after its first."""
@@ -177,16 +188,16 @@ class _Found:
 
 def _account(
     folder: RunFolder,
-    device: str,
+    meter: DeviceMeter,
     found: _Found,
+    clocks: Mapping[str, BoardClock],
     given: Mapping[str, OrderGiven],
     fates: Mapping[str, Fate],
     steps: Mapping[str, int],
-    calibration: MeterCalibration,
     start_ns: int,
     end_ns: int,
-    nominal_s: float,
 ) -> DeviceEnergy:
+    device = meter.device
     spans = complete_timeline(
         found.spans,
         start_ns,
@@ -196,8 +207,21 @@ def _account(
         restarts_ns=found.restarts_ns(),
         begun=found.begun(device, given),
     )
+    board = clocks.get(device)
+    samples, u_clock_s = samples_of(found.readings, meter, board, clocks.get(board.reader) if board else None)
     account = account_device(
-        found.samples(), spans, fates, steps, calibration, start_ns, end_ns, nominal_s, fit_lateness=True
+        samples,
+        spans,
+        fates,
+        steps,
+        meter.calibration,
+        start_ns,
+        end_ns,
+        meter.nominal_s,
+        window=meter.window,
+        step_w=meter.traits.step_w,
+        fit_lateness=True,
+        u_clock_s=u_clock_s,
     )
     return DeviceEnergy(
         device,
@@ -205,8 +229,10 @@ def _account(
         tuple(spans),
         tuple(found.events),
         account,
-        with_meter(account.whole_run, calibration),
+        with_meter(account.whole_run, meter.calibration, device),
         _truth_j(folder, device, account.curve),
+        meter,
+        PowerSamples(samples.ns, meter.calibration.correct(samples.watts)),
     )
 
 

@@ -89,7 +89,7 @@ _STEPS = pa.schema(
 )
 
 
-def export_run(folder: RunFolder, *, nominal_s: float = 1.0) -> list[Path]:
+def export_run(folder: RunFolder, *, nominal_s: float | None = None) -> list[Path]:
     """Write the five tables into the folder, each replaced as a whole; returns their paths.
 
     Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.

@@ -260,6 +260,15 @@ def test_spans_of_one_type_that_differ_keep_their_own_power(virtual: ModuleType)
     assert fit.between_sd_w[1] == pytest.approx(0.577, rel=0.1)  # sd of 5, 4, 5, 4 W with n - 1
 
 
+def test_a_single_span_is_fitted_too() -> None:
+    spans = timeline((Phase.TRAIN, 20))
+    at = np.arange(1, 20)
+    samples = PowerSamples.of(at * S, np.full(len(at), 5.0))
+    part = attribute(samples, spans).span_energies(power_curve(samples, 0, 20 * S))[0]
+    assert part.gross_j == pytest.approx(5.0 * part.covered_s, rel=1e-3)
+    assert part.covered_s > 18.0
+
+
 def test_one_half_second_transfer_in_a_whole_run_is_held_by_its_uncertainty(virtual: ModuleType) -> None:
     held = pulls = 0.0
     for seed in range(60):

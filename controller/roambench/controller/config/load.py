@@ -11,13 +11,22 @@ from pydantic import ValidationError
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.config.link_model_file import link_model_path
+from roambench.controller.config.meter_calibration_file import (
+    read_meter_calibrations,
+    reference_problems,
+)
 from roambench.controller.config.mistakes import Mistake, mistakes_of
 from roambench.controller.config.overrides import Override, apply_override, parse_overrides
 from roambench.controller.config.rules import broken_rules
 from roambench.controller.config.sections import Experiment
 
 #: Keys that hold paths; in a file they are relative to it, on the command line to the current folder.
-_PATH_KEYS = (("trace", "file"), ("learning", "data_path"), ("influxdb", "token_file"))
+_PATH_KEYS = (
+    ("trace", "file"),
+    ("learning", "data_path"),
+    ("influxdb", "token_file"),
+    ("energy", "calibration_file"),
+)
 
 
 def load_experiment(
@@ -39,6 +48,7 @@ def load_experiment(
         trace = values["trace"] if isinstance(values.get("trace"), dict) else {}
         kept = {key: value for key, value in trace.items() if key not in ("generator", "parameters")}
         values["trace"] = {**kept, "file": str(trace_file)}
+    problems += _read_calibrations(values, path.name)
     source = _Source(path.name, changes)
     experiment: Experiment | None = None
     mistakes: list[Mistake] = []
@@ -86,6 +96,30 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{path.name}: not TOML: {error}"]) from None
+
+
+def _read_calibrations(values: dict[str, Any], source: str) -> list[str]:
+    """Put the calibration file's tables into the experiment, whose run folder then stands alone."""
+    table = values.get("energy")
+    if not isinstance(table, dict):
+        return []
+    own = table.get("meters", {})
+    meters = own.items() if isinstance(own, dict) else ()
+    problems = [
+        f"{source}: energy.meters.{problem}"
+        for name, meter in meters
+        if isinstance(meter, dict)
+        for problem in reference_problems(name, meter)
+    ]
+    written = table.get("calibration_file")
+    if isinstance(written, str) and written:
+        try:
+            found = read_meter_calibrations(Path(written))
+        except ConfigError as error:
+            return [*problems, *error.problems]
+        if isinstance(own, dict):
+            table["meters"] = {**found, **own}
+    return problems
 
 
 def _anchor_link_model(values: dict[str, Any], folder: Path) -> None:

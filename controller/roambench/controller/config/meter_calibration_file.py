@@ -1,0 +1,67 @@
+"""Calibrations of meters on disk: one TOML table per device or per meter serial (rule R11)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.config.mistakes import mistakes_of
+from roambench.controller.config.sections import CalibratedMeter
+
+
+def read_meter_calibrations(path: Path) -> dict[str, dict[str, Any]]:
+    """The tables of the file, checked, JSON-ready; ConfigError lists every mistake with file, table, key.
+
+    [pi-01]                    # a device of the inventory, or the serial of its meter
+    gain = 1.0123
+    offset_w = 0.004
+    u_gain = 0.0025
+    u_offset_w = 0.003
+    date = "2026-03-01"
+    reference = "bench supply 7"
+    u_reference = 0.001
+    """
+    try:
+        tables = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: not UTF-8 text (byte {error.start})"]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{path}: not TOML: {error}"]) from None
+    problems: list[str] = []
+    found: dict[str, dict[str, Any]] = {}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            problems.append(f"{path}: {name}: expected a table of one meter, got {table!r}")
+            continue
+        try:
+            meter = CalibratedMeter.model_validate(table)
+        except ValidationError as error:
+            problems += [f"{path}: {mistake}" for mistake in mistakes_of(error, CalibratedMeter, (name,))]
+            continue
+        found[name] = meter.model_dump(mode="json")
+        problems += [f"{path}: {problem}" for problem in reference_problems(name, found[name])]
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def reference_problems(name: str, values: Mapping[str, Any]) -> list[str]:
+    """What is wrong between the keys of one meter's table, each of which is right by itself."""
+    share, whole = values.get("u_reference", 0.0), values.get("u_gain", 0.0)
+    if not isinstance(share, int | float) or not isinstance(whole, int | float):
+        return []
+    problems = []
+    if share > whole:
+        problems.append(
+            f"{name}.u_reference: expected at most u_gain ({whole}), which contains it, got {share}"
+        )
+    if share and not values.get("reference"):
+        problems.append(f"{name}.reference: is missing, expected the name of what u_reference belongs to")
+    return problems
