@@ -9,7 +9,8 @@ from pathlib import Path
 
 from roambench.agent.launch import run_agent
 from roambench.agent.settings import AgentSettings
-from roambench.contract.errors import RoambenchError
+from roambench.agent.traffic_shaper import Shape, apply
+from roambench.contract.errors import ConfigError, RoambenchError
 
 
 def main() -> None:
@@ -20,14 +21,31 @@ def main() -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="dial the controller and serve until stopped")
     run.add_argument("--settings", type=Path, required=True, metavar="FILE", help="agent settings (JSON)")
+    shape = commands.add_parser("shape", help="hold a network interface to a rate (root); replaces its shape")
+    shape.add_argument("interface", metavar="INTERFACE", help="for example wlan0")
+    shape.add_argument("--up-mbit-s", type=float, metavar="RATE", help="sending, in Mbit/s")
+    shape.add_argument("--down-mbit-s", type=float, metavar="RATE", help="receiving, in Mbit/s")
+    shape.add_argument("--off", action="store_true", help="set the interface free")
     arguments = parser.parse_args()
     try:
-        status = run_agent(AgentSettings.load(arguments.settings))
+        status = _shape(arguments) if "interface" in arguments else _run(arguments)
     except RoambenchError as error:
         for line in str(error).splitlines():
             print(f"roambench-agent: {line}", file=sys.stderr)
         status = error.exit_code
     sys.exit(status)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    return run_agent(AgentSettings.load(arguments.settings))
+
+
+def _shape(arguments: argparse.Namespace) -> int:
+    rated = arguments.up_mbit_s is not None or arguments.down_mbit_s is not None
+    if rated == arguments.off:
+        raise ConfigError(["shape: expected --up-mbit-s or --down-mbit-s or both, or --off alone"])
+    apply(Shape(arguments.interface, arguments.up_mbit_s, arguments.down_mbit_s))
+    return 0
 
 
 if __name__ == "__main__":
