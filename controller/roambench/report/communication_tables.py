@@ -244,7 +244,10 @@ def _modelled(value: Modelled | None) -> str:
 
 
 def _residual(value: float) -> str:
-    return f"{value:+.1f} u" if math.isfinite(value) else NONE
+    if not math.isfinite(value):
+        return NONE
+    # Beyond this it only says how sure the model claims to be.
+    return f"{value:+.1f} u" if abs(value) < 100.0 else f"beyond {math.copysign(100.0, value):+.0f} u"
 
 
 def _count(part: ComparisonTotal) -> str:

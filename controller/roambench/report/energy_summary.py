@@ -16,7 +16,6 @@ from roambench.energy.ledger import LedgerRow, total, totals_by_phase
 from roambench.energy.link_model import Direction, megabits
 from roambench.energy.link_models import LinkModel
 from roambench.energy.radio_work import PAPER, RadioWork
-from roambench.energy.samples import UNUSABLE, PowerSamples
 from roambench.energy.table10 import Table10, is_wasted, table10
 from roambench.energy.transfer_fit import rows_by_kind
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
@@ -163,11 +162,8 @@ def _rows_by_kind(energy: RunEnergy, links: Mapping[str, LinkUse]) -> list[Ledge
     names = {order: use.link for order, use in links.items()}
     rows: list[LedgerRow] = []
     for device in energy.devices:
-        account, readings = device.account, device.readings
-        usable = (readings.flags & int(UNUSABLE)) == 0
-        watts = energy.calibration.correct(readings.watts[usable])
-        samples = PowerSamples.of(readings.ns[usable], watts)
-        rows += rows_by_kind(account.rows, account.attribution, account.curve, samples, names)
+        account = device.account
+        rows += rows_by_kind(account.rows, account.attribution, account.curve, device.samples, names)
     return rows
 
 

@@ -68,6 +68,11 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
             f"idle power before and after differs by more than 3 u or 2 % ({', '.join(drifted)}): net "
             "energies take the straight line between"
         )
+    if not any(board.baselines for board in energy.boards):
+        flags.append(
+            "no idle baseline both before and after (rule R8 asks for a minute each): net energies rest on "
+            "the idle power fitted within the run"
+        )
     torn = sum(board.torn for board in energy.boards)
     if torn:
         flags.append(f"{torn} torn readings were left out")

@@ -38,14 +38,15 @@ class HandMade:
     0-10 idle, 10-14 download, 14-34 train, 34-50 wait, 50-54 upload (only who is aggregated), 54-100 idle
 
     The first board's training of step 0 is aggregated in step 1, every other one is wasted. The
-    power is `watts` all the time; the meter reads `gain` times that, and nothing during `stall_s`, which is
-    (first second, seconds).
+    power is `watts` all the time (`watts_after` from 54 s on, if given); the meter reads `gain` times
+    that, and nothing during `stall_s`, which is (first second, seconds).
     """
 
     path: Path
     system: str = "mohawk"
     names: Sequence[str] = ("pi-01", "pi-02")
     watts: float = 2.0
+    watts_after: float | None = None
     gain: float = 1.0
     stall_s: tuple[float, float] = (0.0, 0.0)
     aggregated: Sequence[int] = (0,)
@@ -125,7 +126,8 @@ class HandMade:
             first, length = self.stall_s
             for second in range(-3, 104):
                 if not (length and first <= second < first + length):
-                    watts = self.gain * self.watts
+                    late = self.watts_after is not None and second > 54
+                    watts = self.gain * (self.watts_after if late else self.watts)
                     reading = Reading(START_NS + second * S, 5.0, watts / 5.0, watts, math.nan)
                     records.append((RecordKind.READING, reading.to_bytes()))
         if self.phases:

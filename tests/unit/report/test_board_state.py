@@ -63,7 +63,7 @@ def test_a_meter_read_elsewhere_is_flagged_above_100_ms_and_refused_above_400(ha
 def test_what_a_spool_lost_is_told_and_an_empty_one_is_silent(hand_made):
     state = {
         "influxdb": {"depth": 3, "dropped": 1200, "dead": 2},
-        "controller": {"depth": 0, "dropped": 0, "dead": 0},
+        "controller": {"depth": 4, "dropped": 0, "dead": 0},
     }
     early = AgentEvent("spool state", AT, json.dumps({"influxdb": {"depth": 9, "dropped": 0, "dead": 0}}))
     made, run = shown(hand_made(events=[early, AgentEvent("spool state", AT + S, json.dumps(state))]))
