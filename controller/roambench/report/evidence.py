@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roambench.contract.errors import RunError, TraceError
 from roambench.contract.records import HostSample
@@ -17,6 +17,10 @@ from roambench.runs.accounts import RunEnergy, account_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
 from roambench.runs.records import OpenRecords
+
+_ELSEWHERE: Final = (
+    "this run's readings, phases and events are in its InfluxDB alone: add --readings influxdb"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = No
 def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
     with RunFolder.open(path) as folder:
         records = tuple(folder.read_journal())
-        notes = []
+        notes = [_ELSEWHERE] if open_records is None and _is_elsewhere(folder.config) else []
         trace = None
         if (path / "trace.parquet").is_file():
             try:
@@ -73,3 +77,9 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
         return RunEvidence(
             label, path, folder.info, folder.config, records, energy, trace, dead, tuple(notes), host
         )
+
+
+def _is_elsewhere(config: Mapping[str, Any]) -> bool:
+    """Whether the run's agents were told to leave the run folder without readings."""
+    section = config.get("influxdb")
+    return isinstance(section, Mapping) and bool(section.get("url")) and section.get("store") == "influxdb"

@@ -152,3 +152,13 @@ def test_a_run_is_looked_for_from_a_day_before_it_was_made_to_a_day_after_its_en
     assert info.end_device_ns - info.start_device_ns == 100 * 10**9
     assert span_of(info) == (1_699_913_600 * 10**9, 1_700_086_500 * 10**9)
     assert span_of(replace(info, created_utc="?")) is None
+
+
+def test_a_run_that_kept_nothing_in_its_folder_says_where_its_readings_are(hand_made, influxd: Influxd):
+    influxd.create_database("empty")
+    config = {"influxdb": {"url": influxd.url, "bucket": "empty", "store": "influxdb"}}
+    run = hand_made(readings=False, phases=False, config=config)
+    hint = "in its InfluxDB alone: add --readings influxdb"
+    assert hint in asked("report", run, "--json")
+    assert hint not in asked("report", run, "--json", "--readings", "influxdb")
+    assert hint not in asked("report", hand_made("both", config={"influxdb": {"url": influxd.url}}), "--json")
