@@ -197,6 +197,29 @@ async def test_a_reset_without_autorun_ends_connections_and_leaves_the_board_dar
 
 
 @pytest.mark.asyncio
+async def test_a_reset_ends_a_browsers_connection_and_its_driver_comes_back(start_emulator):
+    emulator = start_emulator(way(WEBSOCKET))
+    async with contextlib.aclosing(meter_of(emulator, WEBSOCKET)) as meter:
+        await take(meter, 1)
+        control.inject(emulator.socket, "pi-00", Fault(FaultKind.RESET))
+        lost = await until(meter, "meter lost")
+        readings, _ = await take(meter, 1)
+    assert readings[0].monotonic_ns - lost.monotonic_ns > 4 * SECOND
+
+
+@pytest.mark.asyncio
+async def test_an_emulator_with_readers_on_every_port_ends_in_order(start_emulator):
+    emulator = start_emulator({"telnet_port": 0, "websocket_port": 0})
+    async with contextlib.AsyncExitStack() as open_:
+        for via in (SERIAL, TELNET, WEBSOCKET):
+            meter = await open_.enter_async_context(contextlib.aclosing(meter_of(emulator, via)))
+            await take(meter, 1)
+        assert await asyncio.to_thread(emulator.end) == 0
+    assert emulator.truth(0).read_text().endswith(",nan\n")
+    assert not Path(emulator.port(0)).is_symlink()
+
+
+@pytest.mark.asyncio
 async def test_a_sixth_browser_is_refused_and_five_get_readings(start_emulator):
     emulator = start_emulator(way(WEBSOCKET))
     uri = control.addresses(emulator.socket)["pi-00"][WEBSOCKET.value]
