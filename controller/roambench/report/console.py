@@ -24,6 +24,8 @@ def print_report(runs: Sequence[RunSummary], console: Console) -> None:
     for table in (*board_tables(runs), *detail_tables(runs)):
         print_table(table, console)
     for run in runs:
+        if run.instrument is not None:
+            console.print(f"{escape(run.label)}: {escape(run.instrument.sentence)}", highlight=False)
         for flag in run.flags:
             console.print(f"[yellow]![/] {escape(run.label)}: {escape(flag)}", highlight=False)
     for flag in comparison_flags(runs):

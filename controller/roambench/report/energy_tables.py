@@ -91,12 +91,14 @@ def whole_run_table(runs: Sequence[RunSummary]) -> Table:
     if any(run.measured and run.measured.truth for run in runs):
         rows.append(("true energy of the emulated boards", *cell(lambda e: truth(e, "j"))))
         rows.append(("measured against true", *cell(lambda e: truth(e, "%"))))
+    costs = dict.fromkeys(run.instrument.sentence for run in runs if run.instrument is not None)
     return Table(
         "whole-run",
         "Whole-run energy",
         "Trapezoid over all readings of all boards, idle time included, ± expanded uncertainty (k = 2) of "
         "meters and sampling. Time without readings holds no joules. Board-seconds of device time. The truth "
-        "of emulated boards never passes through a sensor and is taken over the same measured time.",
+        "of emulated boards never passes through a sensor and is taken over the same measured time."
+        + "".join(f" Of each board's power {cost}." for cost in costs),
         ("", *(run.label for run in runs)),
         tuple(rows),
     )

@@ -12,6 +12,7 @@ from roambench.contract.errors import RunError, TraceError
 from roambench.contract.records import HostSample
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
+from roambench.report.instrument import InstrumentCost, instrument_cost
 from roambench.rounds.records import RoundRecord
 from roambench.runs.accounts import RunEnergy, account_run
 from roambench.runs.folder import RunFolder
@@ -37,6 +38,7 @@ class RunEvidence:
     dead_letters: tuple[str, ...]
     notes: tuple[str, ...]
     host: Mapping[str, tuple[HostSample, ...]] = field(default_factory=dict)  # by board, those that have any
+    instrument: InstrumentCost | None = None
 
     @property
     def accuracy_threshold(self) -> float | None:
@@ -75,7 +77,17 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
             energy = account_run(folder, records, store=store)
             host = {name: tuple(samples) for name in store.devices() if (samples := store.host_samples(name))}
         return RunEvidence(
-            label, path, folder.info, folder.config, records, energy, trace, dead, tuple(notes), host
+            label,
+            path,
+            folder.info,
+            folder.config,
+            records,
+            energy,
+            trace,
+            dead,
+            tuple(notes),
+            host,
+            instrument_cost(path),
         )
 
 

@@ -10,6 +10,7 @@ from roambench.report.board_state import BoardState, state_flags
 from roambench.report.energy_summary import EnergySummary
 from roambench.report.evidence import RunEvidence
 from roambench.report.learning_summary import OrderSummary
+from roambench.rounds.records import OrderGiven
 from roambench.runs.info import RunState
 
 #: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
@@ -41,6 +42,17 @@ def flags_of(
             f"the host could not keep up: emulated trainings ended up to {orders.lateness_p99_s:.2f} s late "
             f"(99th percentile, limit {LATENESS_LIMIT_S:.2f} s{share}); the boards waited "
             "meanwhile and drew idle power; lower local.time_scale or use fewer agents"
+        )
+    rates = [
+        (record.paced_mbit_s, record.throughput_mbit_s)
+        for record in run.records
+        if isinstance(record, OrderGiven) and record.paced_mbit_s > 0.0
+    ]
+    clipped = sum(paced < modelled for paced, modelled in rates)
+    if clipped:
+        flags.append(
+            f"{clipped:,} of {len(rates):,} transfers were to be faster than the boards' port and were "
+            "clipped to it: Eq. 2's throughput is not what their links did"
         )
     if orders.unanswered and run.info.state is RunState.FINISHED:
         flags.append(f"{orders.unanswered} orders have no answer in the event log")

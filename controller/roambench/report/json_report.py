@@ -131,6 +131,7 @@ def _run(run: RunSummary) -> dict[str, Any]:
             "upload": run.modelled_from_log_j["up"],
         },
         "energy": _energy(measured) if measured else None,
+        "instrument": None if run.instrument is None else run.instrument.sentence,
         "board_states": [_state(state) for state in run.boards],
     }
 

@@ -14,6 +14,7 @@ from roambench.report.board_state import BoardState, board_states
 from roambench.report.energy_summary import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.evidence import RunEvidence
 from roambench.report.flags import flags_of
+from roambench.report.instrument import InstrumentCost
 from roambench.report.learning_summary import (
     DistanceSummary,
     Incident,
@@ -43,6 +44,7 @@ class RunSummary:
     energy: EnergySummary | None
     modelled_from_log_j: Mapping[Direction, float]
     boards: tuple[BoardState, ...]
+    instrument: InstrumentCost | None
     link_model: str  # the named link model held against the transfers, "" for none
     flags: tuple[str, ...]
 
@@ -79,6 +81,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         energy=energy,
         modelled_from_log_j=modelled_from_log_j(run.records),
         boards=boards,
+        instrument=run.instrument,
         link_model="" if named is None else named.name,
         flags=flags_of(run, orders, energy, boards),
     )

@@ -11,7 +11,7 @@ from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, HostSample
 from roambench.meters.traits import MeterDescription
 from roambench.report.report import report
-from roambench.rounds.records import ClockProbed
+from roambench.rounds.records import ClockProbed, OrderGiven
 
 S = 1_000_000_000
 AT = 100 * S
@@ -49,8 +49,8 @@ def test_a_meter_that_its_own_board_reads_needs_no_offset_and_raises_no_flag(han
 @pytest.mark.parametrize(("bound_ms", "verdict"), [(40.0, None), (150.0, "flagged"), (450.0, "refused")])
 def test_a_meter_read_elsewhere_is_flagged_above_100_ms_and_refused_above_400(hand_made, bound_ms, verdict):
     extra = [probed(at, bound_ms, device) for device in (0, 1) for at in (0, 50, 100)]
-    made, run = shown(hand_made(events=[described("gateway")], extra=extra))
-    flags = [flag for flag in run.flags if flag.startswith("clock of pi-01: gateway reads its meter")]
+    made, run = shown(hand_made(events=[described("controller")], extra=extra))
+    flags = [flag for flag in run.flags if flag.startswith("clock of pi-01: controller reads its meter")]
     assert len(flags) == (verdict is not None)
     if verdict:
         assert verdict in flags[0]
@@ -124,3 +124,38 @@ def test_a_run_whose_boards_say_nothing_has_no_such_tables(hand_made):
     made, run = shown(hand_made())
     assert all(state.host is None and state.meter is None for state in run.boards)
     assert "how the boards were" not in made.html()
+
+
+def test_what_the_instrument_costs_is_told_where_it_was_measured_beside_the_run(hand_made):
+    path = hand_made()
+    assert shown(path)[1].instrument is None
+    beside = path.parent / "overhead"
+    beside.mkdir()
+    (beside / "overhead.json").write_text('{"verdict": "the instrument costs 31 ± 4 mW, 1.6% of idle"}')
+    made, run = shown(path)
+    sentence = "the instrument costs 31 ± 4 mW, 1.6% of idle (measured in overhead)"
+    assert run.instrument is not None
+    assert run.instrument.sentence == sentence
+    assert sentence in made.html()
+    assert json.loads(made.json())["runs"][0]["instrument"] == sentence
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", '{"verdict": 7}', "[" * 5000, '{"verdict": "' + "x" * 400 + '"}']
+)
+def test_a_damaged_overhead_file_is_none(hand_made, text):
+    path = hand_made()
+    (path / "overhead.json").write_text(text)
+    assert shown(path)[1].instrument is None
+
+
+def test_links_clipped_to_the_port_are_counted(hand_made):
+    orders = [
+        OrderGiven(1, 0, f"c{n}", "upload", 0, "", "", 50.0, "wifi", 1000.0, paced)
+        for n, paced in enumerate((60.0, 0.0))
+    ]
+    orders.append(OrderGiven(1, 0, "d", "upload", 0, "", "", 900.0, "lte", 10.0, 10.0))
+    _, run = shown(hand_made(extra=orders))
+    assert any(
+        flag.startswith("1 of 2 transfers were to be faster than the boards' port") for flag in run.flags
+    )
