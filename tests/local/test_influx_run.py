@@ -40,12 +40,13 @@ def keys_in_influxdb(influxd: Influxd, database: str) -> tuple[set[Key], int]:
     return {(row["device"], row["spool"], row["seq"]) for row in rows}, len(rows)
 
 
-def assert_reports_are_equal(launch, run) -> None:
+def assert_reports_are_equal(launch, run, *influx_words: str) -> None:
     """Read back from the run's InfluxDB, it is the same run to the last digit."""
+    words_of = {"folder": (), "influxdb": influx_words}
     for command in ("report", "compare"):
         of_folder, of_influxdb = (
             subprocess.run(
-                [launch.roambench, command, run.folder(), "--json", "--readings", store],
+                [launch.roambench, command, run.folder(), "--json", "--readings", store, *words_of[store]],
                 capture_output=True,
                 check=True,
             ).stdout
@@ -62,21 +63,29 @@ def clock_of(path: Path) -> DeviceClock:
 
 @pytest.mark.timeout(240)
 def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_measured_phase(
-    launch, influxd: Influxd, influx_shim: Shim
+    launch, influxd: Influxd, tmp_path: Path
 ):
     influxd.create_database("quiet")
-    seen = len(influx_shim.requests())
-    run = launch(
-        f'influxdb.url="{influx_shim.url}"',
-        'influxdb.bucket="quiet"',
-        "energy.quiet=true",
-        "local.cpu_slowdown=200",
-    ).finish()
+    token = tmp_path / "token"
+    token.write_text("s3cret-t0ken")
+    shim = Shim(tmp_path / "shim", free_port(), influxd, token="s3cret-t0ken")
+    with running(shim):
+        run = launch(
+            f'influxdb.url="{shim.url}"',
+            'influxdb.bucket="quiet"',
+            f'influxdb.token_file="{token}"',
+            "energy.quiet=true",
+            "local.cpu_slowdown=200",
+        ).finish()
+        assert_reports_are_equal(launch, run, "--influx-token-file", str(token))
+    files = [path for path in run.runs_dir.rglob("*") if path.is_file()]
+    assert len(files) > 20
+    assert not [path for path in files if b"s3cret-t0ken" in path.read_bytes()]
     keys, points = keys_in_influxdb(influxd, "quiet")
     assert keys == keys_in_folder(run.folder())
     assert points == len(keys) > 100  # no two records met in one point
     clock = clock_of(run.folder())
-    arrivals = [(clock.from_host_ns(ns), device) for ns, _, device in influx_shim.requests()[seen:]]
+    arrivals = [(clock.from_host_ns(ns), device) for ns, _, device in shim.requests()]
     assert {device for _, device in arrivals} == {f"pi-0{number}" for number in range(1, 5)}
     folder = RunFolder.open(run.folder())
     measured = [
@@ -100,7 +109,6 @@ def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_me
     baseline_ns = 2_000_000_000
     assert [ns for ns, _ in arrivals if start_ns + 3e8 <= ns < start_ns + baseline_ns] == []
     assert [ns for ns, _ in arrivals if end_ns - baseline_ns + 3e8 <= ns < end_ns] == []
-    assert_reports_are_equal(launch, run)
 
 
 def _run_ns(path: Path) -> tuple[int, int]:

@@ -53,10 +53,11 @@ def url_mistake(url: str) -> str | None:
         parts.port  # noqa: B018
     except ValueError as error:
         return f"not an address: {error}"
+    if parts.username is not None or parts.password is not None:
+        # First: no other sentence may repeat it.
+        return "expected an address without a password: the token belongs into a file or the environment"
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return f'expected an address like "http://influx.example:8086", got {url!r}'
-    if parts.username is not None or parts.password is not None:
-        return "expected an address without a password: the token belongs into a file or the environment"
     if parts.query or parts.fragment:
         return "expected an address without a query"
     return None

@@ -54,6 +54,23 @@ def test_five_mistakes_are_five_lines_with_file_key_and_what_was_expected(tmp_pa
     ]
 
 
+def test_an_influxdb_is_checked_before_anything_starts(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        '[influxdb]\nurl = "ftp://me:secret@influx"\nvia = "controller"\nstore = "influxdb"\napi = "v3"\n',
+    )
+    assert sorted(problems_of(path)) == [
+        'demo.toml: influxdb.api: expected one of "v2", "v1", got "v3"',
+        'demo.toml: influxdb.store: expected "both" where the controller forwards its run folder',
+        "demo.toml: influxdb.url: expected an address without a password: the token belongs into a file or "
+        "the environment",
+    ]
+    (problem,) = problems_of(written(tmp_path, '[influxdb]\nstore = "influxdb"\n'))
+    assert problem == "demo.toml: influxdb.url: expected an address: the records would be nowhere"
+    good = written(tmp_path, '[influxdb]\nurl = "http://influx:8086"\ntoken_file = "t"\n')
+    assert load_experiment(good).influxdb.token_file == str(tmp_path / "t")
+
+
 def test_a_key_in_the_wrong_table_is_told_where_it_belongs(tmp_path: Path) -> None:
     (problem,) = problems_of(written(tmp_path, "[fleet]\nbatch_size = 3\n"))
     assert problem == "demo.toml: fleet.batch_size: unknown key, it belongs to [learning]"
