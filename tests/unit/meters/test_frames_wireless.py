@@ -23,7 +23,8 @@ def test_two_decimals_are_an_old_firmware_and_mixed_ones_are_a_lost_byte():
     # 5.16 x 0.66 = 3.4056; rounding alone can make 0.005 x 5.82 = 0.029 W of difference
     assert old.flags == ReadingFlag.NONE
     assert frames.feed(b"d3.416,5.16,0.662,0.000", SECOND) == []
-    assert frames.counts.partial == 1
+    assert frames.feed(b"d3.416,5.161,0.66,0.000", SECOND) == []
+    assert frames.counts.partial == 2
 
 
 def test_a_meter_that_says_off_is_off_until_it_reads_again():

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import MeterError
+from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.records import AgentEvent, Reading
 from roambench.meters.catalogue import open_meter
 from roambench.meters.frames.smartpower2 import Smartpower2Frames
+from roambench.meters.traits import MeterDescription
 from roambench.meters.transcript import read_transcript, write_transcript
 
 NOTES = Path(__file__).parents[3] / "firmware_notes"
@@ -71,6 +72,45 @@ async def test_a_replayed_meter_gives_its_readings_and_then_falls_silent():
         "meter stale",
     ]
     assert (readings[-1].monotonic_ns - readings[0].monotonic_ns) * 1e-9 == pytest.approx(24.0, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "driver", "volts"),
+    [
+        ("", "smartpower3-udp", 0.0),  # as the recording says: channel 1, to which nothing is wired
+        ("?channel=in", "smartpower3-udp", 15.291),
+        ("?as=smartpower3-udp", "smartpower3-udp", 5.098),
+        ("?as=smartpower3&channel=0", "smartpower3", 5.098),
+    ],
+)
+@pytest.mark.asyncio
+async def test_a_replay_reads_what_was_recorded_or_what_it_is_told(tmp_path, options, driver, volts):
+    recorded = (NOTES / "transcripts" / "smartpower3-2.2-udp.txt").read_text()
+    path = tmp_path / "mine.txt"
+    path.write_text(recorded.replace("# meter: smartpower3-udp", "# meter: smartpower3-udp?channel=1"))
+    meter = open_meter("replay", f"{path}{options}", DeviceClock(0, 40.0))
+    items = []
+    async for item in meter:
+        items.append(item)
+        if isinstance(item, Reading) and item.meter_ms == 816_000:
+            await meter.aclose()
+    assert isinstance(items[0], AgentEvent)
+    assert MeterDescription.from_event(items[0]).driver == f"replay:{driver}"
+    assert items[-1].volts == volts
+
+
+@pytest.mark.parametrize(
+    ("port", "complaint"),
+    [
+        ("?as=smartpower9", "unknown meter 'smartpower9'"),
+        ("?as=replay", "meter 'replay' has no wire of its own"),
+        ("?channel=1", "expected OPTION=VALUE"),
+    ],
+)
+@pytest.mark.asyncio
+async def test_a_replay_that_makes_no_sense_is_refused(port, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        await open_meter("replay", f"{RECORDED}{port}", DeviceClock()).open()
 
 
 @pytest.mark.asyncio
