@@ -10,7 +10,7 @@ from roambench.contract.records import AgentEvent
 from roambench.energy.clock_fit import REFUSE_BOUND_NS
 from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.records import ClockProbed
-from roambench.runs.clocks import described
+from roambench.runs.clocks import CONTROLLER_HOST, described
 
 
 class FleetClocks:
@@ -43,22 +43,29 @@ class FleetClocks:
 def check_clocks(
     names: Sequence[str], bursts: Sequence[ClockProbed], events: Mapping[str, Sequence[AgentEvent]]
 ) -> None:
-    """FleetError for a board whose meter another host reads, when its clock is known worse than 400 ms.
+    """FleetError for a board whose meter another host reads, when their clocks are known worse than 400 ms.
 
-    Not known at all counts as worse. A board that reads its own meter stamps phases and readings with one
-    clock: it needs no offset and always passes; `events` hold the descriptions of the meters.
+    Not known at all counts as worse. The reader is another board of `names` (then both bounds add up) or the
+    controller's own machine, "controller". A board that reads its own meter stamps phases and readings with
+    one clock: it needs no offset and always passes. `events` hold the descriptions of the meters.
     """
-    by_device = {burst.device: burst for burst in bursts}
+    bounds_ns = {names[burst.device]: burst.bound_ns for burst in bursts} | {CONTROLLER_HOST: 0.0}
     problems = []
-    for device, name in enumerate(names):
+    for name in names:
         meter = described(events.get(name, ()))
         if meter is None or not meter.remote_reader:
             continue
-        burst = by_device.get(device)
-        if burst is None:
-            problems.append(f"{name}: its clock did not answer a single probe")
-        elif burst.bound_ns > REFUSE_BOUND_NS:
-            problems.append(f"{name}: its clock is known to {burst.bound_ns * 1e-6:.0f} ms only")
+        reader = meter.remote_reader
+        if reader not in (*names, CONTROLLER_HOST):
+            problems.append(
+                f"{name}: {reader} reads its meter, and nobody probes that host's clock "
+                f"(expected a board of this run, or {CONTROLLER_HOST!r})"
+            )
+        elif name not in bounds_ns or reader not in bounds_ns:
+            silent = name if name not in bounds_ns else reader
+            problems.append(f"{silent}: its clock did not answer a single probe")
+        elif (bound_ns := bounds_ns[name] + bounds_ns[reader]) > REFUSE_BOUND_NS:
+            problems.append(f"{name}: its clock is known to {bound_ns * 1e-6:.0f} ms only")
     if problems:
         raise FleetError(
             f"{'; '.join(problems)}; the meter is read by another host, so its readings could be laid over "

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.records import AgentEvent
-from roambench.energy.clock_fit import ClockBurst, ClockFit, ClockVerdict
+from roambench.energy.clock_fit import FLAG_BOUND_NS, REFUSE_BOUND_NS, ClockBurst, ClockFit, ClockVerdict
 from roambench.meters.traits import DESCRIBED, MeterDescription
 from roambench.rounds.records import ClockProbed, RoundRecord
 
+#: A remote reader of this name is the controller's own machine: its clock is the one that asks.
+CONTROLLER_HOST: Final = "controller"
 _GRAVITY = (ClockVerdict.GOOD, ClockVerdict.FLAGGED, ClockVerdict.REFUSED)
 
 
@@ -24,7 +27,7 @@ class ReaderCase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoardClock:
-    """One board's clock against the controller's, over a run.
+    """One board's clock against the controller's, over a run; that of its meter's reader as well, if remote.
 
     `fits` holds one straight line per boot of the board (its clock starts anew with each). `bound_ns` is
     the worst bound within the run, in device time: divided by `time_scale` it is what the machines saw.
@@ -66,6 +69,8 @@ class BoardClock:
         """What a report says of it, with the board's name."""
         if not self.fits:
             known = "no clock probes"
+        elif math.isinf(self.bound_ns):
+            known = f"nobody probed the clock of {self.reader}"
         else:
             known = f"bound {self.bound_ns * 1e-6:.1f} ms"
             if self.time_scale != 1.0:
@@ -136,10 +141,32 @@ def board_clocks(
     for record in records:
         if isinstance(record, ClockProbed):
             bursts.setdefault(record.device, []).append(record)
-    return tuple(
-        board_clock(name, bursts.get(index, ()), described(events.get(name, ())), start_ns, end_ns)
+    own = {
+        name: board_clock(name, bursts.get(index, ()), described(events.get(name, ())), start_ns, end_ns)
         for index, name in enumerate(names)
-    )
+    }
+    return tuple(_with_reader(clock, own) for clock in own.values())
+
+
+def _with_reader(clock: BoardClock, boards: Mapping[str, BoardClock]) -> BoardClock:
+    """Where another board reads the meter, both clocks' bounds add up; a reader nobody probed is refused.
+
+    The reader may be the controller's own machine, whose clock is the one that asks: it is right.
+    """
+    if clock.case is not ReaderCase.REMOTE or clock.reader == CONTROLLER_HOST:
+        return clock
+    reader = boards.get(clock.reader)
+    if reader is None or not reader.fits:
+        return replace(clock, verdict=ClockVerdict.REFUSED, bound_ns=math.inf)
+    bound_ns = clock.bound_ns + reader.bound_ns
+    verdict = max(clock.verdict, reader.verdict, _judged(bound_ns), key=_GRAVITY.index)
+    return replace(clock, verdict=verdict, bound_ns=bound_ns)
+
+
+def _judged(bound_ns: float) -> ClockVerdict:
+    if bound_ns > REFUSE_BOUND_NS:
+        return ClockVerdict.REFUSED
+    return ClockVerdict.FLAGGED if bound_ns > FLAG_BOUND_NS else ClockVerdict.GOOD
 
 
 def described(events: Iterable[AgentEvent]) -> MeterDescription | None:

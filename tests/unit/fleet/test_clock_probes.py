@@ -33,7 +33,7 @@ from roambench.wire.v1.methods import PROTOCOL_VERSION
 pytestmark = pytest.mark.asyncio
 
 NAMES = ("pi-01", "pi-02")
-REMOTE = MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2", remote_reader="gateway")
+REMOTE = MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2", remote_reader="controller")
 LOCAL = MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2")
 
 
@@ -221,6 +221,9 @@ async def test_a_board_that_reads_its_own_meter_needs_no_offset() -> None:
         await clocks.before({"pi-01": [LOCAL.to_event(1)], "pi-02": [AgentEvent("meter ok", 1)]})
         with pytest.raises(FleetError, match="pi-02: its clock did not answer a single probe"):
             await clocks.before({"pi-01": [LOCAL.to_event(1)], "pi-02": [REMOTE.to_event(2)]})
+        lost = MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2", remote_reader="gateway")
+        with pytest.raises(FleetError, match="pi-01: gateway reads its meter, and nobody probes that host's"):
+            await clocks.before({"pi-01": [lost.to_event(1)]})
     clock = board_clock("pi-01", [], LOCAL)
     assert (clock.case, clock.refused) == (ReaderCase.LOCAL, False)
     assert clock.sentence() == "pi-01: reads its own meter, so no offset is needed (no clock probes)"

@@ -101,6 +101,28 @@ def test_the_boards_of_a_run_are_told_apart_by_device_and_their_latest_meter() -
     }
     first, second, third = board_clocks(("pi-01", "pi-02", "pi-03"), records, events)
     assert (first.case, first.reader, first.offset_ms) == (ReaderCase.REMOTE, "gateway", pytest.approx(7.0))
+    assert first.refused
+    assert first.sentence().startswith("pi-01: gateway reads its meter; nobody probed the clock of gateway")
     assert (second.case, second.offset_ms) == (ReaderCase.LOCAL, pytest.approx(1.0))
     assert (third.case, third.bursts) == (ReaderCase.UNKNOWN, 0)
     assert described([AgentEvent("meter described", 1, "[]")]) is None
+
+
+@pytest.mark.parametrize(
+    ("reader", "bounds_ms", "verdict", "bound_ms"),
+    [
+        ("controller", (90.0, 350.0), ClockVerdict.GOOD, 90.0),
+        ("pi-02", (60.0, 30.0), ClockVerdict.GOOD, 90.0),
+        ("pi-02", (60.0, 50.0), ClockVerdict.FLAGGED, 110.0),
+        ("pi-02", (90.0, 350.0), ClockVerdict.REFUSED, 440.0),
+        ("gateway", (1.0, 1.0), ClockVerdict.REFUSED, math.inf),
+    ],
+)
+def test_two_hosts_bounds_add_up_and_the_controller_is_the_clock_that_asks(
+    reader, bounds_ms, verdict, bound_ms
+) -> None:
+    meter = MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2", remote_reader=reader)
+    records = [burst(100, 0.0, bound, device=device) for device, bound in enumerate(bounds_ms)]
+    first, second = board_clocks(("pi-01", "pi-02"), records, {"pi-01": [meter.to_event(1)]})
+    assert (first.verdict, first.bound_ns * 1e-6) == (verdict, pytest.approx(bound_ms))
+    assert second.bound_ns * 1e-6 == pytest.approx(bounds_ms[1])
