@@ -29,9 +29,7 @@ def instrument_cost(run: Path) -> InstrumentCost | None:
     """The run's own measurement, or the latest in a folder beside it; None without a readable one."""
     run = run.resolve()
     try:
-        beside = sorted(
-            run.parent.glob(f"*/{RESULT}"), key=lambda path: path.stat().st_mtime_ns, reverse=True
-        )
+        beside = sorted(run.parent.glob(f"*/{RESULT}"), key=_changed_ns, reverse=True)
     except OSError:
         return None
     for path in (run / RESULT, *beside):
@@ -43,3 +41,7 @@ def instrument_cost(run: Path) -> InstrumentCost | None:
         if isinstance(verdict, str) and 0 < len(verdict) <= _LONGEST:
             return InstrumentCost(path.parent.name, verdict)
     return None
+
+
+def _changed_ns(path: Path) -> int:
+    return path.stat().st_mtime_ns
