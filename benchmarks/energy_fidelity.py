@@ -31,7 +31,6 @@ from fidelity.measured import Outcome, outcome
 from fidelity.verdict import DEMANDED, Group, figures_of, goals
 
 DEFAULT_RUNS = 480
-#: One of each firmware's turns, so that a small number of runs sees them all.
 HEADING = (
     f"{'':34s} {'runs':>5s} {'held 2u':>8s} {'sd z':>5s} {'mean z':>7s} {'bias':>8s} {'sd':>7s} "
     f"{'med 2u':>7s} {'naive':>8s} {'trapez.':>8s}"
@@ -78,11 +77,11 @@ def main() -> int:
     started = time.perf_counter()
     found = outcomes(options.runs, options.seed, options.jobs, progress=True)
     spent_s = time.perf_counter() - started
+    print(f"{options.runs} emulated runs, seed {options.seed}, in {spent_s:.0f} s.")
     print(
-        f"{options.runs} emulated runs, seed {options.seed}, in {spent_s:.0f} s. held 2u: measured +- 2 u holds"
+        "held 2u: measured +- 2 u holds the truth; z = (measured - true) / u; bias, sd, med 2u: relative to"
     )
-    print("the truth; z = (measured - true) / u; bias, sd, med 2u: relative to the truth. naive: sum of")
-    print("P x period; trapez.: trapezoid cut at the phases' borders; their mean errors.")
+    print("the truth; naive: sum of P x period, trapez.: trapezoid cut at the phases' borders, mean errors.")
     print(f"\nall runs\n{HEADING}")
     extra = ("whole, filled", *(f"one {phase}" for phase in ("download", "train", "upload")))
     for what in (*DEMANDED, *extra):

@@ -18,6 +18,8 @@ from roambench.energy.samples import PowerSamples
 
 #: An idle baseline lasts a minute at least, before and after each run.
 MIN_BASELINE_S: Final = 60.0
+#: Left out at both ends of an idle span: borders are stamped late, boards do not stop at once.
+MARGIN_S: Final = 0.5
 #: Fewer readings of idling than this are no baseline.
 MIN_BASELINE_READINGS: Final = 10
 DRIFT_SHARE: Final = 0.02
@@ -99,7 +101,7 @@ def idle_baselines(
 ) -> IdleBaselines | None:
     """Idle power before the first and after the last active phase; None without readings in both.
 
-    Samples are raw arrivals: those count whose whole window lies in a span of idling.
+    Samples are raw arrivals: those count whose whole window lies well inside a span of idling.
     """
     active = [i for i, span in enumerate(spans) if span.phase in ACTIVE_PHASES]
     if not active:
@@ -110,8 +112,8 @@ def idle_baselines(
         inside = np.zeros(len(samples), dtype=np.bool_)
         for span in part:
             if span.phase is Phase.IDLE:
-                inside |= (samples.ns - round(window.support_s * 1e9) >= span.start_ns) & (
-                    samples.ns <= span.end_ns
+                inside |= (samples.ns - round((window.support_s + MARGIN_S) * 1e9) >= span.start_ns) & (
+                    samples.ns + round(MARGIN_S * 1e9) <= span.end_ns
                 )
         if np.count_nonzero(inside) < MIN_BASELINE_READINGS:
             return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.records import AgentEvent
-from roambench.energy.clock_fit import ClockBurst, ClockFit, moved
+from roambench.energy.clock_fit import REFUSE_BOUND_NS, ClockBurst, ClockFit, moved
 from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import UNUSABLE, PowerSamples
@@ -21,6 +21,8 @@ from roambench.runs.clocks import BoardClock, ReaderCase, described
 from roambench.runs.record_store import ReadingColumns
 
 _NUMBERS: Final = ("gain", "offset_w", "u_gain", "u_offset_w", "u_reference")
+#: The name of the controller's own host as a reader.
+CONTROLLER: Final = "controller"
 #: A clock bound is a limit: rectangular, so this much of it is a standard uncertainty.
 _RECTANGULAR: Final = 1.0 / math.sqrt(3.0)
 
@@ -65,13 +67,16 @@ def samples_of(
     """The usable readings at the board's time of their printing, and how uncertain that time is (k = 1), s.
 
     Lines of a meter with a clock are placed by it. Where another host reads the meter, its stamps are moved
-    by the two hosts' clock fits; without a fit they stay, and nothing is known of them.
+    by the two hosts' clock fits ("controller" names the host of the controller, whose clock is the measure
+    of the others). Without a fit they stay and count as known to the limit of what is accepted at all.
     """
     usable = (readings.flags & int(UNUSABLE)) == 0
     ns = sample_stamps(readings.ns[usable], readings.meter_ms[usable])
     u_clock_s = 0.0
     if board is not None and board.case is ReaderCase.REMOTE and len(ns):
-        own, other = _only_fit(board), _only_fit(reader) if reader is not None else _controller(ns)
+        u_clock_s = _RECTANGULAR * REFUSE_BOUND_NS * 1e-9
+        own = _only_fit(board)
+        other = _controller(ns) if board.reader == CONTROLLER else _only_fit(reader)
         if own is not None and other is not None:
             first, last = int(ns[0]), int(ns[-1])
             bound_ns = other.worst_bound_ns(first - round(other.offset_ns), last - round(other.offset_ns))
@@ -82,9 +87,9 @@ def samples_of(
     return PowerSamples.of(ns, readings.watts[usable]), u_clock_s
 
 
-def _only_fit(clock: BoardClock) -> ClockFit | None:
+def _only_fit(clock: BoardClock | None) -> ClockFit | None:
     """The line of a board that did not boot in between; with several nobody knows whose stamps are whose."""
-    return next(iter(clock.fits.values())) if len(clock.fits) == 1 else None
+    return next(iter(clock.fits.values())) if clock is not None and len(clock.fits) == 1 else None
 
 
 def _controller(ns: np.ndarray) -> ClockFit:

@@ -1,0 +1,193 @@
+"""Each device is accounted by its own meter: traits and period as described, calibration, whose clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roambench.contract.errors import RunError
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.records import Reading, RecordKind, phase_to_bytes
+from roambench.energy.attribute import Verdict
+from roambench.meters.traits import MeterDescription
+from roambench.rounds.records import ClockOccasion, ClockProbed, RoundRecord
+from roambench.runs.accounts import DeviceEnergy, account_run
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+S = 10**9
+MS = 10**6
+#: 2 W, and 5 W in the training from 60 to 90 s.
+SPANS = (
+    PhaseSpan("", "b", Phase.IDLE, 0, 0, 60 * S),
+    PhaseSpan("", "b", Phase.TRAIN, 0, 60 * S, 90 * S, "t", "t"),
+    PhaseSpan("", "b", Phase.IDLE, 0, 90 * S, 150 * S),
+)
+
+
+def lines(
+    period_s: float, late_s: float = 0.0, *, clock: bool = False, idle_after_w: float = 2.0
+) -> list[Reading]:
+    """A line every period that shows the power of 0.264 s before, `late_s` after its time."""
+    found = []
+    for k, at in enumerate(np.arange(-2.0, 153.0, period_s).tolist()):
+        middle = at - 0.264
+        watts = 5.0 if 60.0 <= middle < 90.0 else 2.0 if middle < 60.0 else idle_after_w
+        # The way to the host takes 5 ms and up to 30 more.
+        on_the_way_s = 0.005 + 0.03 * ((7 * k) % 11) / 11.0 if clock else 0.0
+        stamp = round((at + late_s + on_the_way_s) * S)
+        meter_ms = round((at + 100.0) * 1000) if clock else -1
+        found.append(Reading(stamp, 5.0, watts / 5.0, watts, meter_ms=meter_ms))
+    return found
+
+
+def measured(
+    folder: Path,
+    readings: Sequence[Reading],
+    description: MeterDescription | None,
+    energy: dict[str, object] | None = None,
+    records: Sequence[RoundRecord] = (),
+    others: Sequence[str] = (),
+) -> DeviceEnergy:
+    with RunFolder.create(
+        folder / "run",
+        config={"energy": energy or {}},
+        run_id="run",
+        system="mohawk",
+        seed=1,
+        trace_hash="",
+        fleet="bench",
+        device_names=["pi-01", *others],
+    ) as run:
+        rows = [(RecordKind.READING, reading.to_bytes()) for reading in readings]
+        rows += [(RecordKind.PHASE, phase_to_bytes(span)) for span in SPANS]
+        if description is not None:
+            rows.append((RecordKind.EVENT, description.to_event(0).to_bytes()))
+        run.records.insert("pi-01", "s", [(seq, *row) for seq, row in enumerate(rows)])
+        run.update(start_device_ns=0, end_device_ns=150 * S, state=RunState.FINISHED)
+        found = account_run(run, records)
+    assert found is not None
+    return found.devices[0]
+
+
+def test_a_meter_that_nobody_described_is_an_uncalibrated_smart_power_2(tmp_path: Path) -> None:
+    device = measured(tmp_path, lines(1.0), None)
+    assert (device.meter.traits.name, device.meter.nominal_s) == ("smartpower2", 1.0)
+    assert not device.meter.calibrated
+    # 0.78 % of 150 s x 2 W + 30 s x 3 W.
+    assert device.whole_run.budget.gain_j == pytest.approx(0.00784 * 390.0, rel=0.01)
+    assert device.whole_run.budget.offset_j == pytest.approx(0.0098 * 150.0, rel=0.02)
+
+
+def test_period_and_window_are_those_of_the_described_meter(tmp_path: Path) -> None:
+    description = MeterDescription("smartpower3-serial", "/dev/x", "smartpower3-100ms", nominal_s=0.1)
+    device = measured(tmp_path, lines(0.1), description)
+    assert device.meter.nominal_s == 0.1
+    assert device.account.attribution.window.latch_s == 0.0
+    assert device.account.verdicts == {Phase.IDLE: Verdict.RESOLVED, Phase.TRAIN: Verdict.RESOLVED}
+    assert device.rows[1].gross_j == pytest.approx(150.0, rel=0.005)
+    # 0.4 s without a line are a gap for this meter and would be none for a Smart Power 2.
+    kept = [line for line in lines(0.1) if not 30.0 < line.monotonic_ns / S < 30.4]
+    assert measured(tmp_path / "gap", kept, description).whole_run.gap_s == pytest.approx(0.4, abs=0.11)
+
+
+def test_a_period_that_the_driver_measured_goes_before_the_types(tmp_path: Path) -> None:
+    description = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", nominal_s=2.0)
+    device = measured(tmp_path, lines(2.0), description)
+    assert device.meter.nominal_s == 2.0
+    assert device.whole_run.gap_s == 0.0
+
+
+def test_lines_with_the_meters_own_clock_are_placed_by_it(tmp_path: Path) -> None:
+    description = MeterDescription("smartpower3-serial", "/dev/x", "smartpower3-100ms", nominal_s=0.1)
+    device = measured(tmp_path, lines(0.1, clock=True), description)
+    # Arrivals scatter by 30 ms; the samples are 100 ms apart, all late by the 5 ms of the fastest.
+    apart_ms = np.diff(device.samples.ns) / MS
+    assert apart_ms == pytest.approx(100.0, abs=0.2)
+    assert (device.samples.ns[0] + 2 * S) / MS == pytest.approx(5.0, abs=0.5)
+
+
+@pytest.mark.parametrize("key", ["pi-01", "CP2104-7"])
+def test_each_meter_has_its_own_calibration_by_device_or_serial(tmp_path: Path, key: str) -> None:
+    description = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial="CP2104-7")
+    energy: dict[str, object] = {
+        "gain": 2.0,
+        "meters": {
+            key: {"gain": 1.25, "offset_w": 0.0, "u_gain": 0.004, "u_offset_w": 0.001},
+            "pi-02": {"u_gain": 0.5},
+        },
+    }
+    device = measured(tmp_path, lines(1.0), description, energy)
+    assert device.meter.calibrated
+    assert device.whole_run.joules == pytest.approx(390.0 / 1.25, rel=0.005)
+    assert device.whole_run.budget.gain_j == pytest.approx(0.004 * 312.0, rel=0.01)
+
+
+def test_a_calibration_that_is_no_number_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"energy\.meters\.pi-01\.gain must be a number, got 'x'"):
+        measured(tmp_path, lines(1.0), None, {"meters": {"pi-01": {"gain": "x", "u_gain": 0.1}}})
+
+
+_PROBED: tuple[tuple[int, ClockOccasion], ...] = ((0, "before"), (75, "during"), (150, "after"))
+
+
+def probed(device: int, offset_ns: int, bound_ms: float = 2.0) -> list[RoundRecord]:
+    """Three bursts; the device's clock is ahead of the controller's by `offset_ns`."""
+    return [
+        ClockProbed(-1, device, when, "b", at_s * S, float(offset_ns), bound_ms * MS, 8, ())
+        for at_s, when in _PROBED
+    ]
+
+
+def test_readings_of_another_host_are_moved_into_the_boards_clock(tmp_path: Path) -> None:
+    # The reader's clock is an hour ahead of the controller's, the board's is the controller's.
+    ahead = 3600 * S
+    there = [Reading(line.monotonic_ns + ahead, line.volts, line.amps, line.watts) for line in lines(1.0)]
+    description = MeterDescription(
+        "smartpower2-telnet", "10.0.0.7:23", "smartpower2", remote_reader="gateway"
+    )
+    records = [*probed(0, 0), *probed(1, ahead)]
+    device = measured(tmp_path, there, description, records=records, others=["gateway"])
+    assert device.whole_run.gap_s == 0.0
+    assert device.rows[1].gross_j == pytest.approx(150.0, rel=0.02)
+    same = measured(tmp_path / "local", lines(1.0), None)
+    assert np.array_equal(device.samples.ns, same.samples.ns)
+
+
+def test_a_bad_clock_of_another_host_stands_in_the_budget(tmp_path: Path) -> None:
+    description = MeterDescription(
+        "smartpower2-telnet", "10.0.0.7:23", "smartpower2", remote_reader="controller"
+    )
+    # The idle power after the run is 0.5 W higher: a shift of the clock shifts joules across the border.
+    readings = lines(1.0, idle_after_w=2.5)
+    good, bad = (
+        measured(tmp_path / name, readings, description, records=probed(0, 0, bound_ms))
+        for name, bound_ms in (("good", 1.0), ("bad", 350.0))
+    )
+    assert bad.whole_run.budget.edges_j > 0.0
+    assert bad.account.attribution.u_lateness_s >= good.account.attribution.u_lateness_s
+    unknown = measured(tmp_path / "unknown", readings, description)
+    assert np.array_equal(unknown.samples.ns, good.samples.ns)
+
+
+def test_idle_power_that_drifts_is_drawn_off_by_the_line_between_its_baselines(tmp_path: Path) -> None:
+    device = measured(tmp_path, lines(1.0, idle_after_w=2.5), None)
+    idle = device.account.idle
+    assert idle is not None
+    assert idle.drifted
+    assert (idle.before.watts, idle.after.watts) == pytest.approx((2.0, 2.5))
+    # In the middle of the training half of the drift has happened: 5 W - 2.25 W for 30 s.
+    assert device.rows[1].net_j == pytest.approx(2.75 * 30.0, rel=0.01)
+    steady = measured(tmp_path / "steady", lines(1.0), None)
+    assert steady.account.idle is not None
+    assert not steady.account.idle.drifted
+    assert steady.rows[1].net_j == pytest.approx(90.0, rel=0.01)
+
+
+def test_gross_idle_and_net_always_belong_together(tmp_path: Path) -> None:
+    device = measured(tmp_path, lines(1.0), None)
+    row, idle_w = device.rows[1], device.account.attribution.idle_w
+    assert row.gross_j - row.net_j == pytest.approx(idle_w * row.covered_s, rel=1e-3)
