@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -58,6 +61,11 @@ _LEDGER = pa.schema(
         ("u_offset_w", pa.float64()),
         ("u_level_w", pa.float64()),
         ("u_net_level_w", pa.float64()),
+        ("edge_w", pa.float64()),
+        ("net_edge_w", pa.float64()),
+        ("u_idle_w", pa.float64()),
+        ("u_reference", pa.float64()),
+        ("reference", pa.string()),
     ]
 )
 _HOST = pa.schema(
@@ -122,13 +130,33 @@ def _phases(energy: RunEnergy | None) -> pa.Table:
 
 def _ledger(energy: RunEnergy | None) -> pa.Table:
     rows = energy.rows if energy else []
-    return pa.Table.from_pylist(
+    table = pa.Table.from_pylist(
         [
             {**asdict(row), "phase": row.phase.value, "fate": None if row.fate is None else row.fate.value}
             for row in rows
         ],
         _LEDGER,
     )
+    return table.replace_schema_metadata({"roambench": json.dumps(_analysis(energy))})
+
+
+def _analysis(energy: RunEnergy | None) -> dict[str, Any]:
+    """By which version and with which parameters the ledger was made: raw readings outlive analyses (R12)."""
+    return {
+        "version": version("roambench"),
+        "devices": {
+            device.device: {
+                "meter": asdict(device.meter.traits),
+                "nominal_s": device.meter.nominal_s,
+                "calibrated": device.meter.calibrated,
+                "calibration": asdict(device.meter.calibration),
+                "lateness_s": device.account.attribution.lateness_s,
+                "u_lateness_s": device.account.attribution.u_lateness_s,
+                "verdicts": {phase.value: v.value for phase, v in device.account.verdicts.items()},
+            }
+            for device in (energy.devices if energy else ())
+        },
+    }
 
 
 def _steps(records: Sequence[RoundRecord]) -> pa.Table:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from roambench.contract.errors import RunError
@@ -15,6 +17,7 @@ from roambench.energy.attribute import Verdict
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockOccasion, ClockProbed, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, account_run
+from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
@@ -191,3 +194,18 @@ def test_gross_idle_and_net_always_belong_together(tmp_path: Path) -> None:
     device = measured(tmp_path, lines(1.0), None)
     row, idle_w = device.rows[1], device.account.attribution.idle_w
     assert row.gross_j - row.net_j == pytest.approx(idle_w * row.covered_s, rel=1e-3)
+
+
+def test_a_ledger_says_by_which_version_and_with_which_parameters_it_was_made(tmp_path: Path) -> None:
+    description = MeterDescription("smartpower3-serial", "/dev/x", "smartpower3-100ms", nominal_s=0.1)
+    measured(tmp_path, lines(0.1), description)
+    with RunFolder.open(tmp_path / "run") as run:
+        export_run(run)
+    said = pq.read_schema(tmp_path / "run" / "ledger.parquet").metadata[b"roambench"]
+    about = json.loads(said)
+    assert about["version"]
+    board = about["devices"]["pi-01"]
+    assert (board["meter"]["name"], board["nominal_s"]) == ("smartpower3-100ms", 0.1)
+    assert board["calibrated"] is False
+    assert board["calibration"]["gain"] == 1.0
+    assert board["verdicts"] == {"idle": "resolved", "train": "resolved"}
