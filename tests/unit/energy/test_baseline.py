@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.energy.baseline import IdleLevel, has_drifted, idle_between, idle_level
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.baseline import IdleLevel, has_drifted, idle_baselines, idle_between, idle_level
+from roambench.energy.occupancy import SP2_WINDOW
+from roambench.energy.samples import PowerSamples
 
 
 def test_independent_readings_give_sd_over_root_n() -> None:
@@ -45,3 +48,36 @@ def test_idle_power_runs_straight_from_one_baseline_to_the_other() -> None:
     assert idle_between(before, 100, after, 300, [0, 100, 150, 300, 400]) == pytest.approx(
         [1.9, 1.9, 1.95, 2.1, 2.1]
     )
+
+
+def test_rounding_keeps_a_steady_baseline_from_being_certain() -> None:
+    assert idle_level([2.0] * 60).u_watts == 0.0
+    assert idle_level([2.0] * 60, step_w=0.012).u_watts == pytest.approx(0.012 / 12.0**0.5)
+    low, high = idle_level([2.0] * 60, 0.012), idle_level([2.004] * 60, 0.012)
+    assert not has_drifted(low, high)
+
+
+def test_baselines_are_the_idle_readings_before_and_after_all_work() -> None:
+    def span(phase: Phase, start_s: int, end_s: int) -> PhaseSpan:
+        return PhaseSpan("pi", "b", phase, 0, start_s * 10**9, end_s * 10**9)
+
+    spans = [
+        span(Phase.IDLE, 0, 60),
+        span(Phase.TRAIN, 60, 80),
+        span(Phase.IDLE, 80, 90),
+        span(Phase.TRAIN, 90, 100),
+        span(Phase.WAIT, 100, 110),
+        span(Phase.IDLE, 110, 170),
+    ]
+    at = np.arange(0.5, 170.0)
+    watts = np.select([at < 60.3, at < 110.3], [2.0, 5.0], 2.2)
+    samples = PowerSamples.of(np.rint(at * 1e9).astype(np.int64), watts)
+    found = idle_baselines(samples, spans, SP2_WINDOW)
+    assert found is not None
+    assert (found.before.watts, found.after.watts) == pytest.approx((2.0, 2.2))
+    # Readings of 1.5 .. 59.5 s and 111.5 .. 169.5 s: half a second and the window's reach inside the spans.
+    assert (found.before.readings, found.after.readings) == (59, 59)
+    assert (found.before_ns, found.after_ns) == (30.5e9, 140.5e9)
+    assert found.drifted
+    assert found.watts_in(80 * 10**9, 91 * 10**9) == pytest.approx(2.1)
+    assert idle_baselines(samples, spans[:4], SP2_WINDOW) is None

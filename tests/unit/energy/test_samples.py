@@ -7,7 +7,9 @@ import pytest
 
 from roambench.contract.errors import TraceError
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.energy.samples import PowerSamples, without_bursts
+from roambench.energy.samples import PowerSamples, without_bursts, without_repeats
+
+S = 10**9
 
 
 def samples(at_s: list[float], watts: list[float]) -> PowerSamples:
@@ -64,3 +66,34 @@ def test_lines_on_time_are_left_alone() -> None:
 def test_a_burst_at_the_very_beginning_has_no_anchor_and_keeps_its_last_line() -> None:
     repaired = without_bursts(samples([5.3, 5.302, 6], [5.0, 5.1, 5.2]))
     assert repaired.samples.watts.tolist() == [5.1, 5.2]
+
+
+def test_a_value_shown_three_times_by_a_meter_read_too_often_counts_once() -> None:
+    # 100 ms lines, a new value every 264 ms: each is shown two or three times.
+    at = np.arange(0, 20) * S // 10
+    watts = 2.0 + 0.1 * (np.arange(20) * 0.1 // 0.2638)
+    found = without_repeats(PowerSamples.of(at, watts), 0.1, 0.2638)
+    assert found.fresh
+    assert len(found.samples) == 8
+    assert found.samples.ns.tolist() == [at[k] for k in (0, 3, 6, 8, 11, 14, 16, 19)]
+
+
+def test_steady_power_is_counted_once_per_window_not_once_for_all_time() -> None:
+    at = np.arange(0, 101) * S // 10
+    found = without_repeats(PowerSamples.of(at, np.full(101, 2.0)), 0.1, 0.2638)
+    # 10 s hold 37 whole windows of 263.8 ms behind the first.
+    assert len(found.samples) == 38
+    assert np.diff(found.samples.ns) == pytest.approx(0.2638e9, abs=1)
+
+
+def test_a_pause_begins_a_stretch_anew() -> None:
+    at = np.array([0, 100, 200, 900, 1000]) * S // 1000
+    found = without_repeats(PowerSamples.of(at, np.full(5, 2.0)), 0.1, 0.2638)
+    assert found.samples.ns.tolist() == [0, 900 * S // 1000]
+
+
+def test_a_meter_slower_than_its_window_has_no_repeats_to_drop() -> None:
+    samples = PowerSamples.of(np.arange(5) * S, np.full(5, 2.0))
+    found = without_repeats(samples, 1.0, 0.2638)
+    assert not found.fresh
+    assert found.samples is samples
