@@ -23,8 +23,8 @@ class MeterTraits:
     """A value printed at t is the mean over [t - age - window_s, t - age], age uniform in [0, latch_s].
 
     `u_gain` (relative) and `u_offset_w` are what an uncalibrated meter of the type must be granted (k = 1).
-    `checksummed`: its lines carry a checksum, so that no false line passes. `step_w`: what its watts are
-    rounded to, which no number of equal readings averages away.
+    `checksummed`: its lines carry a checksum, so that hardly any false line passes. `step_w`: what its watts
+    are rounded to, which no number of equal readings averages away.
     """
 
     name: str
