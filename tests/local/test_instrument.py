@@ -14,7 +14,7 @@ import pytest
 
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.clock_fit import ClockVerdict
-from roambench.rounds.records import ClockProbed
+from roambench.rounds.records import ClockProbed, FleetEvent
 from roambench.runs.clocks import ReaderCase, board_clocks
 from roambench.runs.folder import RunFolder
 
@@ -146,6 +146,10 @@ def test_readings_go_on_while_no_session_is_held(overhead):
         assert [event.detail for event in began] == [
             *("reader", "agent", "streaming", "streaming", "agent", "reader", "over")
         ]
+        seen = [record for record in folder.read_journal() if isinstance(record, FleetEvent)]
+        farewells = [event.detail for event in seen if (event.name, event.kind) == (name, "goodbye")]
+        assert farewells == ["duty: reader", "duty: reader", "the run is over"]
+        assert sum((event.name, event.kind) == (name, "hello") for event in seen) == 3
         samples = folder.records.host_samples(name)
         for first, last in ((0, 1), (5, 6)):
             quiet = [

@@ -6,8 +6,10 @@ import time
 import pytest
 
 from roambench.agent.duty import Duty, duty_from
+from roambench.agent.quiet import Quiet
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
+from roambench.contract.phases import Phase
 from roambench.wire.v1 import control_pb2 as wire
 
 A, B, C = DutyLevel
@@ -74,6 +76,20 @@ async def test_a_duty_that_is_cancelled_leaves_everything_running() -> None:
 def test_a_duty_that_makes_no_sense_is_refused(levels, block_s) -> None:
     with pytest.raises(ValueError):
         duty_from(wire.Duty(levels=levels, block_s=block_s))
+
+
+@pytest.mark.asyncio
+async def test_a_resting_agent_keeps_its_frames_and_its_gate_shut_whatever_the_experiment_wants() -> None:
+    sent: list[wire.AgentFrame] = []
+    quiet = Quiet(False, sent.append)
+    frame = wire.AgentFrame(event=wire.Event(kind="meter ok"))
+    await quiet.rest(True)
+    quiet.follow(Phase.IDLE)
+    await quiet.tell(False)  # a new session's welcome
+    quiet.emit(frame)
+    assert (quiet.gate.is_open, sent) == (False, [])
+    await quiet.rest(False)
+    assert (quiet.gate.is_open, sent) == (True, [frame])
 
 
 def test_a_duty_comes_through_the_wire() -> None:
