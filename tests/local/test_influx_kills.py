@@ -99,7 +99,7 @@ def agent_kills(folder: Path, meters: int, device_s: float, time_scale: float) -
         wait_until(started_s, device_s / time_scale)
         stored = assert_exactly_once(influxd, loggers, 0.8 * meters * device_s / PERIOD_S)
         lives = influxd.rows("SELECT kind, monotonic_ns FROM event GROUP BY device", "bench")
-        lost, gap_s = 0, 0.0
+        lost, holes_s = 0, 0.0
         for name in loggers.names:
             begun = sorted(
                 row["monotonic_ns"]
@@ -115,8 +115,8 @@ def agent_kills(folder: Path, meters: int, device_s: float, time_scale: float) -
                 curve = power_curve(PowerSamples.of(ns, np.ones(len(ns))), int(ns[0]), int(ns[-1]), PERIOD_S)
                 assert curve.energy().gap_s > 0.8 * hole_s
                 lost += round(hole_s / PERIOD_S) - 1
-                gap_s += curve.energy().gap_s
-        print(f"{KILLS} agents killed: about {lost} lines had no reader; gaps of {gap_s:.1f} s together")
+                holes_s += hole_s
+        print(f"{KILLS} agents killed: about {lost} lines had no reader; gaps of {holes_s:.1f} s together")
 
 
 @pytest.mark.timeout(300)

@@ -19,7 +19,9 @@ def main() -> None:
     )
     parser.add_argument("--version", action="version", version=version("roambench"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="dial the controller and serve until stopped")
+    run = commands.add_parser(
+        "run", help="dial the controller and serve until stopped (without a controller: log the meter)"
+    )
     run.add_argument("--settings", type=Path, required=True, metavar="FILE", help="agent settings (JSON)")
     shape = commands.add_parser("shape", help="hold a network interface to a rate (root); replaces its shape")
     shape.add_argument("interface", metavar="INTERFACE", help="for example wlan0")

@@ -95,7 +95,7 @@ class InfluxLive:
     async def _forward(self, forwarder: InfluxForwarder) -> None:
         try:
             await forwarder.run()
-        except* RoambenchError as group:
+        except* Exception as group:  # the run goes on; what is not forwarded is in its folder
             self._tell("store refuses", f"influxdb: forwarding ended: {group.exceptions[0]}")
 
     async def _monitor(self, forwarder: InfluxForwarder) -> None:
