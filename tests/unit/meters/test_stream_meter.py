@@ -18,6 +18,7 @@ from roambench.contract.errors import MeterError
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.meters.catalogue import open_meter
 from roambench.meters.protocol import Meter, MeterItem
+from roambench.meters.sources.udp import UdpListener
 from roambench.meters.stream_meter import StreamMeter
 from roambench.meters.traits import MeterDescription
 
@@ -298,6 +299,28 @@ async def test_datagrams_of_one_sender_are_lines_and_strangers_are_not_heard():
         assert meter._source.strangers == 1
         with pytest.raises(MeterError, match=r"cannot be opened .*in use"):
             await meter_at("smartpower3-udp", f"127.0.0.1:{port}").open()
+
+
+@pytest.mark.parametrize(("forget_s", "expected"), [(30.0, [b"1", b"3"]), (0.0, [b"1", b"2", b"3"])])
+@pytest.mark.asyncio
+async def test_the_first_sender_is_heard_until_it_has_been_silent_for_long(forget_s, expected):
+    listener = UdpListener("127.0.0.1", 0, forget_s=forget_s)
+    heard: list[bytes] = []
+    await listener.open(heard.append, print)
+    assert listener._transport is not None
+    where = listener._transport.get_extra_info("sockname")
+    with contextlib.ExitStack() as open_:
+        senders = [open_.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(3)]
+        for sender, address in zip(senders, ("127.0.0.2", "127.0.0.3", "127.0.0.2"), strict=True):
+            sender.bind((address, 0))
+        for i, sender in enumerate(senders, 1):
+            sender.sendto(b"%d" % i, where)
+        async with asyncio.timeout(20):
+            while len(heard) + listener.strangers < 3:
+                await asyncio.sleep(0.01)
+    await listener.close()
+    assert heard == expected
+    assert listener.strangers == 3 - len(expected)
 
 
 @pytest.mark.asyncio

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from roambench.meters.sources.source import Lost, Take
+
+#: Host seconds.
+FORGET_S: Final = 30.0
 
 
 class UdpListener:
     """A `Source`: listens on host and port. It hears one sender, `sender` or else whoever comes first.
 
-    Anybody can send datagrams; those of others are counted in `strangers`, not read.
+    Anybody can send datagrams; those of others are counted in `strangers`, not read. A first comer that has
+    been silent for `forget_s` is given up for the next: a meter's address may change.
     """
 
-    def __init__(self, host: str, port: int, sender: str | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, sender: str | None = None, *, forget_s: float = FORGET_S
+    ) -> None:
         self._host = host
         self._port = port
         self._sender = sender
+        self._first = ""
+        self._heard_s = 0.0
+        self._forget_s = forget_s
         self._transport: asyncio.DatagramTransport | None = None
         self.strangers = 0
 
@@ -33,9 +43,11 @@ class UdpListener:
             self._transport = None
 
     def _is_ours(self, host: str) -> bool:
-        if self._sender is None:
-            self._sender = host
-        if host == self._sender:
+        now_s = asyncio.get_running_loop().time()
+        if self._sender is None and (not self._first or now_s - self._heard_s >= self._forget_s):
+            self._first = host
+        if host == (self._sender or self._first):
+            self._heard_s = now_s
             return True
         self.strangers += 1
         return False
