@@ -1,6 +1,6 @@
 """Does `roambench calibrate` find the radio that an emulated board really has? In virtual time.
 
-    python benchmarks/calibration.py [--seeds 20] [--full] [--boards 4] [--meter "off the shelf"]
+    OMP_NUM_THREADS=1 python benchmarks/calibration.py [--seeds 20] [--full] [--boards 4] [--meter NAME]
 
 Every seed draws a board (alpha_up, alpha_down, beta within +-30 %; idle and core power), a meter (window
 phase, gain and offsets within the data sheet's limits, crystal) and its restless life: background jobs, a
