@@ -163,3 +163,21 @@ def test_a_database_that_does_not_exist_is_said_aloud_and_the_run_goes_on(launch
     folder.close()
     assert states[-1]["controller"]["dropped"] == states[-1]["influxdb"]["dead"] == 0
     assert states[-1]["influxdb"]["depth"] > 5
+
+
+@pytest.mark.timeout(240)
+def test_a_run_may_keep_its_records_in_influxdb_alone(launch, influxd: Influxd, influx_shim: Shim):
+    influxd.create_database("alone")
+    run = launch(
+        "fleet.agents=2",
+        f'influxdb.url="{influx_shim.url}"',
+        'influxdb.bucket="alone"',
+        'influxdb.store="influxdb"',
+        words=(),
+    ).finish()
+    assert keys_in_folder(run.folder()) == set()
+    keys, points = keys_in_influxdb(influxd, "alone")
+    assert points == len(keys) > 60
+    for command in ("report", "compare"):
+        words = [launch.roambench, command, run.folder(), "--json", "--readings", "influxdb"]
+        assert len(subprocess.run(words, capture_output=True, check=True).stdout) > 1000
