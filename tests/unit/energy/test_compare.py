@@ -196,6 +196,7 @@ def test_verdicts_say_what_the_figures_allow_and_no_more() -> None:
     assert verdict(3.0, 0.2).sentence == "measured/modelled = 1.50 ± 0.20: the model understates"
     assert verdict(2.1, 0.06).sentence == "measured/modelled = 1.050 ± 0.060: agrees within 2u"
     assert verdict(2.1, 0.06).finding is Finding.AGREES
+    assert verdict(2.3, 0.06).finding is Finding.UNDERSTATES  # 2.5 u away
     assert verdict(2.1, 0.6).sentence == "measured/modelled = 1.05 ± 0.60: too uncertain to tell"
     short = verdict(2.1, 0.06, resolved=False, length_s=0.4)
     assert short.sentence == "not resolved by this meter: 1 transfer of 0.4 s at 1 Hz"

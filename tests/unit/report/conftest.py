@@ -49,6 +49,7 @@ class HandMade:
     watts_after: float | None = None
     gain: float = 1.0
     stall_s: tuple[float, float] = (0.0, 0.0)
+    lead_s: int = 0  # seconds of idling before the run's second 0
     aggregated: Sequence[int] = (0,)
     accuracies: Sequence[float | None] = (0.1, 0.85)
     state: RunState | None = RunState.FINISHED
@@ -85,7 +86,7 @@ class HandMade:
                 self._drain(folder, index, name)
             write_trace(self._trace(), self.path / "trace.parquet")
             if self.phases or self.readings:
-                folder.update(start_device_ns=START_NS, end_device_ns=START_NS + 100 * S)
+                folder.update(start_device_ns=START_NS - self.lead_s * S, end_device_ns=START_NS + 100 * S)
             if self.state is not None:
                 folder.update(state=self.state, reason="" if self.state is RunState.FINISHED else "Ctrl-C")
         return self.path
@@ -124,7 +125,7 @@ class HandMade:
         records: list[tuple[int, bytes]] = []
         if self.readings:
             first, length = self.stall_s
-            for second in range(-3, 104):
+            for second in range(-3 - self.lead_s, 104):
                 if not (length and first <= second < first + length):
                     late = self.watts_after is not None and second > 54
                     watts = self.gain * (self.watts_after if late else self.watts)
@@ -137,14 +138,14 @@ class HandMade:
         folder.records.insert(name, "spool", [(seq, *record) for seq, record in enumerate(records)])
         truth = self.path / "truth" / f"{name}.csv"
         if truth.parent == self.path / "truth":
-            truth.write_text(f"ns,watts\n{START_NS - 10 * S},{self.watts}\n{START_NS + 200 * S},\n")
+            truth.write_text(f"ns,watts\n{START_NS - 60 * S},{self.watts}\n{START_NS + 200 * S},\n")
 
     def _spans(self, index: int, name: str) -> Iterator[PhaseSpan]:
         training = f"r/0/{index}/train"
         active = [(10, 14, Phase.DOWNLOAD, training), (14, 34, Phase.TRAIN, training)]
         if index in self.aggregated:
             active.append((50, 54, Phase.UPLOAD, f"r/1/{index}/upload"))
-        at = 0
+        at = -self.lead_s
         for first, last, phase, order in active:
             background = Phase.IDLE if at != 34 else Phase.WAIT
             yield self._span(name, background, at, first, "", "")

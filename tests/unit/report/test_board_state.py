@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 import pytest
 
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, HostSample
 from roambench.meters.traits import MeterDescription
+from roambench.report.instrument import InstrumentCost
 from roambench.report.report import report
 from roambench.rounds.records import ClockProbed, OrderGiven
 
@@ -85,7 +87,9 @@ def test_a_damaged_spool_state_is_no_state(hand_made, detail):
 
 
 def host(at_s: float, bits: int = 0, celsius: float = 50.0, cpu_s: float = 0.0) -> HostSample:
-    return HostSample(AT + round(at_s * S), 0.5, cpu_s, 10**8, celsius, 1400.0, 0, 0, bits)
+    # The share of a first sample is since the machine came up.
+    share = 1.0 if at_s == 5 else 0.5
+    return HostSample(AT + round(at_s * S), share, cpu_s, 10**8, celsius, 1400.0, 0, 0, bits)
 
 
 def test_phases_with_a_throttle_bit_are_counted_and_flagged(hand_made):
@@ -100,6 +104,7 @@ def test_phases_with_a_throttle_bit_are_counted_and_flagged(hand_made):
     )
     assert state.host is not None
     assert (state.host.mean_c, state.host.highest_c) == (pytest.approx(54.8), 63.0)
+    assert state.host.cpu_share == pytest.approx(0.5)
     assert state.host.agent_share == pytest.approx(17.0 / 85.0)
     figures = json.loads(made.html().split('id="report-data">')[1].split("</script>")[0])["figures"]
     (panels,) = [figure for figure in figures if figure["key"] == "host-0"]
@@ -132,12 +137,19 @@ def test_what_the_instrument_costs_is_told_where_it_was_measured_beside_the_run(
     beside = path.parent / "overhead"
     beside.mkdir()
     (beside / "overhead.json").write_text('{"verdict": "the instrument costs 31 ± 4 mW, 1.6% of idle"}')
+    old = path.parent / "old"
+    old.mkdir()
+    (old / "overhead.json").write_text('{"verdict": "the instrument costs nothing"}')
+    os.utime(old / "overhead.json", (1, 1))
     made, run = shown(path)
     sentence = "the instrument costs 31 ± 4 mW, 1.6% of idle (measured in overhead)"
     assert run.instrument is not None
     assert run.instrument.sentence == sentence
     assert sentence in made.html()
     assert json.loads(made.json())["runs"][0]["instrument"] == sentence
+    (path / "overhead.json").write_text('{"verdict": "its own"}')
+    os.utime(path / "overhead.json", (1, 1))
+    assert shown(path)[1].instrument == InstrumentCost("demo-mohawk", "its own")  # the run's own comes first
 
 
 @pytest.mark.parametrize(

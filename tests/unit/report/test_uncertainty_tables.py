@@ -60,7 +60,7 @@ def test_gross_is_idle_plus_net_wherever_they_stand(hand_made):
 
 
 def test_a_steady_idle_power_is_steady(hand_made):
-    _, run = shown(hand_made())
+    _, run = shown(hand_made(lead_s=30))
     table = baseline_table(run)
     assert table is not None
     assert {row[-1] for row in table.rows} == {"steady"}
@@ -69,7 +69,7 @@ def test_a_steady_idle_power_is_steady(hand_made):
 
 
 def test_an_idle_power_that_rose_by_5_percent_is_flagged_for_each_board(hand_made):
-    made, run = shown(hand_made(watts_after=2.1))
+    made, run = shown(hand_made(watts_after=2.1, lead_s=30))
     table = baseline_table(run)
     assert table is not None
     assert table.rows[0][3:] == ("+100.0 mW", "+5.00 %", "drifted: a straight line between them")
