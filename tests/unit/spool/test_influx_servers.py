@@ -4,7 +4,7 @@ import urllib.request
 
 import pytest
 
-from influx_servers import Influxd, Shim, VictoriaMetrics
+from influx_servers import Influxd, Shim, VictoriaMetrics, binary
 
 
 def post(url: str, body: bytes) -> int:
@@ -44,3 +44,12 @@ def test_victoria_metrics_takes_version_2_writes_and_cuts_the_stamp_to_milliseco
     (series,) = victoria_metrics.export('{device="vm"}')
     assert (series["metric"]["__name__"], series["values"]) == ("power_watts", [2.5])
     assert series["timestamps"] == [1700000000123]
+
+
+def test_without_a_server_a_laptop_skips_and_ci_fails(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no-such-server is not installed: sudo apt-get install"):
+        binary("no-such-server")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="is not installed"):
+        binary("no-such-server")
