@@ -69,3 +69,12 @@ def test_untrusted_values_are_numbers_or_refused():
     for wrong in ("1", None, True, [1]):
         with pytest.raises(ValueError, match="tx_mbit_s"):
             Activity.from_values({"tx_mbit_s": wrong})
+
+
+def test_a_resting_radio_draws_its_fixed_part_alone_and_an_idle_one_nothing():
+    power = PiPower().with_drawn_radio(3, 0)
+    beta_w = power.radio.beta_mw * 1e-3
+    for moving in (Activity(tx_mbit_s=20.0), Activity(rx_mbit_s=20.0)):
+        assert power.watts(moving) > power.idle_w + beta_w + 0.05
+        assert power.watts(moving.radio_resting()) == pytest.approx(power.idle_w + beta_w)
+    assert power.watts(IDLE.radio_resting()) == power.idle_w
