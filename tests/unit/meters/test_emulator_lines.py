@@ -25,6 +25,7 @@ def test_an_output_that_is_off_is_silence_on_serial_and_zeros_on_telnet():
 def test_ytrikoz_changes_its_unit_at_half_an_ampere_and_ends_lines_with_a_carriage_return():
     assert lines.ytrikoz_serial(BUSY) == b"5.16V 0.66A 3.42W\r"
     assert lines.ytrikoz_serial(Printout(True, 5.09, 0.4994, 2.54)) == b"5.09V 499mA 2.54W\r"
+    assert lines.ytrikoz_serial(Printout(True, 5.09, 0.5, 2.54)) == b"5.09V 0.50A 2.54W\r"
     assert lines.ytrikoz_serial(Printout(True, 5.09, 0.012, 0.06)) == b"5.09V  12mA 0.06W\r"
     assert lines.ytrikoz_telnet(BUSY) == b'{"v":5.161,"i":0.662,"p":3.416,"wh":0.250000}\r'
     assert lines.ytrikoz_serial(OFF) is lines.ytrikoz_telnet(OFF) is None

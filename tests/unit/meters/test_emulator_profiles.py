@@ -111,6 +111,9 @@ def test_a_pac1933_means_its_newest_entries_and_cuts_the_figures_off():
     # 1.9 W at 5.0905 V: 0.37324 A -> 373 mA; 5.090 V x 373 mA = 1.898 W
     read = sensor.read(signal, 0, SUPPLY_V)
     assert (read.volts, read.amps, read.watts) == pytest.approx((5.090, 0.373, 1.898), abs=1e-9)
+    # 2 W: 5.09014 V -> 10424 steps of 0.488 mV; 0.39292 A -> 392.9 mA; 5.08984 V x 392 mA = 1995.2 mW
+    cut = sensor.read(PowerSignal(-SECOND, 2.0), 0, SUPPLY_V)
+    assert (cut.volts, cut.amps, cut.watts) == pytest.approx((5.089, 0.392, 1.995), abs=1e-9)
     # 50 entries 1 ms apart, each the mean of 7.8125 ms: a step 25 ms ago has passed through 21.6 of them.
     signal.change(-25_000_000, 5.1)
     mixed = sensor.read(signal, 0, SUPPLY_V)
