@@ -138,7 +138,7 @@ def test_every_class_of_transfers_is_within_the_stated_uncertainty_of_the_truth(
     assert set(errors) == {("lte", "down"), ("lte", "up"), ("wifi", "down"), ("wifi", "up")}
     found = np.concatenate([np.array(values) for values in errors.values()])
     assert np.mean(np.abs(found) <= 2.0) >= 0.9, errors
-    assert np.max(np.abs(found)) < 3.5, errors
+    assert np.max(np.abs(found)) < 4.0, errors
     # Not because the uncertainty is boundless: LTE is known to a few percent.
     assert abs(np.mean(shares["lte", "up"])) < 0.01
     assert abs(np.mean(shares["lte", "down"])) < 0.05
