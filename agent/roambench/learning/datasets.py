@@ -61,4 +61,72 @@ def _mnist(folder: Path | None, download: bool) -> Dataset:
     return load_mnist(folder, download=download)
 
 
-DATASETS: Final[dict[str, Loader]] = {"digits": _digits, "mnist": _mnist}
+def _emnist_byclass(folder: Path | None, download: bool) -> Dataset:
+    """EMNIST by class: 814,255 handwritten digits and letters, 62 classes, padded to 32x32."""
+    from roambench.learning.emnist import BYCLASS, load_emnist
+
+    return load_emnist(BYCLASS, folder, download=download)
+
+
+def _emnist_letters(folder: Path | None, download: bool) -> Dataset:
+    """EMNIST letters: 145,600 handwritten letters, 26 classes, padded to 32x32."""
+    from roambench.learning.emnist import LETTERS, load_emnist
+
+    return load_emnist(LETTERS, folder, download=download)
+
+
+def _cifar10(folder: Path | None, download: bool) -> Dataset:
+    """CIFAR-10's 60,000 colour photographs of 32x32 from the binary version, 10 classes."""
+    from roambench.learning.cifar import CIFAR10, load_cifar
+
+    return load_cifar(CIFAR10, folder, download=download)
+
+
+def _cifar100(folder: Path | None, download: bool) -> Dataset:
+    """CIFAR-100's 60,000 colour photographs of 32x32 from the binary version, 100 fine classes."""
+    from roambench.learning.cifar import CIFAR100, load_cifar
+
+    return load_cifar(CIFAR100, folder, download=download)
+
+
+def _svhn(folder: Path | None, download: bool) -> Dataset:
+    """SVHN's 99,289 cropped house numbers of 32x32 in colour, 10 classes."""
+    from roambench.learning.svhn import load_svhn
+
+    return load_svhn(folder, download=download)
+
+
+def _har(folder: Path | None, download: bool) -> Dataset:
+    """UCI HAR: 10,299 windows of a phone's nine inertial signals as 9x32x32, 6 activities."""
+    from roambench.learning.har import load_har
+
+    return load_har(folder, download=download)
+
+
+def _speechcommands(folder: Path | None, download: bool) -> Dataset:
+    """Speech Commands 0.02: the words zero to nine as 32x32 log-mel pictures."""
+    from roambench.learning.speech_commands import load_speech_commands
+
+    return load_speech_commands(folder, download=download)
+
+
+def _synthetic(folder: Path | None, download: bool) -> Dataset:
+    """7,000 drawn images of 32x32, 10 classes, separable but not at a glance: nothing to download."""
+    del folder, download  # drawn from a seed of its own
+    from roambench.learning.synthetic import load_synthetic
+
+    return load_synthetic()
+
+
+DATASETS: Final[dict[str, Loader]] = {
+    "digits": _digits,
+    "mnist": _mnist,
+    "emnist_byclass": _emnist_byclass,
+    "emnist_letters": _emnist_letters,
+    "cifar10": _cifar10,
+    "cifar100": _cifar100,
+    "svhn": _svhn,
+    "har": _har,
+    "speechcommands": _speechcommands,
+    "synthetic": _synthetic,
+}

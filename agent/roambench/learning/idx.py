@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import struct
 import zlib
@@ -42,6 +43,20 @@ def parse_idx(content: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint
         state = "truncated" if len(content) < expected else "too long"
         raise DataError(f"{name}: {state}: {len(content)} bytes, its header {shape} says {expected}")
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def unpacked(content: bytes, name: str) -> bytes:
+    """The content of a gzip file's bytes, other bytes as they are. DataError if damaged or beyond 1 GiB."""
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            plain = file.read(_MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{name}: cannot be read ({error})") from None
+    if len(plain) > _MAX_BYTES:
+        raise DataError(f"{name}: holds more than {_MAX_BYTES >> 20} MiB")
+    return plain
 
 
 def _content(path: Path) -> bytes:

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import os
-import urllib.error
-import urllib.request
-import zlib
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, DataError
+from roambench.learning import data_files
 from roambench.learning.datasets import Dataset
-from roambench.learning.idx import parse_idx, read_idx
-from roambench.learning.models import IMAGE_SIDE
+from roambench.learning.downloads import Download, fetch
+from roambench.learning.idx import read_idx
+from roambench.learning.pixels import normalised
 from roambench.learning.shards import Images, Labels
 
 #: File -> SHA-256 of its content before compression (gzip files differ by how they were packed).
@@ -33,17 +29,18 @@ _MEAN: Final = 0.1307
 _DEVIATION: Final = 0.3081
 _SIDE: Final = 28
 _CLASSES: Final = 10
-_TIMEOUT_S: Final = 30.0
 _MAX_DOWNLOAD_BYTES: Final = 64 << 20
 
 
 def default_folder() -> Path:
     """Where downloads are kept: $ROAMBENCH_DATA/mnist, else the user's cache folder."""
-    chosen = os.environ.get("ROAMBENCH_DATA")
-    if chosen:
-        return Path(chosen) / "mnist"
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "roambench" / "mnist"
+    return data_files.default_folder("mnist")
+
+
+def missing(folder: Path | None = None) -> list[str]:
+    """One line for every file that is there neither gzipped nor plain."""
+    place = default_folder() if folder is None else folder
+    return [f"{place / name}[.gz]: missing MNIST file" for name in FILES if _find(place, name) is None]
 
 
 def load_mnist(folder: Path | None = None, *, download: bool = False) -> Dataset:
@@ -53,12 +50,13 @@ def load_mnist(folder: Path | None = None, *, download: bool = False) -> Dataset
     looked for; DataError names one that is truncated or not what it should be.
     """
     place = default_folder() if folder is None else folder
-    missing = [name for name in FILES if _find(place, name) is None]
-    if missing and download:
-        for name in missing:
-            _download(name, place, MIRROR)
-    elif missing:
-        raise ConfigError([f"{place / name}[.gz]: missing MNIST file" for name in missing])
+    problems = missing(place)
+    if problems and not download:
+        raise ConfigError(problems)
+    for name, digest in FILES.items():
+        if _find(place, name) is None:
+            packed, url = f"{name}.gz", f"{MIRROR}{name}.gz"
+            fetch(Download(packed, url, "sha256", digest, _MAX_DOWNLOAD_BYTES, of_content=True), place)
     train_images, train_labels = _half(place, "train")
     test_images, test_labels = _half(place, "t10k")
     return Dataset(train_images, train_labels, test_images, test_labels, classes=_CLASSES)
@@ -80,12 +78,7 @@ def _half(place: Path, part: str) -> tuple[Images, Labels]:
 
 def normalise(pixels: npt.NDArray[np.uint8]) -> Images:
     """Bytes (n, 28, 28) to float32 (n, 1, 32, 32): a black border of 2 pixels, then (x/255 - mean)/sd."""
-    border = (IMAGE_SIDE - _SIDE) // 2
-    images = np.full((len(pixels), 1, IMAGE_SIDE, IMAGE_SIDE), -_MEAN / _DEVIATION, dtype=np.float32)
-    # One table of 256 values: 60,000 images take no float64 copy.
-    values = ((np.arange(256) / 255.0 - _MEAN) / _DEVIATION).astype(np.float32)
-    images[:, 0, border:-border, border:-border] = values[pixels]
-    return images
+    return normalised(pixels[:, None], (_MEAN,), (_DEVIATION,))
 
 
 def _find(place: Path, name: str) -> Path | None:
@@ -98,25 +91,3 @@ def _found(place: Path, name: str) -> Path:
     if path is None:
         raise DataError(f"{place / name}: disappeared while it was to be read")
     return path
-
-
-def _download(name: str, place: Path, mirror: str) -> None:
-    """Fetch one file into `place`, checked before it gets its name."""
-    url = f"{mirror}{name}.gz"
-    try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
-            packed: bytes = answer.read(_MAX_DOWNLOAD_BYTES + 1)
-        content = gzip.decompress(packed[:_MAX_DOWNLOAD_BYTES])
-    except (urllib.error.URLError, OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{url}: cannot be downloaded ({error})") from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != FILES[name]:
-        raise DataError(f"{url}: SHA-256 {found[:12]}, expected {FILES[name][:12]}; not kept")
-    parse_idx(content, 3 if "images" in name else 1, url)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        unfinished = place / f"{name}.gz.part"
-        unfinished.write_bytes(packed)
-        unfinished.replace(place / f"{name}.gz")
-    except OSError as error:
-        raise DataError(f"{place / name}.gz: cannot be written ({error})") from None
