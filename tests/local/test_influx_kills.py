@@ -121,7 +121,7 @@ def agent_kills(folder: Path, meters: int, device_s: float, time_scale: float) -
 
 @pytest.mark.timeout(300)
 def test_ten_sigkills_of_the_server_during_a_stream_of_36_meters_cost_no_reading_and_make_none(tmp_path):
-    server_kills(tmp_path, meters=36, device_s=120.0, time_scale=4.0)
+    server_kills(tmp_path, meters=36, device_s=120.0, time_scale=6.0)
 
 
 @pytest.mark.timeout(300)

@@ -165,6 +165,7 @@ def test_a_database_that_does_not_exist_is_said_aloud_and_the_run_goes_on(launch
     assert states[-1]["influxdb"]["depth"] > 5
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_run_may_keep_its_records_in_influxdb_alone(launch, influxd: Influxd, influx_shim: Shim):
     influxd.create_database("alone")
