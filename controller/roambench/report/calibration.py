@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,13 +16,10 @@ from roambench.energy.link_fit import SP2_QUANTUM_W, LinkFit, fit_link, points_o
 from roambench.energy.link_models import ANY, PARAMETERS, UNITS, KnownLink, LinkModel, Provenance
 from roambench.energy.link_sweep import SweepWindow
 from roambench.energy.link_windows import window_powers
-from roambench.energy.occupancy import MeterWindow
-from roambench.energy.samples import UNUSABLE, PowerSamples
-from roambench.energy.uncertainty import MeterCalibration
+from roambench.energy.samples import PowerSamples
 from roambench.meters.emulator.spec import EmulatorSpec
-from roambench.meters.traits import TRAITS, MeterDescription
-from roambench.runs.clocks import described
 from roambench.runs.folder import RunFolder
+from roambench.runs.meters import DeviceMeter, device_meter, samples_of
 from roambench.runs.records import Records
 
 #: A parameter known worse than this is worth a longer sweep.
@@ -88,35 +85,45 @@ def calibrate(
     name: str,
     folder: RunFolder,
     windows: Mapping[str, Mapping[str, SweepWindow]],
-    calibration: MeterCalibration,
     *,
     store: Records | None = None,
 ) -> Calibration:
     """Fit every device's windows (order id to window, by device name) and pool them into model `name`.
 
-    Readings are corrected for the meter's known gain; what is unknown of it goes into the intervals.
+    Readings are corrected for each meter's known gain; what is unknown of it goes into the intervals.
     ConfigError when a device's sweep cannot be fitted.
     """
     store = folder.records if store is None else store
-    truths = _truths(folder)
-    devices, meters, rates = [], [], []
+    truths, config = _truths(folder), folder.config
+    devices, meters, rates, references = [], [], [], []
     for device, window_of_order in windows.items():
-        meter = described(store.events(device))
-        nominal_s, seen = _window(meter)
-        readings = store.readings(device)
-        usable = (readings.flags & int(UNUSABLE)) == 0
-        samples = PowerSamples.of(readings.ns[usable], calibration.correct(readings.watts[usable]))
+        meter = device_meter(device, store.events(device), config)
+        raw, _ = samples_of(store.readings(device), meter, None, None)
+        samples = PowerSamples(raw.ns, meter.calibration.correct(raw.watts))
         powers = window_powers(
-            samples, store.spans(device), window_of_order, nominal_s=nominal_s, meter_window=seen
+            samples,
+            store.spans(device),
+            window_of_order,
+            nominal_s=meter.nominal_s,
+            meter_window=meter.window,
         )
         try:
-            fit = fit_link(name, points_of(powers), u_gain=calibration.u_gain, quantum_w=_quantum_w(meter))
+            fit = fit_link(
+                name,
+                points_of(powers),
+                u_gain=meter.calibration.u_gain,
+                quantum_w=_quantum_w(meter),
+            )
         except ConfigError as error:
             raise ConfigError([f"{device}: {problem}" for problem in error.problems]) from None
         devices.append(DeviceCalibration(device, fit, len(powers), len(window_of_order), truths.get(device)))
-        meters.append("unknown meter" if meter is None else meter.traits)
+        meters.append(meter.traits.name)
+        references.append(meter.calibration.u_reference)
         rates += [point.mbit_s for point in fit.points]
     mean, between_sd = pooled(name, [device.fit for device in devices])
+    if len(devices) > 1:
+        # Meters calibrated against one reference are wrong together: no scatter between devices shows it.
+        mean = replace(mean, u_gain=max(references))
     model = LinkModel(
         name,
         {ANY: mean},
@@ -142,15 +149,8 @@ def _method(devices: Sequence[DeviceCalibration]) -> str:
     )
 
 
-def _window(meter: MeterDescription | None) -> tuple[float, MeterWindow]:
-    row = TRAITS["smartpower2" if meter is None or meter.traits not in TRAITS else meter.traits]
-    nominal_s = row.nominal_s if meter is None or not meter.nominal_s else meter.nominal_s
-    return nominal_s, MeterWindow(row.window_s, row.latch_s)
-
-
-def _quantum_w(meter: MeterDescription | None) -> float:
-    smartpower3 = meter is not None and meter.traits.startswith("smartpower3")
-    return _SP3_QUANTUM_W if smartpower3 else SP2_QUANTUM_W
+def _quantum_w(meter: DeviceMeter) -> float:
+    return _SP3_QUANTUM_W if meter.traits.name.startswith("smartpower3") else SP2_QUANTUM_W
 
 
 def _truths(folder: RunFolder) -> dict[str, LinkPower]:

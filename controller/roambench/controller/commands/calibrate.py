@@ -96,7 +96,6 @@ def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
     from roambench.controller.config.link_model_file import write_link_model
     from roambench.report.calibration import calibrate as fitted
     from roambench.report.calibration_page import calibration_page
-    from roambench.runs.accounts import calibration_of
     from roambench.runs.folder import RunFolder
 
     with RunFolder.open(path) as folder:
@@ -107,7 +106,7 @@ def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
             }
             for device in plan.devices
         }
-        made = fitted(out.stem, folder, windows, calibration_of(folder.config))
+        made = fitted(out.stem, folder, windows)
     write_link_model(out, made.model)
     if html is not None:
         try:
