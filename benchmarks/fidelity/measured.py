@@ -14,6 +14,7 @@ from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.clock_fit import ClockBurst, ClockFit, moved
 from roambench.energy.energy_value import Energy
 from roambench.energy.integrate import PowerCurve
+from roambench.energy.lateness import BOARD_LATENESS_S
 from roambench.energy.ledger import DeviceAccount, account_device, total
 from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
@@ -75,6 +76,7 @@ def outcome(scenario: Scenario, seed: int) -> Outcome:
         run.meter.nominal_s,
         window=window,
         step_w=run.meter.step_w,
+        late_prior_s=BOARD_LATENESS_S,
         u_clock_s=u_clock_s,
     )
     return Outcome(scenario, _figures(run, samples, account))

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
-from roambench.energy.lateness import LATENESS_BLUR_S, informative, likeliest_lateness
+from roambench.energy.lateness import LATENESS_BLUR_S, LATENESS_PRIOR_S, informative, likeliest_lateness
 from roambench.energy.least_squares import SP2_STEP_W, Design, Fit, fit_levels
 from roambench.energy.occupancy import SP2_WINDOW, Columns, Floats, MeterWindow
 from roambench.energy.samples import PowerSamples, without_bursts, without_repeats
@@ -239,6 +239,7 @@ def attribute(
     separate_background: bool = False,
     own_level_s: float | None = None,
     fit_lateness: bool = False,
+    late_prior_s: float = LATENESS_PRIOR_S,
     u_clock_s: float = 0.0,
 ) -> Attribution:
     """Fit the power of every span of one device from its raw arrivals (device time, not shifted).
@@ -249,7 +250,8 @@ def attribute(
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
     (USB buffers, borders stamped late, an emulation run faster than real time). 20 ms not accounted for
-    turn the net energy of 0.5 s downloads by -6 %, 60 ms by -14 %; 2 s ones by less than 1 %. `u_clock_s`
+    turn the net energy of 0.5 s downloads by -6 %, 60 ms by -14 %; 2 s ones by less than 1 %. Short
+    transfers hardly tell lateness from power: how late lines may be is `late_prior_s` (k = 1). `u_clock_s`
     is the standard uncertainty between the clocks of readings and phases; 0 where they are one (R2).
 
     A level that hardly any reading saw is held by a weak prior, the middle of the readings +- their range,
@@ -277,7 +279,7 @@ def attribute(
     if fit_lateness:
         near = informative(at_s, starts_s, ends_s, level_of_span, seen)
         late_s, u_late_s = likeliest_lateness(
-            lambda tried_s: fitted(tried_s, near).surprise, u_clock_s=u_clock_s
+            lambda tried_s: fitted(tried_s, near).surprise, prior_s=late_prior_s, u_clock_s=u_clock_s
         )
     final = design(late_s, jitter_s=u_late_s)
     fit = fit_levels(final, watts[final.used], step_w)

@@ -12,7 +12,10 @@ from roambench.energy.occupancy import Columns, Floats, MeterWindow, occupancy
 
 #: Tried when lateness is fitted: from a clock 0.1 s ahead to lines 0.4 s late.
 _LATENESS_S: Final = tuple(0.05 * k for k in range(-2, 9))
-_LATENESS_PRIOR_S: Final = 0.1
+#: How late lines may be (k = 1) when an emulation runs some times faster than real time, and on a board: the
+#: USB buffer, an agent whose processor is busy with the training.
+LATENESS_PRIOR_S: Final = 0.1
+BOARD_LATENESS_S: Final = 0.03
 #: The ages of real windows are not quite uniform: this scatter stays however long the run (virtual time).
 _LATENESS_FLOOR_S: Final = 0.013
 #: Arrivals are blurred by this while lateness is fitted: the ends of a window are kinks, at which single
@@ -42,17 +45,24 @@ def informative(
     return near[np.asarray(seen).ravel() > 1.0 - 1e-9][:LATENESS_READINGS]
 
 
-def likeliest_lateness(surprise: Callable[[float], float], *, u_clock_s: float = 0.0) -> tuple[float, float]:
+def lateness_prior_s(time_scale: float) -> float:
+    """How late lines may be (k = 1) where device time runs `time_scale` times faster than the machines'."""
+    return min(LATENESS_PRIOR_S, BOARD_LATENESS_S * max(1.0, time_scale))
+
+
+def likeliest_lateness(
+    surprise: Callable[[float], float], *, prior_s: float = LATENESS_PRIOR_S, u_clock_s: float = 0.0
+) -> tuple[float, float]:
     """The lateness that the readings make likely and its standard uncertainty: mean and deviation of the
     posterior, over a scan that is refined about its best.
 
-    `surprise` is -2 log likelihood. A normal prior of 0 +- 0.1 s, widened by the clocks' `u_clock_s`, keeps
-    a run that has few edges where the window model says.
+    `surprise` is -2 log likelihood. A normal prior of 0 +- `prior_s`, widened by the clocks' `u_clock_s`,
+    keeps a run that has few edges where the window model says.
     """
-    prior_s = math.hypot(_LATENESS_PRIOR_S, u_clock_s)
+    width_s = math.hypot(prior_s, u_clock_s)
 
     def cost(late_s: float) -> float:
-        return surprise(late_s) + (late_s / prior_s) ** 2
+        return surprise(late_s) + (late_s / width_s) ** 2
 
     costs = {late_s: cost(late_s) for late_s in _LATENESS_S}
     step = _LATENESS_S[1] - _LATENESS_S[0]

@@ -13,6 +13,7 @@ from roambench.energy.baseline import IdleBaselines, idle_baselines
 from roambench.energy.energy_value import Energy, Part, Term
 from roambench.energy.energy_value import total as sum_of
 from roambench.energy.integrate import PowerCurve, power_curve, trapezoid_by_span
+from roambench.energy.lateness import LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
 from roambench.energy.samples import PowerSamples
@@ -115,14 +116,15 @@ def account_device(
     window: MeterWindow = SP2_WINDOW,
     step_w: float = SP2_STEP_W,
     fit_lateness: bool = True,
+    late_prior_s: float = LATENESS_PRIOR_S,
     u_clock_s: float = 0.0,
 ) -> DeviceAccount:
     """Account one device: `spans` is its complete timeline (see `timeline.complete_timeline`).
 
     A training without a fate in `fates` is pending. An upload's row carries the round of its training.
     `nominal_s`, `window` and `step_w` are the meter's traits. `fit_lateness` finds how late the lines
-    arrive and `u_clock_s` is the uncertainty between the meter's clock and the board's, as `attribute`
-    explains them.
+    arrive, `late_prior_s` is how late they may, `u_clock_s` the uncertainty between the meter's clock and
+    the board's, as `attribute` explains them.
     Net energies leave out the fitted idle power; where the baselines before and after the run differ
     (rule R8), the straight line between them.
     """
@@ -137,6 +139,7 @@ def account_device(
         window=window,
         step_w=step_w,
         fit_lateness=fit_lateness,
+        late_prior_s=late_prior_s,
         u_clock_s=u_clock_s,
     )
     idle = idle_baselines(corrected, spans, window, step_w)

@@ -17,6 +17,7 @@ from roambench.contract.phases import Fate, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.integrate import PowerCurve
+from roambench.energy.lateness import lateness_prior_s
 from roambench.energy.ledger import DeviceAccount, LedgerRow, account_device
 from roambench.energy.samples import PowerSamples
 from roambench.energy.timeline import complete_timeline
@@ -220,7 +221,7 @@ def _account(
         meter.nominal_s,
         window=meter.window,
         step_w=meter.traits.step_w,
-        fit_lateness=True,
+        late_prior_s=lateness_prior_s(folder.info.time_scale),
         u_clock_s=u_clock_s,
     )
     return DeviceEnergy(

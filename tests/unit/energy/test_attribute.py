@@ -8,6 +8,7 @@ import pytest
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribute import attribute
 from roambench.energy.integrate import power_curve
+from roambench.energy.lateness import lateness_prior_s
 from roambench.energy.samples import PowerSamples
 
 S = 10**9
@@ -82,6 +83,22 @@ def test_lost_time_beside_a_training_does_not_look_like_lateness(virtual: Module
         ]
         found.append(attribute(virtual.metered(signal, seed), spans, fit_lateness=True).lateness_s)
     assert np.mean(found) == pytest.approx(0.005, abs=0.025)
+
+
+def test_how_late_lines_may_be_follows_the_pace_of_an_emulation() -> None:
+    assert lateness_prior_s(1.0) == 0.03
+    assert lateness_prior_s(2.0) == 0.06
+    assert lateness_prior_s(12.0) == 0.1
+
+
+def test_what_is_known_of_lateness_sharpens_short_transfers(virtual: ModuleType) -> None:
+    signal = virtual.rounds_of_one_device(2, 20, 0.5)
+    seen = virtual.metered(signal, 2)
+    wide, narrow = (
+        attribute(seen, signal.spans, fit_lateness=True, late_prior_s=prior_s) for prior_s in (0.1, 0.03)
+    )
+    assert narrow.u_lateness_s < 0.04
+    assert narrow.watts_of(Phase.UPLOAD)[1] < 0.8 * wide.watts_of(Phase.UPLOAD)[1]
 
 
 def test_half_second_transfers_hardly_tell_lateness_from_power_and_say_so(virtual: ModuleType) -> None:
