@@ -46,6 +46,7 @@ CREATE TABLE IF NOT EXISTS dead_letters(
 CREATE TABLE IF NOT EXISTS chapters(first_seq INTEGER PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value NOT NULL);
 """
+_APPEND = "INSERT INTO records(kind, unix_ms, payload) VALUES (?, ?, ?)"
 
 
 class Spool:
@@ -118,16 +119,15 @@ class Spool:
 
     def append(self, kind: RecordKind, payload: bytes) -> int:
         """Store one record; when this returns it survives SIGKILL. Returns its seq."""
-        with self._explained():
-            cursor = self._rows.execute(
-                "INSERT INTO records(kind, unix_ms, payload) VALUES (?, ?, ?)",
-                (int(kind), int(time.time() * 1e3), payload),
-            )
-            seq = cursor.lastrowid
-            assert seq is not None
-            self._last_seq = seq
-            self._bytes += len(payload) + ROW_OVERHEAD_BYTES
-            if self._bytes > self._cap_bytes:
+        try:  # spelled out: entering `_explained` takes 1 us, of the 20 that a reading may cost here
+            seq = self._rows.execute(_APPEND, (kind, time.time_ns() // 1_000_000, payload)).lastrowid
+        except sqlite3.Error as error:
+            raise SpoolError(f"spool {self._path}: {error}") from error
+        assert seq is not None
+        self._last_seq = seq
+        self._bytes += len(payload) + ROW_OVERHEAD_BYTES
+        if self._bytes > self._cap_bytes:
+            with self._explained():
                 self._drop_oldest()
         return seq
 
