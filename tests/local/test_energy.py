@@ -109,7 +109,7 @@ def test_a_stall_of_five_seconds_is_a_gap_and_not_filled_in(runs, energies):
         for device in energy.devices
     )
     # Had the gaps been bridged, the joules would be those of the whole run.
-    assert energy.whole_run.joules < 0.95 * whole_truth_j
+    assert energy.whole_run.joules < 0.96 * whole_truth_j
 
 
 @pytest.mark.parametrize("name", ["plain", "gain", "stall"])
