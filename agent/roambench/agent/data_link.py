@@ -74,11 +74,12 @@ class DataLink:
             raise LinkError(f"download of {order_id} broke off: {error.details()}") from None
         if total is None or received != total:
             raise ModelError(f"download of {order_id}: got {received} of {total} bytes")
+        ended_ns = self._clock.now_ns()  # joining and hashing is no part of the link's time
         blob = b"".join(pieces)
         # Beside the loop: hashing takes 30 ms on a Pi, and meter lines are stamped when they arrive.
         if await asyncio.to_thread(digest_of, blob) != digest:
             raise ModelError(f"download of {order_id}: the digest does not match")
-        return blob, Transfer(len(blob), (self._clock.now_ns() - started_ns) * 1e-9)
+        return blob, Transfer(len(blob), (ended_ns - started_ns) * 1e-9)
 
     async def upload(
         self,
