@@ -17,6 +17,7 @@ from rich.console import Console
 
 from roambench.contract.model_blob import encode
 from roambench.controller.composition import rounds_of
+from roambench.controller.config.link_model_file import load_link_model
 from roambench.controller.config.sections import Experiment
 from roambench.controller.narrator import Narrator
 from roambench.controller.progress import RunProgress
@@ -30,6 +31,7 @@ from roambench.rounds.loop import run_rounds
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.modelled_accounts import save_link_model_json
 from roambench.runs.models import save_model
 
 
@@ -43,6 +45,7 @@ async def run_simulated(
     rounds = rounds_of(experiment, system, movement, folder, samples, layout.shapes)
     model_bytes = len(encode(lesson.initial_model, layout.fingerprint))
     folder.update(model_parameters=layout.size, model_bytes=model_bytes)
+    save_link_model_json(folder.path, load_link_model(experiment.links.model))
     evaluator = TestSetEvaluator(experiment, lesson)
     async with simulated_fleet(experiment, lesson, rounds.settings.aps, folder.path / "simulation") as fleet:
         with RunProgress(console, movement.trace, system=system) as progress:
@@ -78,7 +81,13 @@ async def simulated_fleet(
     workers = TrainingWorkers(setting, folder, section.workers or os.cpu_count() or 1)
     await workers.start()
     try:
-        device = VirtualDevice(section.sgd_step_s, section.download_mbit_s, section.upload_mbit_s)
+        device = VirtualDevice(
+            section.sgd_step_s,
+            section.download_mbit_s,
+            section.upload_mbit_s,
+            section.speed_spread,
+            experiment.seed,
+        )
         yield SimulatedFleet(rows, workers, lesson.layout.fingerprint, device)
     finally:
         await asyncio.shield(workers.stop())

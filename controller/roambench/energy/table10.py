@@ -5,10 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from roambench.contract.phases import ACTIVE_PHASES, Fate
-from roambench.energy.energy_value import Energy
-from roambench.energy.ledger import Kind, LedgerRow, total
+from roambench.contract.phases import ACTIVE_PHASES, Fate, Phase
+from roambench.energy.energy_value import Energy, total
+from roambench.energy.ledger import Kind
+
+
+class EnergyRow(Protocol):
+    """What the table reads of a row: a measured one of the ledger, or a modelled one (never both kinds)."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def phase(self) -> Phase: ...
+    @property
+    def fate(self) -> Fate | None: ...
+    @property
+    def train_order_id(self) -> str: ...
+    @property
+    def gross_j(self) -> float: ...
+    @property
+    def net_j(self) -> float: ...
+    def energy(self, kind: Kind = "gross") -> Energy: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +84,13 @@ class Table10:
         }
 
 
-def is_wasted(row: LedgerRow, *, finished: bool = True) -> bool:
+def is_wasted(row: EnergyRow, *, finished: bool = True) -> bool:
     """Whether the row's joules were wasted; a model outstanding when the run has finished is."""
     return row.fate is Fate.WASTED or (finished and row.fate is Fate.PENDING)
 
 
 def table10(
-    rows: Iterable[LedgerRow],
+    rows: Iterable[EnergyRow],
     kind: Kind = "gross",
     *,
     rounds: int | None = None,
@@ -85,7 +106,7 @@ def table10(
     active = [row for row in rows if row.phase in ACTIVE_PHASES]
     wasted = [row for row in active if is_wasted(row, finished=finished)]
 
-    def joules(row: LedgerRow) -> float:
+    def joules(row: EnergyRow) -> float:
         return row.gross_j if kind == "gross" else row.net_j
 
     trainings: dict[Hashable, tuple[float, float]] = {}
@@ -103,8 +124,8 @@ def table10(
     last = max((row.step for row in active), default=-1) + 1
     return Table10(
         kind,
-        total(wasted, kind),
-        total(active, kind),
+        total(row.energy(kind) for row in wasted),
+        total(row.energy(kind) for row in active),
         *_wasted_then_consumed(trainings),
         *_wasted_then_consumed(boards),
         *_wasted_then_consumed(by_round),

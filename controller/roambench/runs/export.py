@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from roambench.rounds.records import CloudAggregated, RoundRecord, StepClosed, StepOpened
 from roambench.runs.accounts import RunEnergy, account_run
-from roambench.runs.database import naming
 from roambench.runs.folder import RunFolder
+from roambench.runs.modelled_export import export_modelled
+from roambench.runs.parquet import write_table
 
 _READINGS = pa.schema(
     [
@@ -98,18 +98,20 @@ _STEPS = pa.schema(
 
 
 def export_run(folder: RunFolder, *, nominal_s: float | None = None) -> list[Path]:
-    """Write the five tables into the folder, each replaced as a whole; returns their paths.
+    """Write the five tables into the folder, each replaced as a whole, and for a run on virtual devices its
+    modelled ledger, its devices and its summary; returns the paths.
 
     Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.
     """
     records = tuple(folder.read_journal())
     energy = account_run(folder, records, nominal_s=nominal_s)
     return [
-        _write(folder.path / "readings.parquet", _readings(energy)),
-        _write(folder.path / "phases.parquet", _phases(energy)),
-        _write(folder.path / "ledger.parquet", _ledger(energy)),
-        _write(folder.path / "steps.parquet", _steps(records)),
-        _write(folder.path / "host.parquet", _host(folder)),
+        write_table(folder.path / "readings.parquet", _readings(energy)),
+        write_table(folder.path / "phases.parquet", _phases(energy)),
+        write_table(folder.path / "ledger.parquet", _ledger(energy)),
+        write_table(folder.path / "steps.parquet", _steps(records)),
+        write_table(folder.path / "host.parquet", _host(folder)),
+        *export_modelled(folder, records),
     ]
 
 
@@ -187,11 +189,3 @@ def _host(folder: RunFolder) -> pa.Table:
         for sample in folder.records.host_samples(device)
     ]
     return pa.Table.from_pylist(rows, _HOST)
-
-
-def _write(path: Path, table: pa.Table) -> Path:
-    beside = path.with_name(path.name + ".new")
-    with naming(path):
-        pq.write_table(table, beside, compression="zstd")
-        beside.replace(path)
-    return path

@@ -8,6 +8,7 @@ trace.parquet       the mobility trace that was replayed          (written by mo
 truth/<device>.csv  true energy of emulated boards                (local fleets only)
 models/*.safetensors
 readings.parquet phases.parquet ledger.parquet steps.parquet host.parquet  (export, at the end or on demand)
+ledger_modelled.parquet devices.parquet summary.json link_model.json            (virtual devices only)
 lock                held by the one writer
 """
 

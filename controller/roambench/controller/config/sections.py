@@ -187,6 +187,29 @@ class SimulatedSection(Section):
     download_mbit_s: float = Field(
         20.0, ge=0.0, description="Modelled downlink where links are not modelled by distance; 0: no time."
     )
+    idle_w: float = Field(
+        1.9, ge=0.0, description="Assumed draw of an idle device in watts, for the modelled energy."
+    )
+    train_w: float = Field(
+        0.8, ge=0.0, description="Assumed draw of training above idle, in watts (one busy core of a Pi 3B+)."
+    )
+    power_spread: float = Field(
+        0.03,
+        ge=0.0,
+        lt=1.0,
+        description="Devices differ: each one's `idle_w` and `train_w` are drawn within ± this share.",
+    )
+    speed_spread: float = Field(
+        0.03,
+        ge=0.0,
+        lt=1.0,
+        description="And so are the seconds that each one needs for an SGD step, around `sgd_step_s`.",
+    )
+    energy_rate: Literal["distance", "transfer"] = Field(
+        "distance",
+        description="Throughput at which transfers are put into Eq. 1: the one that Eq. 2 gives the distance "
+        "to the AP, as in MOHAWK, or the one the transfer was simulated with.",
+    )
 
 
 class LocalSection(Section):

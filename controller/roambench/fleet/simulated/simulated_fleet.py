@@ -19,6 +19,7 @@ from roambench.contract.orders import (
     UploadReply,
     Vector,
 )
+from roambench.energy.device_power import drawn_step_s
 from roambench.fleet.simulated.held_models import HeldModels
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -27,11 +28,19 @@ from roambench.fleet.simulated.workers import TrainingWorkers
 
 @dataclass(frozen=True, slots=True)
 class VirtualDevice:
-    """How fast a virtual device is; every one of a run is alike. Rates of 0: the transfer takes no time."""
+    """How fast virtual devices are. Rates of 0: the transfer takes no time.
+
+    Each device's time for an SGD step is within ± `speed_spread` of `sgd_step_s`, fixed by the seed.
+    """
 
     sgd_step_s: float
     download_mbit_s: float
     upload_mbit_s: float
+    speed_spread: float = 0.0
+    seed: int = 0
+
+    def train_s(self, device: int, sgd_steps: int) -> float:
+        return sgd_steps * drawn_step_s(self.sgd_step_s, self.speed_spread, self.seed, device)
 
     def transfer_s(self, transferred_bytes: int, mbit_s: float) -> float:
         return 8e-6 * transferred_bytes / mbit_s if mbit_s > 0.0 else 0.0
@@ -146,7 +155,7 @@ class SimulatedFleet:
             mean_squared_loss=outcome.mean_squared_loss,
             model_digest="",
             cpu_s=outcome.cpu_s,
-            device_s=outcome.sgd_steps * self._device.sgd_step_s,
+            device_s=self._device.train_s(order.device, outcome.sgd_steps),
             downloaded_bytes=self._blob_bytes,
             download_s=self._device.transfer_s(self._blob_bytes, mbit_s),
         )

@@ -1,0 +1,35 @@
+"""What a virtual device is taken to draw and how fast it is: assumed figures, drawn per device; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roambench.contract.draws import generator
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePower:
+    """Watts of a device: `idle_w` all the time, `train_w` on top while it trains.
+
+    The radio's part is the link model's. Devices differ: each one's two powers lie within ± `spread` of
+    these, fixed by (seed, device).
+    """
+
+    idle_w: float
+    train_w: float
+    spread: float = 0.0
+    seed: int = 0
+
+    def of(self, device: int) -> DevicePower:
+        """One device's own, without any spread left."""
+        if self.spread == 0.0:
+            return DevicePower(self.idle_w, self.train_w)
+        draws = generator(self.seed, "device power", device).uniform(1.0 - self.spread, 1.0 + self.spread, 2)
+        return DevicePower(self.idle_w * float(draws[0]), self.train_w * float(draws[1]))
+
+
+def drawn_step_s(sgd_step_s: float, spread: float, seed: int, device: int) -> float:
+    """Seconds of one SGD step on `device`: within ± `spread` of `sgd_step_s`, fixed by (seed, device)."""
+    if spread == 0.0:
+        return sgd_step_s
+    return sgd_step_s * float(generator(seed, "device speed", device).uniform(1.0 - spread, 1.0 + spread))

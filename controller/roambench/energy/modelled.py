@@ -1,0 +1,153 @@
+"""Modelled joules of work that no meter saw: Eq. 1 for transfers, assumed power times seconds for training.
+
+Modelled rows are a type of their own, so that they can never get into a ledger of measured ones. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from roambench.contract.phases import Fate, Phase
+from roambench.energy.device_power import DevicePower
+from roambench.energy.energy_value import Energy, Part, Term
+from roambench.energy.energy_value import total as sum_of
+from roambench.energy.ledger import Kind
+from roambench.energy.link_models import KnownLink, LinkModel
+from roambench.energy.radio_work import RadioWork
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledRow:
+    """Modelled energy of one device in one phase of one order.
+
+    `step` is the round of the training served, as in the measured ledger; `at_step` is the round in which
+    the work was done. `net_j` is the radio's (Eq. 1) or the training's part above idle, `idle_j` what the
+    device draws anyway in `duration_s`. `terms` is what the link model leaves open, common to all rows of
+    the model; assumed powers have no uncertainty that could be told.
+    """
+
+    device: str
+    step: int
+    at_step: int
+    phase: Phase
+    fate: Fate | None  # None: a transfer that serves no training
+    order_id: str
+    train_order_id: str
+    duration_s: float
+    idle_j: float
+    net_j: float
+    transferred_bytes: int = 0
+    mbit_s: float = 0.0
+    link: str = ""
+    distance_m: float = 0.0
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def gross_j(self) -> float:
+        return self.idle_j + self.net_j
+
+    @property
+    def u_j(self) -> float:
+        """Standard uncertainty of the link model's part; 0 where the model tells none."""
+        return math.hypot(*(u for _, _, u in self.terms))
+
+    def energy(self, kind: Kind = "gross") -> Energy:
+        """As an energy that adds up with other modelled rows: the model's errors add linearly."""
+        return Energy(self.gross_j if kind == "gross" else self.net_j, 0.0, self.duration_s, 0.0, self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Which device did what for whom: the part of a row that no model decides."""
+
+    number: int  # of the device, for what is drawn per device
+    device: str
+    step: int
+    at_step: int
+    fate: Fate | None
+    order_id: str
+    train_order_id: str
+
+
+class EnergyModel:
+    """A link model and a power model together: rows for transfers and trainings."""
+
+    def __init__(self, links: LinkModel, power: DevicePower) -> None:
+        self.links = links
+        self.power = power
+        self._powers: dict[int, DevicePower] = {}
+        self._roots: dict[tuple[str, str], tuple[KnownLink, np.ndarray]] = {}
+
+    def transfer(
+        self,
+        served: Served,
+        phase: Phase,
+        transferred_bytes: int,
+        mbit_s: float,
+        link: str,
+        distance_m: float,
+    ) -> ModelledRow:
+        """Eq. 1 for `transferred_bytes` at `mbit_s` (positive) over the link class `link`."""
+        size_mbit = transferred_bytes * 8e-6
+        work = RadioWork.of(size_mbit, mbit_s, "up" if phase is Phase.UPLOAD else "down")
+        amounts = np.array([work.up_mbit, work.down_mbit, work.active_s])
+        known, root = self._known(link, served.device)
+        net_j = 1e-3 * float(known.values @ amounts)
+        own = served.device in self.links.devices
+        source = served.device if own else f"{self.links.name} {link}"
+        gain = served.device if own else self.links.name
+        # E is linear in the three parameters: their joint error is that of three independent directions.
+        terms: list[Term] = [
+            (Part.MODEL, f"{source} {axis}", float(u)) for axis, u in enumerate(1e-3 * (amounts @ root)) if u
+        ]
+        if known.u_gain:
+            terms.append((Part.MODEL, f"{gain} gain", known.u_gain * net_j))
+        return ModelledRow(
+            served.device, served.step, served.at_step, phase, served.fate, served.order_id,
+            served.train_order_id, work.active_s, self._power(served.number).idle_w * work.active_s, net_j,
+            transferred_bytes, mbit_s, link, distance_m, tuple(terms),
+        )  # fmt: skip
+
+    def training(self, served: Served, train_s: float) -> ModelledRow:
+        """The device's own power over `train_s` modelled seconds."""
+        power = self._power(served.number)
+        return ModelledRow(
+            served.device, served.step, served.at_step, Phase.TRAIN, served.fate, served.order_id,
+            served.train_order_id, train_s, power.idle_w * train_s, power.train_w * train_s,
+        )  # fmt: skip
+
+    def _power(self, number: int) -> DevicePower:
+        if number not in self._powers:
+            self._powers[number] = self.power.of(number)
+        return self._powers[number]
+
+    def _known(self, link: str, device: str) -> tuple[KnownLink, np.ndarray]:
+        """The parameters for a link and a matrix R with R R' = their covariance."""
+        key = (link, device if device in self.links.devices else "")
+        if key not in self._roots:
+            known = self.links.of(link, device)
+            values, vectors = np.linalg.eigh(np.array(known.covariance))
+            self._roots[key] = known, vectors * np.sqrt(np.maximum(values, 0.0))
+        return self._roots[key]
+
+
+def modelled_total(rows: Iterable[ModelledRow], kind: Kind = "gross") -> Energy:
+    """Sum of rows; what the link model leaves open is common to them and adds linearly."""
+    return sum_of(row.energy(kind) for row in rows)
+
+
+def modelled_by(
+    rows: Iterable[ModelledRow], key: Callable[[ModelledRow], Key], kind: Kind = "gross"
+) -> dict[Key, Energy]:
+    """`modelled_total` of each group, groups in order of first appearance."""
+    groups: dict[Key, list[ModelledRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return {name: modelled_total(group, kind) for name, group in groups.items()}

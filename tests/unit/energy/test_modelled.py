@@ -1,0 +1,164 @@
+"""Modelled energy by hand-computed numbers: 20 Mbit over LTE, training at 0.8 W above 1.9 W."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from roambench.contract.link_power import LinkPower
+from roambench.contract.phases import Fate, Phase
+from roambench.energy.device_power import DevicePower, drawn_step_s
+from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
+from roambench.energy.modelled import EnergyModel, ModelledRow, Served, modelled_by, modelled_total
+from roambench.energy.table10 import table10
+from roambench.energy.to_threshold import communication_to_threshold
+
+PI = DevicePower(1.9, 0.8)
+
+
+def served(device: int = 0, step: int = 0, at_step: int = 0, fate: Fate | None = Fate.AGGREGATED) -> Served:
+    return Served(device, f"pi-{device + 1:02d}", step, at_step, fate, f"o{at_step}", f"t{device}{step}")
+
+
+def down(model: EnergyModel, who: Served) -> ModelledRow:
+    """20 Mbit at 20 Mbit/s: 1 s."""
+    return model.transfer(who, Phase.DOWNLOAD, 2_500_000, 20.0, "lte", 900.0)
+
+
+def up(model: EnergyModel, who: Served) -> ModelledRow:
+    """20 Mbit at 10 Mbit/s: 2 s."""
+    return model.transfer(who, Phase.UPLOAD, 2_500_000, 10.0, "lte", 300.0)
+
+
+def test_a_transfer_costs_what_equation_1_says_and_the_idling_of_its_seconds() -> None:
+    model = EnergyModel(MOHAWK, PI)
+    received, sent = down(model, served()), up(model, served())
+    assert (received.duration_s, sent.duration_s) == (1.0, 2.0)
+    assert received.net_j == pytest.approx((51.97 * 20 + 1288.04) * 1e-3 * 1.0)  # 2.32744 J
+    assert sent.net_j == pytest.approx((438.39 * 10 + 1288.04) * 1e-3 * 2.0)  # 11.34388 J
+    assert (received.idle_j, sent.idle_j) == (1.9, 3.8)
+    assert sent.gross_j == pytest.approx(15.14388)
+
+
+def test_training_costs_assumed_power_times_modelled_seconds() -> None:
+    row = EnergyModel(MOHAWK, PI).training(served(), 20.0)
+    assert (row.net_j, row.idle_j, row.gross_j) == (16.0, 38.0, 54.0)
+    assert (row.phase, row.transferred_bytes, row.terms) == (Phase.TRAIN, 0, ())
+
+
+def test_the_paper_tells_no_uncertainty_so_none_is_told() -> None:
+    model = EnergyModel(MOHAWK, PI)
+    rows = [down(model, served()), model.training(served(), 20.0), up(model, served())]
+    assert modelled_total(rows).u_joules == 0.0
+
+
+def fitted(u_gain: float = 0.0, device: bool = False) -> LinkModel:
+    """Variances 4, 1, 9 with beta against alpha_up -5: (mW per Mbit/s, mW per Mbit/s, mW)."""
+    covariance = ((4.0, 0.0, -5.0), (0.0, 1.0, 0.0), (-5.0, 0.0, 9.0))
+    known = KnownLink(LinkPower("own", 100.0, 50.0, 1000.0), covariance, u_gain=u_gain)
+    devices = {"pi-01": known} if device else {}
+    return LinkModel("own", {"any": known}, Provenance("test"), devices)
+
+
+def test_the_link_models_covariance_gives_the_uncertainty() -> None:
+    row = up(EnergyModel(fitted(), PI), served())
+    # d/d alpha_up = 20 Mbit, d/d beta = 2 s: 4*400 + 9*4 - 2*5*20*2 = 1236 mJ^2
+    assert row.u_j == pytest.approx(math.sqrt(1236.0) * 1e-3)
+
+
+def test_errors_of_one_model_add_linearly_over_transfers_and_boards() -> None:
+    model = EnergyModel(fitted(), PI)
+    rows = [up(model, served(device)) for device in range(3)]
+    assert modelled_total(rows, "net").u_joules == pytest.approx(3 * math.sqrt(1236.0) * 1e-3)
+    # Down and up share beta: 20^2*4 + 20^2*1 + 3^2*9 - 2*5*20*3 over 20 Mbit each and 3 s.
+    both = [up(model, served(0)), down(model, served(1))]
+    assert modelled_total(both).u_joules == pytest.approx(math.sqrt(1600 + 400 + 81 - 600) * 1e-3)
+
+
+def test_a_meters_gain_moves_all_transfers_together() -> None:
+    model = EnergyModel(fitted(u_gain=0.5), PI)
+    sent = up(model, served())
+    assert sent.net_j == pytest.approx(4.0)  # (100 * 10 + 1000) mW over 2 s
+    assert sent.u_j == pytest.approx(math.hypot(2.0, math.sqrt(1236.0) * 1e-3))
+
+
+def test_boards_with_fits_of_their_own_are_independent() -> None:
+    model = EnergyModel(fitted(device=True), PI)
+    u_j = math.sqrt(1236.0) * 1e-3
+    own, pooled = up(model, served(0)), up(model, served(1))
+    assert modelled_total([own, pooled]).u_joules == pytest.approx(math.hypot(u_j, u_j))
+    assert modelled_total([own, own]).u_joules == pytest.approx(2 * u_j)
+
+
+def test_devices_draw_their_own_power_and_speed_within_the_spread_and_always_the_same() -> None:
+    power = DevicePower(2.0, 1.0, 0.1, seed=5)
+    idle = [power.of(device).idle_w for device in range(200)]
+    train = [power.of(device).train_w for device in range(200)]
+    steps = [drawn_step_s(0.4, 0.1, 5, device) for device in range(200)]
+    for values, middle in ((idle, 2.0), (train, 1.0), (steps, 0.4)):
+        assert 0.9 * middle <= min(values) < 0.92 * middle
+        assert 1.08 * middle < max(values) <= 1.1 * middle
+    assert power.of(7) == power.of(7) == DevicePower(idle[7], train[7])
+    assert DevicePower(2.0, 1.0, 0.1, seed=6).of(7) != power.of(7)
+    assert [i / 2 for i in idle] != train  # two draws, not one
+    assert drawn_step_s(0.4, 0.0, 5, 3) == 0.4
+    model = EnergyModel(MOHAWK, power)
+    assert model.training(served(7), 10.0).gross_j == pytest.approx(10.0 * (idle[7] + train[7]))
+
+
+def run_rows() -> list[ModelledRow]:
+    """pi-01's training of step 0 is aggregated in step 1, pi-02's is wasted and never uploaded."""
+    model = EnergyModel(MOHAWK, PI)
+    first, second = served(0), served(1, fate=Fate.WASTED)
+    return [
+        down(model, first), model.training(first, 20.0), down(model, second), model.training(second, 20.0),
+        up(model, served(0, 0, 1)),
+    ]  # fmt: skip
+
+
+def test_table_10_of_modelled_rows() -> None:
+    gross, net = table10(run_rows(), "gross"), table10(run_rows(), "net")
+    assert net.cumulative_wasted.joules == pytest.approx(2.32744 + 16.0)
+    assert net.cumulative_consumed.joules == pytest.approx(2 * 18.32744 + 11.34388)
+    assert gross.cumulative_wasted.joules == pytest.approx(18.32744 + 21 * 1.9)
+    assert gross.per_training_consumed.mean == pytest.approx((2 * 18.32744 + 11.34388 + 44 * 1.9) / 2)
+    assert gross.per_round_consumed.count == 1  # the upload of step 1 belongs to the training of step 0
+
+
+def test_sums_by_phase_and_by_device() -> None:
+    phases = modelled_by(run_rows(), lambda row: row.phase, "net")
+    assert {phase: round(energy.joules, 5) for phase, energy in phases.items()} == {
+        Phase.DOWNLOAD: 4.65488, Phase.TRAIN: 32.0, Phase.UPLOAD: 11.34388,
+    }  # fmt: skip
+    assert modelled_by(run_rows(), lambda row: row.device)["pi-02"].joules == pytest.approx(58.22744)
+
+
+def test_communication_to_threshold_sums_the_rounds_means_over_their_participants() -> None:
+    rows = run_rows()
+    until = communication_to_threshold(rows, 1, 5)
+    # Round 0: two devices at 2.32744 J, round 1: one at 11.34388 J. Training is no communication.
+    assert until.joules_per_client == pytest.approx(2.32744 + 11.34388)
+    assert until.total_j == pytest.approx(2 * 2.32744 + 11.34388)
+    assert (until.reached, until.rounds, until.transfers) == (True, 2, 3)
+    assert until.mean_distance_m == pytest.approx((900 + 900 + 300) / 3)
+
+
+def test_what_came_after_the_threshold_does_not_count() -> None:
+    until = communication_to_threshold(run_rows(), 0, 5)
+    assert (until.joules_per_client, until.rounds) == (pytest.approx(2.32744), 1)
+
+
+def test_two_transfers_of_a_device_in_a_round_are_one_participants() -> None:
+    model = EnergyModel(MOHAWK, PI)
+    rows = [up(model, served(0)), down(model, served(0)), down(model, served(1))]
+    until = communication_to_threshold(rows, 0, 1)
+    assert until.joules_per_client == pytest.approx((11.34388 + 2 * 2.32744) / 2)
+
+
+def test_without_reaching_the_threshold_the_whole_run_counts_and_is_told_so() -> None:
+    until = communication_to_threshold(run_rows(), None, 5)
+    assert (until.reached, until.rounds) == (False, 5)
+    nothing = communication_to_threshold([], None, 2)
+    assert nothing.joules_per_client == 0.0
+    assert math.isnan(nothing.mean_distance_m)
