@@ -24,7 +24,7 @@ _ARCHIVE: Final = Download(
     "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
     "sha256",
     "fb9bb67e33772a9cc0b895e4ecf36d2cf35be8b709693c3564cea2a019fcda8e",
-    max_bytes=1 << 30,
+    max_bytes=561_753_746,
 )
 
 

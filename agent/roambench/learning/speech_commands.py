@@ -89,9 +89,10 @@ def sound_of(content: bytes, name: str) -> Sounds:
             if promised > SAMPLES:
                 raise DataError(f"{name}: {promised} samples, expected {SAMPLES} at most")
             data = file.readframes(promised)
-    except (wave.Error, EOFError, OSError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    # Besides wave.Error and EOFError: a chunk whose size leads out of the file makes wave raise RuntimeError.
+    except Exception as error:
         raise DataError(f"{name}: not a wav file ({str(error) or 'it ends early'})") from None
     if len(data) != 2 * promised or not promised:
         raise DataError(f"{name}: truncated: {len(data)} of {2 * promised} bytes of sound")

@@ -82,7 +82,10 @@ def _arrays(path: Path, content: bytes) -> dict[str, Any]:
     if not content.startswith(_MAGIC):
         raise DataError(f"{path}: not a MATLAB 5 file (it starts with {content[:20]!r})")
     try:
-        heads = {name: (shape, kind) for name, shape, kind in whosmat(io.BytesIO(content))}
+        listed = whosmat(io.BytesIO(content))
+        heads = {name: (shape, kind) for name, shape, kind in listed}
+        if len(heads) < len(listed):  # or a harmless second X would hide what the first one promises
+            raise DataError(f"{path}: holds two arrays of one name")
         _check_heads(path, heads)
         return dict(loadmat(io.BytesIO(content), variable_names=("X", "y")))
     except DataError:
