@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from roambench.learning import catalogue
+from roambench.learning.data_files import default_folder
 from roambench.learning.shards import Images, Labels
 
 GROUP: Final = "roambench.datasets"
@@ -44,6 +46,45 @@ def load_dataset(name: str, folder: Path | None = None, *, download: bool = Fals
 def dataset_names() -> list[str]:
     """The names `load_dataset` knows, entry points included."""
     return catalogue.names(DATASETS, GROUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a data set can be loaded at once. `place` is where its files belong, None if it needs none."""
+
+    place: Path | None
+    missing: tuple[str, ...] = ()  # one line for every file that is not there
+
+
+def availability(name: str, folder: Path | None = None) -> Availability | None:
+    """Whether `name`'s files are there, without reading them; None for another package's data set."""
+    if name not in _FILES:
+        return Availability(None) if name in DATASETS else None
+    module, cache = _FILES[name]
+    place = folder or default_folder(cache)
+    return Availability(place, tuple(_missing(module, place)))
+
+
+def _missing(where: str, place: Path) -> list[str]:
+    """Call the function at "module:name.of.it"; loaded late, as the loaders are."""
+    module, _, path = where.partition(":")
+    found: Any = import_module(f"roambench.learning.{module}")
+    for part in path.split("."):
+        found = getattr(found, part)
+    return list(found(place))
+
+
+#: Data set -> (what tells its missing files, its folder in the cache). What is not here needs no file.
+_FILES: Final[dict[str, tuple[str, str]]] = {
+    "mnist": ("mnist:missing", "mnist"),
+    "emnist_byclass": ("emnist:BYCLASS.files.missing", "emnist"),
+    "emnist_letters": ("emnist:LETTERS.files.missing", "emnist"),
+    "cifar10": ("cifar:CIFAR10.files.missing", "cifar10"),
+    "cifar100": ("cifar:CIFAR100.files.missing", "cifar100"),
+    "svhn": ("svhn:missing", "svhn"),
+    "har": ("har:missing", "har"),
+    "speechcommands": ("speech_commands:missing", "speechcommands"),
+}
 
 
 def _digits(folder: Path | None, download: bool) -> Dataset:

@@ -10,11 +10,13 @@ import typer
 from roambench.contract.errors import RoambenchError
 from roambench.controller.commands.calibrate import calibrate
 from roambench.controller.commands.compare import compare
+from roambench.controller.commands.data import data_app
 from roambench.controller.commands.list_rows import list_rows
 from roambench.controller.commands.meter import meter_app
 from roambench.controller.commands.overhead import overhead
 from roambench.controller.commands.report import report
 from roambench.controller.commands.run import run
+from roambench.controller.commands.sweep import sweep
 from roambench.controller.commands.trace import trace_app
 
 _INTERRUPTED = 130  # what a shell expects of a process that Ctrl-C ended
@@ -27,11 +29,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.command()(sweep)
 app.command()(report)
 app.command()(overhead)
 app.command()(compare)
 app.command()(calibrate)
 app.command("list")(list_rows)
+app.add_typer(data_app)
 app.add_typer(trace_app)
 app.add_typer(meter_app)
 

@@ -1,0 +1,110 @@
+"""`roambench data`: which data sets are at hand, and how an experiment's partition deals one out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roambench.contract.errors import DataError
+
+data_app = typer.Typer(name="data", help="Data sets: which are at hand, who gets what.", no_args_is_help=True)
+
+
+@data_app.command("list")
+def list_() -> None:
+    """List the data sets: offline, here, or missing, and where their files are looked for."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from roambench.learning.datasets import availability, dataset_names
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("data set", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("files", overflow="fold")
+    for name in dataset_names():
+        found = availability(name)
+        if found is None:
+            table.add_row(name, "?", "of another package, which knows")
+        elif found.place is None:
+            table.add_row(name, "offline", "needs none")
+        elif found.missing:
+            table.add_row(name, "missing", str(found.place), style="dim")
+        else:
+            table.add_row(name, "here", str(found.place))
+    console = Console()
+    console.print(table)
+    console.print(
+        "\nFiles are looked for in learning.data_path, else in the folder shown: $ROAMBENCH_DATA/<name>, "
+        "else the cache. learning.download = true fetches what is missing. See docs/data.md."
+    )
+
+
+@data_app.command()
+def show(
+    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file (TOML).")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the file, as TOML; repeatable."),
+    ] = None,
+    devices: Annotated[int, typer.Option(min=0, help="Devices to print; the totals are of all.")] = 20,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the plots as a self-contained page.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Show who gets which training data in EXPERIMENT: exactly what a run of it would deal out."""
+    import json
+
+    from rich.console import Console
+
+    from roambench.controller.config import load_experiment
+
+    experiment = load_experiment(file, list(set_ or []))
+
+    from roambench.controller import data_tables
+    from roambench.controller.world import lesson_of, movement_of
+    from roambench.report.data_page import data_page
+    from roambench.report.data_shares import shares_of
+
+    count = min(experiment.fleet.agents, len(movement_of(experiment).trace.device_names))
+    lesson = lesson_of(experiment, count)
+    names = [f"pi-{number:02d}" for number in range(1, count + 1)]
+    shares = shares_of(names, lesson.dataset.train_labels, lesson.parts, lesson.dataset.classes)
+    learning = experiment.learning
+    title = f"{learning.dataset}, {learning.partition}, {count} devices, seed {experiment.seed}"
+    used = f"{shares.distinct} of {int(shares.held.sum())} training images are held by some device"
+    if as_json:
+        facts = {
+            "dataset": learning.dataset,
+            "partition": learning.partition,
+            "alpha": learning.alpha,
+            "seed": experiment.seed,
+            "test_images": len(lesson.dataset.test_labels),
+        }
+        typer.echo(json.dumps(facts | data_tables.shares_document(shares), indent=2))
+    else:
+        console = Console()
+        console.print(title, style="bold", highlight=False)
+        console.print(data_tables.class_table(shares, devices, console.width))
+        console.print()
+        console.print(data_tables.spread_table(shares))
+        console.print(f"{used}.", highlight=False)
+    if html is not None:
+        lines = [
+            f"{used}; the test set has {len(lesson.dataset.test_labels)}.",
+            _rule(learning.partition, learning.alpha),
+        ]
+        try:
+            html.parent.mkdir(parents=True, exist_ok=True)
+            html.write_text(data_page(title, lines, shares), encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"{html}: cannot be written ({error})") from None
+        if not as_json:
+            typer.echo(f"page: {html}")
+
+
+def _rule(partition: str, alpha: float) -> str:
+    return f"Partition {partition}" + (f", alpha = {alpha:g}." if partition.startswith("dirichlet") else ".")
