@@ -30,26 +30,31 @@ _PATH_KEYS = (
 
 
 def load_experiment(
-    path: Path | str, overrides: Sequence[str] = (), *, trace_file: Path | str | None = None
+    path: Path | str,
+    overrides: Sequence[str] = (),
+    *,
+    trace_file: Path | str | None = None,
+    more: Sequence[Override] = (),
+    more_from: str = "--set",
 ) -> Experiment:
-    """Read `path` and apply `overrides` ("a.b=c" each, TOML values).
+    """Read `path` and apply `overrides` ("a.b=c" each, TOML values), then `more`.
 
     `trace_file` replaces whatever trace the file names. Raises ConfigError; its `problems` name the file (or
-    --set), the key and what was expected.
+    --set, or for `more` what `more_from` says), the key and what was expected.
     """
     path = Path(path)
     values = _read(path)
     _anchor_paths(values, path.parent)
     _anchor_link_model(values, path.parent)
     changes, problems = parse_overrides(overrides)
-    for change in changes:
+    for change in (*changes, *more):
         apply_override(values, change)
     if trace_file is not None:
         trace = values["trace"] if isinstance(values.get("trace"), dict) else {}
         kept = {key: value for key, value in trace.items() if key not in ("generator", "parameters")}
         values["trace"] = {**kept, "file": str(trace_file)}
     problems += _read_calibrations(values, path.name)
-    source = _Source(path.name, changes)
+    source = _Source(path.name, [("--set", changes), (more_from, more)])
     experiment: Experiment | None = None
     mistakes: list[Mistake] = []
     try:
@@ -61,6 +66,18 @@ def load_experiment(
     if problems or experiment is None:
         raise ConfigError(problems)
     return experiment
+
+
+def anchored(change: Override, folder: Path) -> Override:
+    """The change as a file in `folder` means it: what holds a path begins there."""
+    if not isinstance(change.value, str) or not change.value:
+        return change
+    if change.path in _PATH_KEYS:
+        return Override(change.path, str(folder / Path(change.value).expanduser()))
+    if change.path == ("links", "model"):
+        found = link_model_path(change.value, folder)
+        return change if found is None else Override(change.path, str(found))
+    return change
 
 
 def resolved(experiment: Experiment) -> dict[str, Any]:
@@ -77,14 +94,15 @@ def from_resolved(values: Mapping[str, Any], source: str = "run folder") -> Expe
 
 
 class _Source:
-    """Tells whether a key was written in the file or on the command line."""
+    """Tells whether a key was written in the file, on the command line or somewhere else."""
 
-    def __init__(self, file: str, changes: Sequence[Override]) -> None:
+    def __init__(self, file: str, changes: Sequence[tuple[str, Sequence[Override]]]) -> None:
         self._file = file
-        self._changed = [change.path for change in changes]
+        self._changed = [(change.path, where) for where, made in changes for change in made]
 
     def of(self, path: tuple[str, ...]) -> str:
-        return "--set" if any(path and path == done[: len(path)] for done in self._changed) else self._file
+        found = [where for done, where in self._changed if path and path == done[: len(path)]]
+        return found[-1] if found else self._file
 
 
 def _read(path: Path) -> dict[str, Any]:

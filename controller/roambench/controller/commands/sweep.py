@@ -1,0 +1,46 @@
+"""`roambench sweep`: one experiment over a grid of keys and seeds, and one table at the end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="SWEEP", help="Sweep file (TOML), see docs/sweeps.md.")],
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Runs at a time; default: one per core, on a local fleet 1."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where runs and tables go; default: runs/<SWEEP's name>."),
+    ] = None,
+    table: Annotated[
+        bool, typer.Option("--table", help="Only print the table of what has finished.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check the file and list its runs; nothing is run.")
+    ] = False,
+) -> None:
+    """Run every point of SWEEP that has not finished yet, then print mean ± sd over the seeds.
+
+    Interrupted or killed, the same command goes on from what is there. Runs that failed are tried again.
+    """
+    from rich.console import Console
+
+    from roambench.controller.sweep.conduct import check_sweep, run_sweep, show_sweep
+    from roambench.controller.sweep.sweep_file import read_sweep
+
+    folder = out or Path("runs") / file.stem
+    console = Console()
+    if check:
+        check_sweep(file, out=folder, console=console)
+    elif table:
+        show_sweep(file, out=folder, console=console)
+    else:
+        usual = 1 if read_sweep(file).fleet == "local" else os.cpu_count() or 1
+        run_sweep(file, jobs=jobs or usual, out=folder, console=console)

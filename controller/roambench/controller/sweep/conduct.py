@@ -1,0 +1,145 @@
+"""A sweep from its file to its table: what is open is run, what is there is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from roambench.contract.errors import RunError
+from roambench.controller.sweep.points import Point, points_of
+from roambench.controller.sweep.pool import Listener, run_points
+from roambench.controller.sweep.results import table_of
+from roambench.controller.sweep.results_files import print_table, write_results
+from roambench.controller.sweep.sweep_file import SweepFile, read_sweep
+from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
+from roambench.runs.database import naming
+from roambench.runs.lock import WriterLock
+
+
+def run_sweep(file: Path, *, jobs: int, out: Path, console: Console) -> None:
+    """Run every point that has not finished, then write and print the table.
+
+    Raises ConfigError before anything runs, RunError at the end if points failed (they are tried again
+    next time) or if another process runs this sweep. KeyboardInterrupt leaves what finished.
+    """
+    sweep, points = _read(file)
+    folder = SweepFolder(out)
+    with naming(out):
+        out.mkdir(parents=True, exist_ok=True)
+    lock = WriterLock(out / "lock")
+    try:
+        done = [outcome is not None and outcome.finished for outcome in map(folder.outcome_of, points)]
+        todo = [point for point, finished in zip(points, done, strict=True) if not finished]
+        console.print(_counted(points, len(todo), min(jobs, len(todo))), highlight=False)
+        if todo:
+            with _Shown(console, len(points), len(points) - len(todo)) as shown:
+                asyncio.run(run_points(todo, jobs, folder, shown.tell))
+        _conclude(sweep, points, folder, console, write=True)
+    except KeyboardInterrupt:
+        kept = sum(o is not None and o.finished for o in map(folder.outcome_of, points))
+        console.print(
+            f"interrupted: {kept} of {len(points)} runs are kept; the same command goes on from here",
+            highlight=False,
+        )
+        raise
+    finally:
+        lock.release()
+
+
+def show_sweep(file: Path, *, out: Path, console: Console) -> None:
+    """Print the table of what there is; nothing is run or written."""
+    sweep, points = _read(file)
+    _conclude(sweep, points, SweepFolder(out), console, write=False)
+
+
+def check_sweep(file: Path, *, out: Path, console: Console) -> None:
+    """Check the file and tell which runs it asks for and which are there already."""
+    _, points = _read(file)
+    folder = SweepFolder(out)
+    outcomes = [folder.outcome_of(point) for point in points]
+    for point, outcome in zip(points, outcomes, strict=True):
+        state = "open" if outcome is None else "finished" if outcome.finished else f"failed: {outcome.reason}"
+        console.print(f"{point.label}  {state}", highlight=False, markup=False, soft_wrap=True)
+    todo = sum(outcome is None or not outcome.finished for outcome in outcomes)
+    console.print(_counted(points, todo, 0), highlight=False)
+
+
+def _read(file: Path) -> tuple[SweepFile, list[Point]]:
+    sweep = read_sweep(file)
+    return sweep, points_of(sweep)
+
+
+def _counted(points: Sequence[Point], todo: int, at_a_time: int) -> str:
+    rows = len({repr(point.row) for point in points})
+    text = f"{len(points)} runs: {rows} points of the grid, {len({point.seed for point in points})} seeds"
+    text += f"; {len(points) - todo} finished already, {todo} to run"
+    return text + (f", {at_a_time} at a time" if at_a_time else "")
+
+
+def _conclude(
+    sweep: SweepFile, points: Sequence[Point], folder: SweepFolder, console: Console, *, write: bool
+) -> None:
+    outcomes = [folder.outcome_of(point) for point in points]
+    table = table_of(points, outcomes, sweep.metrics)
+    print_table(table, console)
+    if write:
+        for path in write_results(folder, table, points, outcomes):
+            console.print(str(path), highlight=False, markup=False, soft_wrap=True)
+    failed = [
+        f"{point.label}: {outcome.reason}"
+        for point, outcome in zip(points, outcomes, strict=True)
+        if outcome is not None and not outcome.finished
+    ]
+    if failed:
+        raise RunError("\n".join([*failed, f"{len(failed)} of {len(points)} runs failed"]))
+
+
+class _Shown:
+    """A line per run that ended, and on a terminal a bar with what is running below them."""
+
+    def __init__(self, console: Console, total: int, kept: int) -> None:
+        self._console = console
+        self._total = total
+        self._ended = kept
+        self._running: list[Point] = []
+        self._bar: Progress | None = None
+        context: AbstractContextManager[object] = nullcontext()
+        if console.is_terminal:
+            context = self._bar = Progress(
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.description}"),
+                console=console,
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=total, completed=kept)
+        self._context = context
+        self.tell: Listener = self._told
+
+    def __enter__(self) -> _Shown:
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._context.__exit__(None, None, None)
+
+    def _told(self, point: Point, outcome: Outcome | None) -> None:
+        if outcome is None:
+            self._running.append(point)
+        else:
+            self._running.remove(point)
+            self._ended += 1
+            end = "finished" if outcome.finished else f"[red]failed[/]: {escape(outcome.reason)}"
+            self._console.print(
+                f"{self._ended}/{self._total} {escape(point.label)}  {end}", highlight=False, soft_wrap=True
+            )
+        if self._bar is not None:
+            running = ", ".join(f"{point.system} seed {point.seed}" for point in self._running)
+            self._bar.update(self._task, completed=self._ended, description=escape(running))

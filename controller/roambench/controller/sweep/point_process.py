@@ -1,0 +1,98 @@
+"""One point of a sweep in a process of its own: `python -m roambench.controller.sweep.point_process FOLDER`.
+
+Its standard input is held open by the sweep. When it ends, the sweep is gone or was interrupted, and the run
+is stopped as Ctrl-C would stop it. Exit status: 0 finished, 1 failed (the reason is in result.json), 130
+stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from roambench.contract.errors import RoambenchError, RunError
+from roambench.controller.composition import run_experiment
+from roambench.controller.config.load import from_resolved
+from roambench.controller.sweep.metrics import figures
+from roambench.controller.sweep.sweep_folder import Outcome, write_outcome
+from roambench.report.report import report
+from roambench.runs.lock import WriterLock
+
+#: Seconds that a run has to stop by itself before its process ends all the same.
+GRACE_S: Final = 15.0
+
+
+def main(arguments: list[str]) -> int:
+    folder = Path(arguments[0])
+    threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
+    try:
+        _locked(folder)
+        described = json.loads((folder / "point.json").read_text(encoding="utf-8"))
+        outcome = _carried_out(folder, described)
+        write_outcome(folder, outcome)
+    except KeyboardInterrupt:
+        return 130
+    if outcome.reason:
+        print(outcome.reason, file=sys.stderr)
+    return 0 if outcome.finished else 1
+
+
+def _carried_out(folder: Path, described: dict[str, object]) -> Outcome:
+    key = str(described["key"])
+    try:
+        (folder / "result.json").unlink(missing_ok=True)
+        shutil.rmtree(folder / "runs", ignore_errors=True)  # what a killed run left
+        config = described["config"]
+        assert isinstance(config, dict)
+        experiment = from_resolved(config, str(folder / "point.json"))
+        console = Console(no_color=True)
+        runs = run_experiment(
+            experiment, fleet=str(described["fleet"]), runs_dir=folder / "runs", console=console
+        )
+        (summary,) = report(runs).summaries
+        return Outcome(key, figures(summary))
+    except RoambenchError as error:
+        return Outcome(key, {}, " ".join(str(error).split()))
+    except Exception as error:  # a fault of ours or of the user's task: the other points go on
+        traceback.print_exc()
+        return Outcome(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _locked(folder: Path) -> WriterLock:
+    """Wait for what an earlier sweep left behind to end; it stops by itself."""
+    deadline_s = time.monotonic() + 2 * GRACE_S
+    while True:
+        try:
+            lock = WriterLock(folder / "lock")
+        except RunError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.2)
+        else:
+            _KEPT.append(lock)
+            return lock
+
+
+_KEPT: list[WriterLock] = []  # until the process ends
+
+
+def _stop_with_the_sweep() -> None:
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(GRACE_S)
+    os._exit(130)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""The table of a sweep: a row per grid point without the seed, mean and standard deviation over the seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roambench.controller.sweep.points import Point
+from roambench.controller.sweep.sweep_folder import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """`sd` is the sample's (n - 1), None below two values; `mean` is None without any."""
+
+    mean: float | None
+    sd: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """`runs` of this grid point, of which `finished` have figures; each metric counts those that have one."""
+
+    values: tuple[tuple[str, Any], ...]
+    runs: int
+    finished: int
+    metrics: Mapping[str, Spread]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTable:
+    """Rows in the order of the grid. The same outcomes give the same table, in whatever order they came."""
+
+    keys: tuple[str, ...]
+    metrics: tuple[str, ...]
+    rows: tuple[ResultRow, ...]
+
+
+def table_of(
+    points: Sequence[Point], outcomes: Sequence[Outcome | None], metrics: Sequence[str]
+) -> SweepTable:
+    """`outcomes[i]` is that of `points[i]`, None where there is none yet."""
+    groups: dict[str, list[tuple[Point, Outcome | None]]] = {}
+    for point, outcome in zip(points, outcomes, strict=True):
+        groups.setdefault(repr(point.row), []).append((point, outcome))
+    rows = []
+    for members in groups.values():
+        figures = [outcome.figures for _, outcome in members if outcome is not None and outcome.finished]
+        cells = {name: spread([found[name] for found in figures]) for name in metrics}
+        rows.append(ResultRow(members[0][0].row, len(members), len(figures), cells))
+    return SweepTable(tuple(name for name, _ in points[0].row), tuple(metrics), tuple(rows))
+
+
+def spread(values: Sequence[float | None]) -> Spread:
+    """Of the values there are; summed exactly, so that their order changes nothing."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return Spread(None, None, 0)
+    mean = math.fsum(there) / len(there)
+    if len(there) < 2:
+        return Spread(mean, None, len(there))
+    squares = math.fsum((value - mean) ** 2 for value in there)
+    return Spread(mean, math.sqrt(squares / (len(there) - 1)), len(there))

@@ -1,0 +1,149 @@
+"""The table of a sweep for people and for programs: terminal, Parquet, CSV, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.points import Point, text
+from roambench.controller.sweep.results import Spread, SweepTable
+from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_whole
+from roambench.runs.parquet import write_table
+
+#: Raised when a key changes its meaning or disappears; new keys do not raise it.
+SCHEMA: Final = "roambench.sweep/1"
+_NONE: Final = "–"
+_HARD: Final = "\u00a0"  # a figure is never broken over two lines
+
+
+def write_results(
+    folder: SweepFolder, table: SweepTable, points: Sequence[Point], outcomes: Sequence[Outcome | None]
+) -> list[Path]:
+    """table.parquet, table.csv and table.json, each replaced as a whole; RunError where that is refused."""
+    columns = _columns(table)
+    paths = [folder.path / f"table.{kind}" for kind in ("parquet", "csv", "json")]
+    write_table(paths[0], pa.table({name: _array(values) for name, values in columns.items()}))
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow(
+            ["" if cell is None else cell if isinstance(cell, float) else text(cell) for cell in row]
+        )
+    write_whole(paths[1], lines.getvalue())
+    document = _document(folder, table, points, outcomes)
+    write_whole(paths[2], json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    return paths
+
+
+def print_table(table: SweepTable, console: Console) -> None:
+    """`mean ± sd (n)`; n only where it is not the number of runs that finished.
+
+    Keys with one value for all rows and metrics without any figure are left to the files.
+    """
+    keys = [key for key in table.keys if key == "system" or len({repr(v) for v in _values(table, key)}) > 1]
+    metrics = [name for name in table.metrics if any(row.metrics[name].n for row in table.rows)]
+    drawn = Table(box=None, pad_edge=False)
+    for title in _short(keys):
+        drawn.add_column(Text(title), overflow="fold")
+    drawn.add_column(Text("runs"), justify="right")
+    for name in metrics:
+        drawn.add_column(Text(METRICS[name].title), justify="right", overflow="fold")
+    for row in table.rows:
+        values = dict(row.values)
+        runs = str(row.runs) if row.finished == row.runs else f"{row.finished} of {row.runs}"
+        cells = [cell(name, row.metrics[name], row.finished) for name in metrics]
+        told = [*(text(values[key]) for key in keys), *(part.replace(" ", _HARD) for part in (runs, *cells))]
+        drawn.add_row(*(Text(part) for part in told))
+    console.print(drawn)
+    without = [METRICS[name].title for name in table.metrics if name not in metrics]
+    if without:
+        console.print(f"no figures: {', '.join(without)}", highlight=False)
+
+
+def _values(table: SweepTable, key: str) -> list[Any]:
+    return [dict(row.values)[key] for row in table.rows]
+
+
+def _short(keys: Sequence[str]) -> list[str]:
+    """The last part of each key, where that tells it from the others."""
+    ends = [key.rpartition(".")[2] for key in keys]
+    return [end if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True)]
+
+
+def cell(name: str, found: Spread, finished: int) -> str:
+    """91.2 ± 0.4 %; 12.0 ± 1.4 (2 of 3); 91.2 % for a single run."""
+    if found.mean is None:
+        return _NONE
+    metric = METRICS[name]
+    scale, places, unit = (100.0, 1, " %") if metric.share else (1.0, metric.places, "")
+    shown = f"{scale * found.mean:,.{places}f}"
+    if found.sd is not None:
+        shown += f" ± {scale * found.sd:,.{places}f}"
+    return shown + unit + (f" ({found.n} of {finished})" if found.n != finished else "")
+
+
+def _columns(table: SweepTable) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {key: _values(table, key) for key in table.keys}
+    columns["runs"] = [row.runs for row in table.rows]
+    columns["finished"] = [row.finished for row in table.rows]
+    for name in table.metrics:
+        for part in ("mean", "sd", "n"):
+            columns[f"{name}_{part}"] = [getattr(row.metrics[name], part) for row in table.rows]
+    return columns
+
+
+def _array(values: list[Any]) -> Any:
+    """Numbers stay numbers; a column of several kinds, or of lists, becomes text."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {float}:
+        return pa.array(values, pa.float64())
+    if kinds in ({int}, {bool}, {str}):
+        return pa.array(values)
+    if kinds <= {int, float}:
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    return pa.array([None if value is None else text(value) for value in values], pa.string())
+
+
+def _document(
+    folder: SweepFolder, table: SweepTable, points: Sequence[Point], outcomes: Sequence[Outcome | None]
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "fleet": points[0].fleet,
+        "keys": list(table.keys),
+        "metrics": list(table.metrics),
+        "rows": [
+            {
+                "values": dict(row.values),
+                "runs": row.runs,
+                "finished": row.finished,
+                "metrics": {
+                    name: {"mean": found.mean, "sd": found.sd, "n": found.n}
+                    for name, found in row.metrics.items()
+                },
+            }
+            for row in table.rows
+        ],
+        "points": [
+            {
+                "values": dict(point.row),
+                "seed": point.seed,
+                "state": "open" if outcome is None else "finished" if outcome.finished else "failed",
+                "reason": "" if outcome is None else outcome.reason,
+                "figures": {} if outcome is None else dict(outcome.figures),
+                "folder": folder.folder_of(point).relative_to(folder.path).as_posix(),
+            }
+            for point, outcome in zip(points, outcomes, strict=True)
+        ],
+    }

@@ -1,0 +1,178 @@
+"""A sweep file as it is written: which experiment, which grid, which points more or less."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.composition import FLEETS
+from roambench.controller.config.load import anchored
+from roambench.controller.config.mistakes import did_you_mean, shown
+from roambench.controller.config.overrides import Override
+from roambench.controller.sweep.metrics import METRICS, USUAL
+
+_KEYS: Final = ("experiment", "fleet", "metrics", "grid", "include", "exclude")
+SYSTEMS: Final = ("systems",)
+SEED: Final = ("seed",)
+_SEEDS: Final = ("seeds",)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A key of the experiment and the values it takes, in the order written, each once."""
+
+    path: tuple[str, ...]
+    values: tuple[Any, ...]
+
+    @property
+    def key(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """All combinations of the axes' values. `seed_count`: that many seeds from the experiment's own on."""
+
+    axes: tuple[Axis, ...]
+    seed_count: int | None = None
+
+    def axis(self, path: tuple[str, ...]) -> Axis | None:
+        return next((axis for axis in self.axes if axis.path == path), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFile:
+    path: Path
+    experiment: Path
+    fleet: str
+    metrics: tuple[str, ...]
+    grid: Grid
+    include: tuple[Grid, ...]
+    exclude: tuple[Grid, ...]
+
+
+def read_sweep(path: Path) -> SweepFile:
+    """The file, its own keys checked (not yet those of the experiment); ConfigError lists every mistake."""
+    values = _read(path)
+    problems = [
+        f"{path.name}: {name}: unknown key{did_you_mean(name, _KEYS)}" for name in values.keys() - _KEYS
+    ]
+    problems.sort()
+    reader = _Reader(path, problems)
+    sweep = SweepFile(
+        path=path,
+        experiment=reader.experiment(values.get("experiment")),
+        fleet=reader.fleet(values.get("fleet", "simulated")),
+        metrics=reader.metrics(values.get("metrics", list(USUAL))),
+        grid=reader.grid("grid", values.get("grid", {}), lists=True),
+        include=reader.grids("include", values.get("include", [])),
+        exclude=reader.grids("exclude", values.get("exclude", [])),
+    )
+    if problems:
+        raise ConfigError(problems)
+    return sweep
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{path.name}: not TOML: {error}"]) from None
+
+
+class _Reader:
+    """Turns the values of each key into what it means; every mistake is a line in `problems`."""
+
+    def __init__(self, path: Path, problems: list[str]) -> None:
+        self._path = path
+        self._problems = problems
+
+    def experiment(self, value: object) -> Path:
+        if not isinstance(value, str) or not value:
+            self._say("experiment", "expected an experiment file", value)
+            return Path()
+        path = self._path.parent / Path(value).expanduser()
+        if not path.is_file():
+            self._say("experiment", f"expected an experiment file, {path} does not exist")
+        return path
+
+    def fleet(self, value: object) -> str:
+        if value not in FLEETS:
+            self._say("fleet", f"expected one of {', '.join(FLEETS)}", value)
+        return str(value)
+
+    def metrics(self, value: object) -> tuple[str, ...]:
+        names = value if isinstance(value, list) else []
+        if not names:
+            self._say("metrics", "expected a list of metrics", value)
+        for name in names:
+            if name not in METRICS:
+                hint = did_you_mean(str(name), list(METRICS))
+                self._say("metrics", f"expected some of {', '.join(METRICS)}", name, hint)
+        return tuple(dict.fromkeys(map(str, names)))
+
+    def grids(self, name: str, value: object) -> tuple[Grid, ...]:
+        if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
+            self._say(name, f"expected tables, each under [[{name}]]", value)
+            return ()
+        return tuple(
+            self.grid(f"{name}[{number}]", table, lists=False) for number, table in enumerate(value, start=1)
+        )
+
+    def grid(self, name: str, value: object, *, lists: bool) -> Grid:
+        """`lists`: every key needs a list of values; else one value may stand alone."""
+        if not isinstance(value, dict):
+            self._say(name, "expected a table of keys with lists of values", value)
+            return Grid(())
+        axes, seed_count = list[Axis](), None
+        for path, written in _leaves(value):
+            where = f"{name}: {'.'.join(path)}"
+            if path == _SEEDS and not name.startswith("exclude"):
+                if type(written) is int and written >= 1:
+                    seed_count = written
+                else:
+                    self._say(where, "expected how many seeds, an integer ≥ 1", written)
+            elif path == ("name",):
+                self._say(where, "belongs to the experiment: a sweep names its runs itself")
+            elif lists and not isinstance(written, list):
+                self._say(where, "expected a list of values", written)
+            elif isinstance(written, list) and not written:
+                self._say(where, "expected at least one value, got none")
+            else:
+                axes.append(self._axis(path, written if isinstance(written, list) else [written]))
+        if seed_count is not None and any(axis.path == SEED for axis in axes):
+            self._say(f"{name}: seeds", "expected either seed or seeds, got both")
+        if not axes and seed_count is None and name != "grid":
+            self._say(name, "expected at least one key")
+        return Grid(tuple(axes), seed_count)
+
+    def _axis(self, path: tuple[str, ...], values: list[Any]) -> Axis:
+        folder = self._path.parent
+        kept: list[Any] = []
+        for value in values:
+            found = anchored(Override(path, value), folder).value
+            if not any(type(found) is type(other) and found == other for other in kept):
+                kept.append(found)
+        return Axis(path, tuple(kept))
+
+    def _say(self, where: str, text: str, *got: object) -> None:
+        found = f", got {shown(got[0])}{''.join(map(str, got[1:]))}" if got else ""
+        self._problems.append(f"{self._path.name}: {where}: {text}{found}")
+
+
+def _leaves(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every key that holds something else than a table; `a.b`, `"a.b"` and [grid.a] b are the same key."""
+    for name, value in table.items():
+        path = (*above, *name.split("."))
+        if isinstance(value, dict):
+            yield from _leaves(value, path)
+        else:
+            yield path, value

@@ -1,0 +1,90 @@
+"""A sweep on disk: one folder per point with its run and what came of it, and the tables at the end.
+
+points/<system>-seed<seed>-<key>/point.json   what is to be run            (written before it starts)
+                                 runs/...     its run folder
+                                 log.txt      what its process printed
+                                 result.json  how it ended, its figures    (replaced atomically)
+table.parquet table.csv table.json            mean and standard deviation over the seeds
+lock                                          held by the one sweep that runs
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from roambench.controller.config.load import resolved
+from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.points import Point
+from roambench.runs.database import naming
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a point ended. `reason` is empty when it finished; `figures` then has every metric."""
+
+    key: str
+    figures: Mapping[str, float | None]
+    reason: str = ""
+
+    @property
+    def finished(self) -> bool:
+        return not self.reason
+
+
+class SweepFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def folder_of(self, point: Point) -> Path:
+        return self.path / "points" / point.folder_name
+
+    def outcome_of(self, point: Point) -> Outcome | None:
+        """None while the point has not ended, or for a result that cannot be read: it is then run anew."""
+        return read_outcome(self.folder_of(point), point.key)
+
+    def prepare(self, point: Point, workers: int) -> Path:
+        """Write what the point's process reads. `workers`: how many train where the file leaves it open."""
+        folder = self.folder_of(point)
+        config = resolved(point.experiment)
+        config["simulated"]["workers"] = config["simulated"]["workers"] or workers
+        with naming(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        described = {"key": point.key, "fleet": point.fleet, "config": config}
+        write_whole(folder / "point.json", json.dumps(described, indent=2) + "\n")
+        return folder
+
+
+def read_outcome(folder: Path, key: str) -> Outcome | None:
+    try:
+        values = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(values, dict) or values.get("key") != key or not isinstance(values.get("reason"), str):
+        return None
+    figures = values.get("figures")
+    if not isinstance(figures, dict):
+        return None
+    if any(not (value is None or type(value) is float) for value in figures.values()):
+        return None
+    if not values["reason"] and figures.keys() < METRICS.keys():
+        return None  # made by a version that knew fewer metrics
+    return Outcome(key, figures, values["reason"])
+
+
+def write_outcome(folder: Path, outcome: Outcome) -> None:
+    write_whole(folder / "result.json", json.dumps(asdict(outcome), indent=2, allow_nan=False) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Beside, synced, renamed: a reader sees the old file or the new one. RunError where that is refused."""
+    beside = path.with_name(path.name + ".new")
+    with naming(path):
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
