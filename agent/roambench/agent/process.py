@@ -15,6 +15,7 @@ from pathlib import Path
 
 import grpc.aio
 
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.agent.data_link import DataLink
 from roambench.agent.duty import Duty, duty_from
@@ -22,7 +23,7 @@ from roambench.agent.host_metrics import HostMetrics, watch_host
 from roambench.agent.meter_reader import read_meter
 from roambench.agent.orders_desk import OrdersDesk
 from roambench.agent.quiet import MEASURED, Quiet
-from roambench.agent.settings import AgentSettings, EmulationSettings
+from roambench.agent.settings import AgentSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.stores import Stores
 from roambench.agent.timeline import PhaseTimeline
@@ -35,15 +36,12 @@ from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
 from roambench.identity.authority import Credential, name_of
 from roambench.learning.malloc import keep_freed_memory
-from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.power import CORES, IDLE, PORT_MBIT_S, Activity
 from roambench.spool.chapter import following
 from roambench.spool.spool import Spool
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
 
 _CAPABILITIES = ("train", "upload", "meter")
-_OWN_COST_PERIOD_S = 2.0  # device seconds between two looks at the agent's own CPU time
 _SYNC_PERIOD_S = 1.0  # host seconds between WAL syncs: what a power cut may cost
 
 
@@ -73,9 +71,9 @@ class Agent:
         self._shelf = Shelf(folder / "shelf")
         self._worker = Worker(trainer)
         emulation = settings.emulation
-        self._feed = WorkFeed(Path(emulation.work_feed), settings.device) if emulation is not None else None
+        self._load = BoardLoad(emulation, settings.device, self._clock) if emulation is not None else None
         self._timeline = PhaseTimeline(
-            settings.device, self._boot_id, self._clock, folder, self._spool.append, self._power_follows
+            settings.device, self._boot_id, self._clock, folder, self._spool.append, self._phase_begins
         )
         self._link = ControlLink(
             settings.controller,
@@ -111,10 +109,6 @@ class Agent:
         self._stop_reason = ""
         self._drain_s = 5.0
         self._stopping = asyncio.Event()
-        self._activity = IDLE
-        self._radio_rest: asyncio.TimerHandle | None = None
-        self._radio_rest_ns = 0
-        self._own_cores = 0.0  # what an emulated board draws for the agent itself
         self._duty_level = DutyLevel.STREAMING
         self._duty: asyncio.Task[None] | None = None
         self._data_channel: grpc.aio.Channel | None = None
@@ -141,8 +135,8 @@ class Agent:
         ]
         if self._settings.host.period_s > 0:
             tasks.append(asyncio.create_task(self._watch_host(), name="host metrics"))
-        if self._feed is not None and emulation is not None and emulation.agent_cost:
-            tasks.append(asyncio.create_task(self._draw_for_itself(emulation), name="own cost"))
+        if self._load is not None and emulation is not None and emulation.agent_cost:
+            tasks.append(asyncio.create_task(self._load.draw_for_the_agent(), name="own cost"))
         if self._settings.meter.port:
             tasks.append(asyncio.create_task(self._read_meter(), name="meter"))
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
@@ -259,52 +253,16 @@ class Agent:
             self._tell("meter unavailable", str(error))
             await self._stopping.wait()
 
-    def _power_follows(self, phase: Phase, ns: int, mbit_s: float) -> None:
-        """What the emulated board draws from now on; and whether we may speak."""
+    def _phase_begins(self, phase: Phase, ns: int, mbit_s: float) -> None:
+        """Whether we may speak now; and what an emulated board draws from now on."""
         self._quiet.follow(phase)
-        if self._radio_rest is not None:
-            self._radio_rest.cancel()
-            if self._radio_rest_ns < ns:
-                self._rest_radio(self._radio_rest_ns)  # it was due and this loop was late
-            self._radio_rest = None
-        self._activity = Activity(
-            busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
-            tx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.UPLOAD else 0.0,
-            rx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.DOWNLOAD else 0.0,
-        )
-        self._draw(ns)
+        if self._load is not None:
+            self._load.follow(phase, ns, mbit_s)
 
     def _radio_moves(self, total_bytes: int, mbit_s: float) -> None:
-        """The open phase moves so much: an emulated radio has done so when its rate says, and then waits for
-        whatever the phase still waits for. Else a busy machine's lateness would be drawn as traffic."""
         phase = self._timeline.current
-        if self._feed is not None and phase is not None:
-            self._radio_rest_ns = phase.start_ns + round(total_bytes * 8e3 / (mbit_s or PORT_MBIT_S))
-            left_s = self._clock.host_seconds((self._radio_rest_ns - self._clock.now_ns()) * 1e-9)
-            loop = asyncio.get_running_loop()
-            self._radio_rest = loop.call_later(max(0.0, left_s), self._rest_radio, self._radio_rest_ns)
-
-    def _rest_radio(self, ns: int) -> None:
-        self._radio_rest = None
-        self._activity = self._activity.radio_resting()
-        self._draw(ns)
-
-    def _draw(self, ns: int) -> None:
-        if self._feed is not None:
-            busy_cores = self._activity.busy_cores + self._own_cores
-            self._feed.send(replace(self._activity, busy_cores=busy_cores), ns)
-
-    async def _draw_for_itself(self, emulation: EmulationSettings) -> None:
-        """Let the emulated board draw what the agent computed in the period before."""
-        slowdown = emulation.cpu_slowdown or 1.0
-        used_s, then_ns = time.process_time(), self._clock.now_ns()
-        while True:
-            await self._clock.sleep(_OWN_COST_PERIOD_S)
-            now_s, now_ns = time.process_time(), self._clock.now_ns()
-            cores = (now_s - used_s) * slowdown / ((now_ns - then_ns) * 1e-9)
-            self._own_cores = min(float(CORES), cores)
-            used_s, then_ns = now_s, now_ns
-            self._draw(now_ns)
+        if self._load is not None and phase is not None:
+            self._load.radio_moves(phase.start_ns, total_bytes, mbit_s)
 
     async def _watch_host(self) -> None:
         settings = self._settings.host
@@ -395,6 +353,6 @@ class Agent:
             await self._data_channel.close()
         await self._stores.aclose()
         self._worker.close()
-        if self._feed is not None:
-            self._feed.close()
+        if self._load is not None:
+            self._load.close()
         self._spool.close()

@@ -1,0 +1,80 @@
+"""What an emulated board is told to draw: it follows the agent's phases, its radio, perhaps the agent itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from roambench.agent.settings import EmulationSettings
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.phases import Phase
+from roambench.meters.emulator.feed import WorkFeed
+from roambench.meters.emulator.power import CORES, IDLE, PORT_MBIT_S, Activity
+
+#: Device seconds between two looks at the agent's own CPU time.
+OWN_COST_PERIOD_S: Final = 2.0
+
+
+class BoardLoad:
+    """Sends work records to the meter emulator; everything in device time."""
+
+    def __init__(self, emulation: EmulationSettings, device: str, clock: DeviceClock) -> None:
+        self._emulation = emulation
+        self._clock = clock
+        self._feed = WorkFeed(Path(emulation.work_feed), device)
+        self._activity = IDLE
+        self._own_cores = 0.0  # what the board draws for the agent itself
+        self._radio_rest: asyncio.TimerHandle | None = None
+        self._radio_rest_ns = 0
+
+    def follow(self, phase: Phase, ns: int, mbit_s: float) -> None:
+        """From `ns` on the board is in `phase`, its link at `mbit_s` (0: as fast as its port)."""
+        if self._radio_rest is not None:
+            self._radio_rest.cancel()
+            if self._radio_rest_ns < ns:
+                self._rest_radio()  # it was due and this loop was late
+            self._radio_rest = None
+        self._activity = Activity(
+            busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
+            tx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.UPLOAD else 0.0,
+            rx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.DOWNLOAD else 0.0,
+        )
+        self._draw(ns)
+
+    def radio_moves(self, phase_start_ns: int, total_bytes: int, mbit_s: float) -> None:
+        """The phase begun at `phase_start_ns` moves so much: the radio has done so when its rate says, and
+        then waits for whatever the phase still waits for. Else a busy machine's lateness would be drawn as
+        traffic."""
+        self._radio_rest_ns = phase_start_ns + round(total_bytes * 8e3 / (mbit_s or PORT_MBIT_S))
+        left_s = self._clock.host_seconds((self._radio_rest_ns - self._clock.now_ns()) * 1e-9)
+        loop = asyncio.get_running_loop()
+        self._radio_rest = loop.call_later(max(0.0, left_s), self._rest_radio)
+
+    async def draw_for_the_agent(self) -> None:
+        """For ever: let the board draw what this process computed in the period before."""
+        slowdown = self._emulation.cpu_slowdown or 1.0
+        used_s, then_ns = time.process_time(), self._clock.now_ns()
+        while True:
+            await self._clock.sleep(OWN_COST_PERIOD_S)
+            now_s, now_ns = time.process_time(), self._clock.now_ns()
+            cores = (now_s - used_s) * slowdown / ((now_ns - then_ns) * 1e-9)
+            self._own_cores = min(float(CORES), cores)
+            used_s, then_ns = now_s, now_ns
+            self._draw(now_ns)
+
+    def close(self) -> None:
+        if self._radio_rest is not None:
+            self._radio_rest.cancel()
+        self._feed.close()
+
+    def _rest_radio(self) -> None:
+        self._radio_rest = None
+        self._activity = self._activity.radio_resting()
+        self._draw(self._radio_rest_ns)
+
+    def _draw(self, ns: int) -> None:
+        busy_cores = self._activity.busy_cores + self._own_cores
+        self._feed.send(replace(self._activity, busy_cores=busy_cores), ns)
