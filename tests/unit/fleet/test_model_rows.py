@@ -1,6 +1,5 @@
 """Models in a shared sparse file, and which of them a virtual device holds."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ def test_more_models_than_were_foreseen_are_an_error_that_says_how_many(rows: Mo
 def test_rows_nobody_wrote_take_no_disk(tmp_path: Path) -> None:
     rows = ModelRows(tmp_path / "many.bin", 650_000, 30_000, create=True)
     rows.row(rows.take())[:] = 1.0
-    status = os.stat(rows.path)
+    status = rows.path.stat()
     assert status.st_size == 4 * 650_000 * 30_000  # 78 GB to look at
     assert status.st_blocks * 512 < 4_000_000
 
