@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from roambench.controller.composition import rounds_of
@@ -17,7 +16,6 @@ from roambench.controller.local_bench import local_bench
 from roambench.controller.simulated_run import simulated_fleet
 from roambench.controller.world import Lesson, Movement, lesson_of
 from roambench.mobility.files import content_hash
-from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Fleet
 from roambench.rounds.records import (
@@ -32,6 +30,7 @@ from roambench.rounds.records import (
 )
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
+from whereabouts import drawn_trace
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -40,27 +39,6 @@ SYSTEMS = (
 )  # fmt: skip
 #: One row per device, one letter per step: the AP it is at, "-" while it is away.
 WHEREABOUTS = ("aabba", "ab-ab", "-bbaa", "b-a-b")
-
-
-def drawn_trace() -> Trace:
-    fixes = [
-        (step, device, row[step])
-        for step in range(len(WHEREABOUTS[0]))
-        for device, row in enumerate(WHEREABOUTS)
-        if row[step] != "-"
-    ]
-    return Trace(
-        steps=len(WHEREABOUTS[0]),
-        step_s=3600.0,
-        device_names=tuple(f"d{device}" for device in range(len(WHEREABOUTS))),
-        step=np.array([fix[0] for fix in fixes], dtype=np.int32),
-        device=np.array([fix[1] for fix in fixes], dtype=np.int32),
-        x_m=np.array([{"a": 100.0, "b": 900.0}[fix[2]] for fix in fixes]),
-        y_m=np.zeros(len(fixes)),
-        ap_names=("a", "b"),
-        ap_x_m=np.array([0.0, 1000.0]),
-        ap_y_m=np.zeros(2),
-    )
 
 
 EXPERIMENT = Experiment.model_validate(
@@ -100,7 +78,7 @@ async def stories(fleet: Fleet, folder: RunFolder, movement: Movement, lesson: L
 
 
 async def both_fleets(base: Path) -> dict[str, Stories]:
-    trace = drawn_trace()
+    trace = drawn_trace(WHEREABOUTS)
     movement = Movement(trace, content_hash(trace))
     lesson = lesson_of(EXPERIMENT, len(WHEREABOUTS))
     with RunFolder.create(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from roambench.contract.model_blob import digest_of, encode
@@ -12,7 +11,6 @@ from roambench.contract.phases import Fate
 from roambench.learning.layout import layout_of
 from roambench.learning.models import build
 from roambench.mobility.files import write_trace
-from roambench.mobility.trace import Trace
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
@@ -23,6 +21,7 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.models import load_model
+from whereabouts import drawn_trace
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -36,31 +35,10 @@ WAYS = {
 }
 
 
-def drawn_trace() -> Trace:
-    fixes = [
-        (step, device, row[step])
-        for step in range(len(WHEREABOUTS[0]))
-        for device, row in enumerate(WHEREABOUTS)
-        if row[step] != "-"
-    ]
-    return Trace(
-        steps=len(WHEREABOUTS[0]),
-        step_s=3600.0,
-        device_names=tuple(f"d{device}" for device in range(len(WHEREABOUTS))),
-        step=np.array([fix[0] for fix in fixes], dtype=np.int32),
-        device=np.array([fix[1] for fix in fixes], dtype=np.int32),
-        x_m=np.array([{"a": 100.0, "b": 900.0}[fix[2]] for fix in fixes]),
-        y_m=np.zeros(len(fixes)),
-        ap_names=("a", "b"),
-        ap_x_m=np.array([0.0, 1000.0]),
-        ap_y_m=np.zeros(2),
-    )
-
-
 @pytest.fixture(scope="module")
 def runs(launch):
     trace = launch.base / "drawn.parquet"
-    write_trace(drawn_trace(), trace)
+    write_trace(drawn_trace(WHEREABOUTS), trace)
     begun = {
         way: launch(
             f"systems={list(SYSTEMS)}".replace("'", '"'),
