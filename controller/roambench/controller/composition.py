@@ -96,13 +96,25 @@ def rounds_of(
     shapes: tuple[tuple[int, ...], ...] = (),
 ) -> Rounds:
     """Compose a system with the movement; the distances' statistics go into the run folder for Eq. 2."""
+    rounds, statistics = composed(experiment, system_name, movement, folder.info.run_id, samples, shapes)
+    folder.update(distance_mean_m=statistics.mean_m, distance_sd_m=statistics.sd_m)
+    return rounds
+
+
+def composed(
+    experiment: Experiment,
+    system_name: str,
+    movement: Movement,
+    run_id: str,
+    samples: Iterable[int],
+    shapes: tuple[tuple[int, ...], ...] = (),
+) -> tuple[Rounds, DistanceStatistics]:
+    """The same without a run folder, and the statistics that Eq. 2 maps from."""
     system = system_of(experiment, system_name, shapes)
     association = system.association(movement.trace, experiment.seed)
-    mean_m, sd_m = distance_statistics(association)
-    folder.update(distance_mean_m=mean_m, distance_sd_m=sd_m)
-    statistics = DistanceStatistics(mean_m, sd_m)
+    statistics = DistanceStatistics(*distance_statistics(association))
     settings = RunSettings(
-        run_id=folder.info.run_id,
+        run_id=run_id,
         seed=experiment.seed,
         steps=movement.trace.steps,
         aps=len(movement.trace.ap_names),
@@ -110,12 +122,13 @@ def rounds_of(
         pace_links=experiment.links.link == "modelled",
         port_mbit_s=experiment.links.port_mbit_s,
     )
-    return Rounds(
+    rounds = Rounds(
         system,
         association,
         settings,
         lambda distance_m, direction: float(throughput_mbit_s(distance_m, statistics, direction)),
     )
+    return rounds, statistics
 
 
 def free_folder(runs_dir: Path, name: str) -> Path:

@@ -39,6 +39,12 @@ def run(
     runs_dir: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the run folders, instead of the file's.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes.")] = None,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan", help="Only tell the hours, joules, bytes and disk it will take; start nothing."
+        ),
+    ] = False,
 ) -> None:
     """Run FILE's experiment: every system once, then the comparison and an HTML report."""
     from rich.console import Console
@@ -51,6 +57,13 @@ def run(
     if name is not None:
         overrides.append(f'name="{name}"')
     experiment = load_experiment(file, overrides, trace_file=trace)
+
+    if plan:
+        from roambench.controller.plan import plan_experiment
+        from roambench.controller.plan_tables import print_plans
+
+        print_plans(plan_experiment(experiment, fleet.value), Console())
+        return
 
     from roambench.controller.commands.report import show
     from roambench.controller.composition import run_experiment

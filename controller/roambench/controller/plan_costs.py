@@ -1,0 +1,78 @@
+"""What the work of an experiment costs on this machine, measured by doing a little of it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.model_blob import digest_of, encode
+from roambench.controller.config.sections import Experiment
+from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.world import Lesson, learning_spec
+from roambench.learning.learner import Learner
+from roambench.learning.shards import Shard
+from roambench.learning.training import single_threaded
+
+#: SGD steps that a warm learner is timed over; the median of as many as fit into the patience.
+_STEPS: Final = 24
+_PATIENCE_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCosts:
+    """CPU-seconds of one thread of this machine, and its cores."""
+
+    sgd_step_s: float
+    score_s: float  # one scoring of a global model
+    publish_s: float  # naming and keeping one model version
+    model_bytes: int  # of one transfer
+    cores: int
+    core_share: float  # of a core that the timed steps got: below 1 others use this machine, too
+
+
+def measure_costs(experiment: Experiment, lesson: Lesson) -> MachineCosts:
+    """Train a few steps on the first device's data, score once, publish once: seconds, not minutes."""
+    single_threaded()
+    learner = Learner(learning_spec(experiment, lesson, Path()))
+    learner.warm_up()
+    size = experiment.learning.batch_size
+    whole = lesson.shard(0)
+    count = min(len(whole.labels), _STEPS * size)
+    part = Shard(whole.images[:count], whole.labels[:count])
+    steps = math.ceil(count / size)
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
+    sgd_step_s = _median(
+        lambda: learner.train(part, lesson.initial_model, local_epochs=1, seed=0).cpu_s / steps
+    )
+    core_share = (time.process_time() - started_cpu_s) / (time.perf_counter() - started_s)
+    evaluator = TestSetEvaluator(experiment, lesson)
+    asyncio.run(evaluator.score(lesson.initial_model))  # the first one is not warm
+    started_s = time.process_time()
+    asyncio.run(evaluator.score(lesson.initial_model))
+    score_s = time.process_time() - started_s
+    started_s = time.process_time()
+    blob = encode(lesson.initial_model, lesson.layout.fingerprint)
+    digest_of(blob)
+    publish_s = time.process_time() - started_s
+    cores = len(os.sched_getaffinity(0))
+    return MachineCosts(sgd_step_s, score_s, publish_s, len(blob), cores, min(1.0, core_share))
+
+
+def sgd_steps(experiment: Experiment, samples: int) -> int:
+    """SGD steps of one training on `samples` images."""
+    section = experiment.learning
+    return section.local_epochs * math.ceil(samples / section.batch_size)
+
+
+def _median(timed: Callable[[], float]) -> float:
+    values: list[float] = []
+    until_s = time.monotonic() + _PATIENCE_S
+    while len(values) < 5 and (not values or time.monotonic() < until_s):
+        values.append(timed())
+    return sorted(values)[len(values) // 2]
