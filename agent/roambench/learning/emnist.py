@@ -62,7 +62,7 @@ def load_emnist(split: Split, folder: Path | None = None, *, download: bool = Fa
 
     NIST's files hold the images transposed. Mean and deviation are the training part's own (without the
     border); letters' labels 1 to 26 become 0 to 25. ConfigError lists missing files; DataError names one
-    that is truncated or not what it should be. By class needs 3.4 GB of memory.
+    that is truncated or not what it should be. By class takes 3.4 GB.
     """
     found = split.files.read(folder, download=download)
     train, train_labels = _half(split, found, "train")
