@@ -25,7 +25,7 @@ def text(rows: list[list[float]]) -> bytes:
 
 
 def window(channel: int, factor: float) -> list[float]:
-    return [factor * (channel + 1) * sample for sample in range(128)]
+    return [5.0 + factor * (channel + 1) * sample for sample in range(128)]
 
 
 def files(train_labels: list[int], test_labels: list[int]) -> dict[str, bytes]:
@@ -79,7 +79,7 @@ def test_the_nine_signals_become_nine_channels_normalised_over_the_training_part
     assert (data.train_images.shape, data.test_images.shape) == ((2, 9, 32, 32), (1, 9, 32, 32))
     assert data.train_images.dtype == np.float32
     assert (data.train_labels.tolist(), data.test_labels.tolist(), data.classes) == ([0, 5], [4], 6)
-    # Training is +w and -w: mean 0; mean square of 0..127 is 127*255/6 = 5397.5, times the channel's factor.
+    # Training is 5+w and 5-w: mean 5; w's mean square of 0..127 is 127*255/6 = 5397.5, times the channel's factor.
     deviation = 5397.5**0.5
     for channel in range(9):
         up, down = data.train_images[:, channel]
@@ -117,7 +117,7 @@ def test_rows_are_overlapping_windows_that_use_every_sample():
         ),
         (
             "test/Inertial Signals/body_gyro_y_test.txt",
-            text([window(0, 1.0)]).replace(b" 5.0000000e+00", b"      5.0.0000"),
+            text([window(0, 1.0)]).replace(b" 6.0000000e+00", b"      5.0.0000"),
             "line 1: '5.0.0000' is not a number",
         ),
         (
