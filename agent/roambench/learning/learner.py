@@ -7,21 +7,21 @@ import numpy as np
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.learning.layout import Layout, head_of, layout_of
-from roambench.learning.models import IMAGE_SIDE, build
 from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
+from roambench.learning.tasks import build_model
 from roambench.learning.training import TrainingResult, train
 
 
 class Learner:
     """Trains for any number of devices, one after the other; agents and simulated fleets both use it.
 
-    ConfigError if the settings name an unknown model.
+    ConfigError if the settings name an unknown model, or a task that is not installed here.
     """
 
     def __init__(self, spec: LearningSpec) -> None:
         self._spec = spec
-        self._module = build(spec.model, spec.in_channels, spec.classes)
+        self._module = build_model(spec.task, spec.model, spec.in_channels, spec.classes)
         self.layout: Layout = layout_of(self._module)
         self._head = head_of(self._module)
 
@@ -62,7 +62,9 @@ class Learner:
         Returns the CPU-seconds of one step.
         """
         images = steps * self._spec.batch_size
-        pixels = np.zeros((images, self._spec.in_channels, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
+        pixels = np.zeros(
+            (images, self._spec.in_channels, self._spec.height, self._spec.width), dtype=np.float32
+        )
         blank = Shard(pixels, np.zeros(images, dtype=np.int64))
         start = np.zeros(self.layout.size, dtype=np.float32)
         return self.train(blank, start, local_epochs=1, seed=0).cpu_s / steps

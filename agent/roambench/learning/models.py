@@ -29,7 +29,15 @@ def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module
     global generator is neither read nor moved. Raises ConfigError for an unknown name.
     """
     module = catalogue.find(MODELS, name, what="model", group=GROUP)(in_channels, classes)
+    draw_weights(module, seed)
+    return module
+
+
+def draw_weights(module: nn.Module, seed: int, *, only_meta: bool = False) -> None:
+    """Give every parameter and buffer, or only those on the meta device, the values `build` promises."""
     for index, (entry, parameter) in enumerate([*module.named_parameters(), *module.named_buffers()]):
+        if only_meta and not parameter.is_meta:
+            continue
         owner, _, name = entry.rpartition(".")
         values = torch.from_numpy(_initial(entry, tuple(parameter.shape), seed, index))
         # Not `to_empty`: on meta tensors it imports sympy, 500 modules and 45 MB for nothing.
@@ -37,7 +45,6 @@ def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module
             module.get_submodule(owner).register_parameter(name, nn.Parameter(values))
         else:
             module.get_submodule(owner).register_buffer(name, values.to(parameter.dtype))
-    return module
 
 
 def model_names() -> list[str]:

@@ -10,8 +10,7 @@ from roambench.contract.draws import draw_key
 from roambench.contract.orders import Vector
 from roambench.controller.config.sections import Experiment
 from roambench.controller.world import Lesson
-from roambench.learning.evaluation import evaluate
-from roambench.learning.models import build
+from roambench.learning.tasks import build_model, score
 from roambench.learning.training import single_threaded
 from roambench.rounds.ports import Score
 
@@ -29,10 +28,11 @@ class TestSetEvaluator:
         self._images = np.ascontiguousarray(dataset.test_images[:count])
         self._labels = dataset.test_labels[:count]
         channels = dataset.train_images.shape[1]
-        self._module = build(
-            section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model")
+        self._task = section.task
+        self._module = build_model(
+            section.task, section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model")
         )
 
     async def score(self, model: Vector) -> Score:
-        found = await asyncio.to_thread(evaluate, self._module, model, self._images, self._labels)
+        found = await asyncio.to_thread(score, self._task, self._module, model, self._images, self._labels)
         return Score(found.accuracy, found.loss)

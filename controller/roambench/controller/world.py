@@ -11,12 +11,12 @@ from roambench.contract.draws import draw_key
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.controller.config.sections import Experiment, TraceSection
-from roambench.learning.datasets import Dataset, load_dataset
+from roambench.learning.datasets import Dataset
 from roambench.learning.layout import Layout, flatten, layout_of
-from roambench.learning.models import build
 from roambench.learning.partition import Indices
-from roambench.learning.partitions import PartitionRequest, make_partition
+from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
+from roambench.learning.tasks import build_model, load_data, share_out
 from roambench.mobility.files import content_hash, read_trace
 from roambench.mobility.selection import busiest_devices, busiest_window, window, with_aps
 from roambench.mobility.trace import Trace
@@ -71,8 +71,9 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
     """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
     section = experiment.learning
     folder = Path(section.data_path) if section.data_path else None
-    dataset = load_dataset(section.dataset, folder, download=section.download)
-    parts = make_partition(
+    dataset = load_data(section.task, section.dataset, folder, download=section.download)
+    parts = share_out(
+        section.task,
         section.partition,
         PartitionRequest(
             dataset.train_labels,
@@ -85,7 +86,8 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
         ),
     )
     channels = dataset.train_images.shape[1]
-    module = build(section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model"))
+    seed = draw_key(experiment.seed, "initial model")
+    module = build_model(section.task, section.model, channels, dataset.classes, seed)
     return Lesson(dataset, tuple(parts), layout_of(module), flatten(module))
 
 
@@ -102,6 +104,9 @@ def learning_spec(experiment: Experiment, lesson: Lesson, shard: Path) -> Learni
         shard=str(shard),
         augmentation=section.augmentation,
         channels_last=section.channels_last,
+        task=section.task,
+        height=lesson.dataset.train_images.shape[2],
+        width=lesson.dataset.train_images.shape[3],
     )
 
 

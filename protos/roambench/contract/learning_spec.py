@@ -26,6 +26,9 @@ class LearningSpec:
     shard: str
     augmentation: str = "none"  # "none" or "crop_flip"
     channels_last: bool = True
+    task: str = ""  # "package.module:Name" of the user's own task, whose model goes before `model`
+    height: int = 32  # pixels of an image
+    width: int = 32
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), sort_keys=True).encode()

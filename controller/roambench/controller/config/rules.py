@@ -31,6 +31,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_unknown_names(values),
         *_trace(values),
         *_systems(values),
+        *_task(values),
         *_paths(values),
         *_sizes(values),
         *_links(values),
@@ -80,6 +81,24 @@ def _systems(values: Mapping[str, Any]) -> Iterator[Mistake]:
         twice = sorted({name for name in systems if isinstance(name, str) and systems.count(name) > 1})
         if twice:
             yield Mistake(("systems",), f"expected each system once, got {', '.join(twice)} twice")
+
+
+def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """A task of the user's own is imported: what is missing of it shows before anything runs."""
+    name = _at(values, ("learning", "task"))
+    if not isinstance(name, str) or not name:
+        return
+    from roambench.learning.tasks import load_task
+
+    try:
+        task = load_task(name)
+    except ConfigError as error:
+        yield from (Mistake(("learning", "task"), problem) for problem in error.problems)
+        return
+    brought = ["dataset", "model", *(["partition"] if hasattr(task, "partition") else [])]
+    for key in brought:
+        if _at(values, ("learning", key)) is not None:
+            yield Mistake(("learning", key), f"expected none beside task, which brings its own {key}")
 
 
 def _paths(values: Mapping[str, Any]) -> Iterator[Mistake]:

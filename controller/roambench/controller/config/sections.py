@@ -74,6 +74,11 @@ class FleetSection(Section):
 class LearningSection(Section):
     """What every device trains, on which data, and how."""
 
+    task: str = Field(
+        "",
+        description="The user's own data, model and partition, as `package.module:Name` (docs/sweeps.md): "
+        "instead of `dataset` and `model`. Has to be importable wherever the run trains.",
+    )
     dataset: str = Field("digits", description="Data set (`roambench list datasets`).")
     data_path: str = Field(
         "",

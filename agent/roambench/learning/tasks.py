@@ -1,0 +1,204 @@
+"""A learning task as one object: data, who gets what, model and score; ours from the tables, or the user's.
+
+`learning.task = "package.module:Task"` names a class (or a function) that is called without arguments. The
+module is imported on the controller and in every process that trains, so it has to be installed there, or
+stand in a folder of PYTHONPATH; it is never sent over the network.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from roambench.contract.errors import ConfigError, DataError, RoambenchError
+from roambench.contract.orders import Vector
+from roambench.learning.datasets import Dataset, load_dataset
+from roambench.learning.evaluation import Evaluation, evaluate
+from roambench.learning.models import build, draw_weights
+from roambench.learning.partition import Indices
+from roambench.learning.partitions import PartitionRequest, make_partition
+from roambench.learning.shards import Images, Labels
+
+#: What a task must have, and may have besides.
+HOOKS: Final = ("load", "build")
+OPTIONAL_HOOKS: Final = ("partition", "evaluate")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+class Task(Protocol):
+    """What a run learns. A user's own needs `load` and `build`; the others have the usual meaning if absent.
+
+    The same call must give the same result in every process: draws are keyed by the seed that is passed.
+    """
+
+    def load(self, folder: Path | None, download: bool) -> Dataset:
+        """The data: images float32 (n, channels, height, width), labels int64 (n,) in 0..classes-1.
+
+        `folder` is `learning.data_path` (None: not given); fetch nothing unless `download`.
+        """
+
+    def build(self, in_channels: int, classes: int) -> nn.Module:
+        """The model: (n, channels, height, width) -> (n, classes) logits; every parameter is trained.
+
+        Parameters on the "meta" device are drawn for it, as those of our own models are. All others stay
+        as they are: torch's generator is seeded around the call, so drawn ones are the same everywhere.
+        """
+
+    def partition(self, request: PartitionRequest) -> Sequence[Indices]:
+        """For each device the indices of its training images, int64. Absent: `learning.partition`."""
+
+    def evaluate(self, module: nn.Module, vector: Vector, images: Images, labels: Labels) -> Evaluation:
+        """Score the flat model `vector`. Absent: accuracy and mean cross-entropy."""
+
+
+@cache
+def load_task(name: str) -> Task:
+    """The task "package.module:Name", made once per process.
+
+    Its module runs with the rights of this process: it is the user's own code. ConfigError says which
+    module, and what is missing of it.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError([f"task {name!r}: expected package.module:Name"])
+    where, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (where == error.name or where.startswith(f"{error.name}.")):
+            text = (
+                f"there is no module {error.name} here; install it wherever the run trains, or set PYTHONPATH"
+            )
+        else:
+            text = f"{where} needs the module {error.name}, which is not installed here"
+        raise ConfigError([f"task {name!r}: {text}"]) from None
+    except Exception as error:  # whatever the user's module does when it is imported
+        raise ConfigError([f"task {name!r}: importing {where} fails: {_told(error)}"]) from error
+    maker = getattr(module, attribute, None)
+    if not callable(maker):
+        others = sorted(key for key, row in vars(module).items() if _is_task(row))
+        hint = f"; it has {', '.join(others)}" if others else ""
+        raise ConfigError([f"task {name!r}: the module {where} has no class or function {attribute}{hint}"])
+    try:
+        task = maker()
+    except Exception as error:
+        raise ConfigError([f"task {name!r}: {attribute}() fails: {_told(error)}"]) from error
+    wrong = [f"has no {hook}" for hook in HOOKS if not hasattr(task, hook)]
+    wrong += [
+        f"has {hook}, which cannot be called"
+        for hook in (*HOOKS, *OPTIONAL_HOOKS)
+        if hasattr(task, hook) and not callable(getattr(task, hook))
+    ]
+    if wrong:
+        raise ConfigError([f"task {name!r}: {attribute} {text}" for text in wrong])
+    return cast(Task, task)
+
+
+def build_model(task: str, model: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
+    """The task's model, or without a task the catalogue's `model`; weights are drawn from `seed`.
+
+    Every call with one seed gives the same weights. ConfigError where the task's hook fails.
+    """
+    if not task:
+        return build(model, in_channels, classes, seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = _asked(task, "build", in_channels, classes)
+    if not isinstance(module, nn.Module):
+        raise ConfigError([f"task {task!r}: build: expected a torch.nn.Module, got {type(module).__name__}"])
+    draw_weights(module, seed, only_meta=True)
+    if not any(True for _ in module.parameters()):
+        raise ConfigError([f"task {task!r}: build: expected a model with parameters, got none"])
+    return module
+
+
+def load_data(task: str, dataset: str, folder: Path | None, *, download: bool) -> Dataset:
+    """The task's data, or without a task the data set of that name. DataError says what is wrong with it."""
+    if not task:
+        return load_dataset(dataset, folder, download=download)
+    found = _asked(task, "load", folder, download)
+    if not isinstance(found, Dataset):
+        raise DataError(f"task {task!r}: load: expected a Dataset, got {type(found).__name__}")
+    for part, images, labels in (
+        ("train", found.train_images, found.train_labels),
+        ("test", found.test_images, found.test_labels),
+    ):
+        wrong = _wrong_samples(images, labels, found)
+        if wrong:
+            raise DataError(f"task {task!r}: load: {part}_{wrong}")
+    return found
+
+
+def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
+    """Every device's images by the task's own `partition`, or where it has none by the rule of that name."""
+    if not task or not hasattr(load_task(task), "partition"):
+        return make_partition(rule, request)
+    parts = [np.asarray(part) for part in _asked(task, "partition", request)]
+    if len(parts) != request.devices:
+        raise DataError(f"task {task!r}: partition: expected {request.devices} devices, got {len(parts)}")
+    last = len(request.labels) - 1
+    for device, part in enumerate(parts):
+        if part.ndim != 1 or not len(part) or part.dtype.kind != "i" or part.min() < 0 or part.max() > last:
+            raise DataError(
+                f"task {task!r}: partition: device {device}: expected one or more indices in 0..{last}"
+            )
+    return [part.astype(np.int64) for part in parts]
+
+
+def score(task: str, module: nn.Module, vector: Vector, images: Images, labels: Labels) -> Evaluation:
+    """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation."""
+    if not task or not hasattr(load_task(task), "evaluate"):
+        return evaluate(module, vector, images, labels)
+    found = _asked(task, "evaluate", module, vector, images, labels)
+    if not isinstance(found, Evaluation):
+        raise ConfigError([f"task {task!r}: evaluate: expected an Evaluation, got {type(found).__name__}"])
+    return found
+
+
+def _asked(task: str, hook: str, *arguments: object) -> Any:
+    try:
+        return getattr(load_task(task), hook)(*arguments)
+    except RoambenchError:
+        raise
+    except Exception as error:
+        raise ConfigError([f"task {task!r}: {hook} fails: {_told(error)}"]) from error
+
+
+def _wrong_samples(images: Images, labels: Labels, data: Dataset) -> str:
+    if (
+        not isinstance(images, np.ndarray)
+        or images.dtype != np.float32
+        or images.ndim != 4
+        or not images.size
+    ):
+        return "images: expected float32 of shape (n, channels, height, width), " + _kind(images)
+    if images.shape[1:] != data.train_images.shape[1:]:
+        return f"images: expected {data.train_images.shape[1:]} each, as the training images, " + _kind(
+            images
+        )
+    if not isinstance(labels, np.ndarray) or labels.dtype != np.int64 or labels.shape != images.shape[:1]:
+        return f"labels: expected int64 of shape ({len(images)},), " + _kind(labels)
+    if int(labels.min()) < 0 or int(labels.max()) >= data.classes:
+        return f"labels: expected 0..{data.classes - 1}, got {int(labels.min())}..{int(labels.max())}"
+    return ""
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"got {value.dtype} of shape {value.shape}"
+    return f"got {type(value).__name__}"
+
+
+def _is_task(row: object) -> bool:
+    return isinstance(row, type) and all(callable(getattr(row, hook, None)) for hook in HOOKS)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,162 @@
+"""What a sweep file asks for, and what its table says: no run is made here."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.points import Point, points_of
+from roambench.controller.sweep.results import Spread, spread, table_of
+from roambench.controller.sweep.results_files import cell
+from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.controller.sweep.sweep_folder import Outcome
+
+EXPERIMENT = 'name = "tiny"\nseed = 7\nsystems = ["mohawk"]\n[trace]\nsteps = 4\n[fleet]\nagents = 4\n'
+GRID = 'systems = ["mohawk", "hierfavg"]\nrounds.cloud_every_steps = [2, 5]\nseeds = 3\n'
+
+
+def points(folder: Path, sweep: str, experiment: str = EXPERIMENT) -> list[Point]:
+    (folder / "tiny.toml").write_text(experiment)
+    (folder / "sweep.toml").write_text('experiment = "tiny.toml"\n' + sweep)
+    return points_of(read_sweep(folder / "sweep.toml"))
+
+
+def problems(folder: Path, sweep: str, experiment: str = EXPERIMENT) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        points(folder, sweep, experiment)
+    return list(caught.value.problems)
+
+
+def told(found: list[Point]) -> list[tuple[object, ...]]:
+    return [(*(value for _, value in point.row), point.seed) for point in found]
+
+
+def test_a_grid_is_every_combination_with_the_seeds_innermost(tmp_path: Path) -> None:
+    found = points(tmp_path, "[grid]\n" + GRID)
+    assert told(found) == [
+        (system, k2, seed) for system in ("mohawk", "hierfavg") for k2 in (2, 5) for seed in (7, 8, 9)
+    ]
+    assert {point.fleet for point in found} == {"simulated"}
+    assert [point.experiment.rounds.cloud_every_steps for point in found[:6]] == [2, 2, 2, 5, 5, 5]
+    assert found[6].experiment.systems == ("hierfavg",)
+
+
+def test_without_systems_and_seeds_the_grid_takes_those_of_the_experiment(tmp_path: Path) -> None:
+    assert told(points(tmp_path, "[grid]\nfleet.agents = [2, 3]\n")) == [("mohawk", 2, 7), ("mohawk", 3, 7)]
+
+
+def test_seeds_can_be_named_and_a_value_written_twice_counts_once(tmp_path: Path) -> None:
+    assert told(points(tmp_path, "[grid]\nseed = [5, 1, 5]\n")) == [("mohawk", 5), ("mohawk", 1)]
+
+
+def test_exclude_takes_points_away_and_include_adds_some_with_the_grids_systems_and_seeds(
+    tmp_path: Path,
+) -> None:
+    found = points(
+        tmp_path,
+        "[[exclude]]\nsystems = 'hierfavg'\nrounds.cloud_every_steps = 5\n"
+        "[[include]]\nrounds.sigma = [0.0, 0.5]\nseed = 1\nsystems = 'macfl'\n"
+        "[[include]]\nrounds.cloud_every_steps = 2\n"  # in the grid already
+        "[grid]\n" + GRID,
+    )
+    seeds = (7, 8, 9)
+    assert told(found) == [
+        *(("mohawk", 2, 0.1, seed) for seed in seeds),
+        *(("mohawk", 5, 0.1, seed) for seed in seeds),
+        *(("hierfavg", 2, 0.1, seed) for seed in seeds),
+        ("macfl", 5, 0.0, 1),
+        ("macfl", 5, 0.5, 1),
+    ]
+
+
+def test_every_mistake_is_told_at_once_with_file_key_and_value(tmp_path: Path) -> None:
+    assert problems(
+        tmp_path,
+        'flet = 1\nfleet = "pis"\nmetrics = ["final_acuracy"]\n'
+        "[grid]\nrounds.cloud_every_steps = 2\nfleet.agents = []\nseeds = 0\n[[include]]\n",
+    ) == [
+        "sweep.toml: flet: unknown key, did you mean fleet?",
+        'sweep.toml: fleet: expected one of local, simulated, rehearsal, got "pis"',
+        f'sweep.toml: metrics: expected some of {", ".join(METRICS)}, got "final_acuracy", '
+        "did you mean final_accuracy?",
+        "sweep.toml: grid: rounds.cloud_every_steps: expected a list of values, got 2",
+        "sweep.toml: grid: fleet.agents: expected at least one value, got none",
+        "sweep.toml: grid: seeds: expected how many seeds, an integer ≥ 1, got 0",
+        "sweep.toml: include[1]: expected at least one key",
+    ]
+
+
+def test_values_the_experiment_refuses_are_all_told_once_and_where_they_were_written(tmp_path: Path) -> None:
+    assert problems(
+        tmp_path,
+        "[[include]]\nlearning.alpha = [-1.0]\n"
+        "[[exclude]]\nlearning.momentum = 0.5\nfleet.agents = 3\n"
+        "[grid]\nrounds.k2 = [1, 2]\nfleet.agents = [4, 0]\nlearning.model = ['mlp', 'mpl']\n",
+    ) == [
+        "sweep.toml: exclude[1]: learning.momentum: expected a key of the grid, one of rounds.k2, "
+        "fleet.agents, learning.model, systems, seed",
+        "sweep.toml: exclude[1]: fleet.agents: expected one of 4, 0, got 3",
+        "sweep.toml: grid: rounds.k2: unknown key",
+        "sweep.toml: grid: learning.model: expected one of dfl_cnn, gn_lenet, middle_cnn2, middle_cnn3, mlp, "
+        'mohawk_cnn, resnet18, resnet50, got "mpl", did you mean mlp?',
+        "sweep.toml: grid: fleet.agents: expected an integer ≥ 1, got 0",
+        "sweep.toml: include[1]: learning.alpha: expected a number > 0.0, got -1.0",
+    ]
+
+
+def test_a_mistake_of_the_experiment_itself_is_told_with_its_own_name(tmp_path: Path) -> None:
+    assert problems(tmp_path, "[grid]\nfleet.agents = [2]\n", "sede = 1\n") == [
+        "tiny.toml: sede: unknown key, did you mean seed?"
+    ]
+
+
+def test_paths_in_the_grid_begin_at_the_sweep_file(tmp_path: Path) -> None:
+    assert problems(tmp_path, "[grid]\ntrace.file = ['a.parquet']\n") == [
+        f"sweep.toml: grid: trace.file: expected a trace file, {tmp_path / 'a.parquet'} does not exist"
+    ]
+
+
+def test_a_point_is_known_by_what_decides_its_result_and_by_nothing_else(tmp_path: Path) -> None:
+    """Else a finished point would be run again, or worse, another taken for it."""
+    (one,) = points(tmp_path, "[grid]\nfleet.agents = [2]\n")
+    (renamed,) = points(
+        tmp_path, "[grid]\nfleet.agents = [2]\nsimulated.workers = [2]\n", EXPERIMENT.replace("tiny", "other")
+    )
+    (other_seed,) = points(tmp_path, "[grid]\nfleet.agents = [2]\nseed = [8]\n")
+    (rehearsed,) = points(tmp_path, 'fleet = "rehearsal"\n[grid]\nfleet.agents = [2]\n')
+    assert renamed.key == one.key
+    assert len({one.key, other_seed.key, rehearsed.key}) == 3
+
+
+def test_mean_and_deviation_are_of_the_values_there_are() -> None:
+    found = spread([1.0, None, 2.0, 4.0])
+    assert found.mean == pytest.approx(7 / 3)
+    assert found.sd == pytest.approx(math.sqrt((16 + 1 + 25) / 9 / 2))  # over n - 1
+    assert found.n == 3
+    assert spread([5.0]) == Spread(5.0, None, 1)
+    assert spread([None]) == Spread(None, None, 0)
+
+
+def test_a_row_gathers_the_seeds_and_counts_what_failed_and_what_never_got_there(tmp_path: Path) -> None:
+    found = points(tmp_path, "[grid]\nfleet.agents = [2, 3]\nseeds = 3\n")
+
+    def ended(point: Point, accuracy: float, rounds: float | None) -> Outcome:
+        return Outcome(point.key, {"final_accuracy": accuracy, "rounds_to_threshold": rounds})
+
+    outcomes = [
+        ended(found[0], 0.5, 4.0),
+        ended(found[1], 0.7, None),
+        ended(found[2], 0.9, 6.0),
+        Outcome(found[3].key, {}, "no memory"),
+        None,
+        ended(found[5], 0.25, None),
+    ]
+    table = table_of(found, outcomes, ["final_accuracy", "rounds_to_threshold"])
+    first, second = table.rows
+    assert (first.runs, first.finished) == (3, 3)
+    assert (second.runs, second.finished) == (3, 1)
+    assert dict(second.values) == {"system": "mohawk", "fleet.agents": 3}
+    shown = [[cell(name, row.metrics[name], row.finished) for name in table.metrics] for row in table.rows]
+    assert shown == [["70.0 ± 20.0 %", "5.0 ± 1.4 (2 of 3)"], ["25.0 %", "–"]]

@@ -1,0 +1,62 @@
+"""docs/sweeps.md is run as it stands: its files are written, its commands executed, their output compared.
+
+Where the page says "install", PYTHONPATH does.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from roambench.controller.sweep.metrics import METRICS
+
+PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
+FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parents[3]
+
+
+def run(command: str, folder: Path) -> str:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "200",
+        "NO_COLOR": "1",
+    }
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return " ".join(done.stdout.split())
+
+
+def test_every_command_of_the_page_works_and_prints_what_the_page_shows(tmp_path: Path) -> None:
+    for language, title, content in FENCE.findall(PAGE):
+        if title:
+            (tmp_path / title).parent.mkdir(exist_ok=True)
+            (tmp_path / title).write_text(content)
+        if language != "console":
+            continue
+        printed = ""
+        for line in content.splitlines():
+            if line.startswith("$ "):
+                printed = run(line[2:], tmp_path)
+            else:
+                assert " ".join(line.split()) in printed, printed
+    rows = json.loads((tmp_path / "runs" / "rates" / "table.json").read_text())["rows"]
+    slow, quick = (row["metrics"]["final_accuracy"]["mean"] for row in rows)
+    assert quick > max(slow, 0.9)  # the task of one's own was really learned, at the rate that allows it
+
+
+def test_the_page_names_every_metric() -> None:
+    told = {
+        name for line in PAGE.splitlines() if line.startswith("| `") for name in re.findall("`(.*?)`", line)
+    }
+    assert told >= METRICS.keys()
+
+
+def test_the_example_sweep_asks_for_what_its_comment_says(tmp_path: Path) -> None:
+    printed = run(f"roambench sweep {ROOT / 'experiments' / 'sweep_demo.toml'} --check", tmp_path)
+    assert "18 runs: 6 points of the grid, 3 seeds; 0 finished already, 18 to run" in printed

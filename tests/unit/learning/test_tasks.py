@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from roambench.agent.trainer import Trainer
+from roambench.contract.errors import ConfigError, DataError
+from roambench.contract.learning_spec import LearningSpec
+from roambench.learning.layout import flatten
+from roambench.learning.models import build
+from roambench.learning.partitions import PartitionRequest
+from roambench.learning.shards import Shard, write_shard
+from roambench.learning.tasks import build_model, load_data, load_task, score, share_out
+
+TASKS = """
+import numpy as np
+import torch
+from torch import nn
+from roambench.learning.datasets import Dataset
+from roambench.learning.evaluation import Evaluation
+
+IMAGES = np.arange(6 * 2 * 3 * 5, dtype=np.float32).reshape(6, 2, 3, 5)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+
+class Whole:
+    def load(self, folder, download):
+        return Dataset(IMAGES, LABELS, IMAGES[:2], LABELS[:2], 3)
+    def build(self, in_channels, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * 15, classes, device="meta"))
+
+class Drawn(Whole):
+    def build(self, in_channels, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * 15, classes))
+
+class Dealing(Whole):
+    def partition(self, request):
+        return [[d, d + request.devices] for d in range(request.devices)]
+    def evaluate(self, module, vector, images, labels):
+        return Evaluation(0.25, float(len(images)))
+
+class Greedy(Whole):
+    def partition(self, request):
+        return [[0, 6]] * request.devices
+
+class Wide(Whole):
+    def load(self, folder, download):
+        return Dataset(IMAGES, LABELS, IMAGES[:2], LABELS[:2], 2)
+
+class Grey(Whole):
+    def load(self, folder, download):
+        return Dataset(IMAGES[:, 0], LABELS, IMAGES[:2], LABELS[:2], 3)
+
+class Broken(Whole):
+    def load(self, folder, download):
+        raise OSError("disk on fire")
+    def build(self, in_channels, classes):
+        return 5
+
+class Half:
+    load = 3
+
+class Shy(Whole):
+    def __init__(self):
+        raise RuntimeError("not today")
+"""
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_tasks.py").write_text(TASKS)
+    (tmp_path / "needy_tasks.py").write_text("import no_such_package\n")
+    (tmp_path / "torn_tasks.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def named(name: str) -> str:
+    return f"own_tasks:{name}"
+
+
+def model(name: str, seed: int = 0) -> np.ndarray:
+    return flatten(build_model(named(name), "", 2, 3, seed))
+
+
+@pytest.mark.parametrize(
+    ("task", "missing"),
+    [
+        ("own_tasks", "expected package.module:Name"),
+        ("own_tasks:Whole()", "expected package.module:Name"),
+        ("absent.part:Whole", "there is no module absent here; install it wherever the run trains"),
+        ("own_tasks.part:Whole", "there is no module own_tasks.part here"),
+        ("needy_tasks:Whole", "needy_tasks needs the module no_such_package, which is not installed here"),
+        ("torn_tasks:Whole", "importing torn_tasks fails: ZeroDivisionError: division by zero"),
+        ("own_tasks:Hole", "the module own_tasks has no class or function Hole; it has Broken, Dealing"),
+        ("own_tasks:Half", "Half has no build"),
+        ("own_tasks:Half", "Half has load, which cannot be called"),
+        ("own_tasks:Shy", "Shy() fails: RuntimeError: not today"),
+    ],
+)
+def test_a_task_that_cannot_be_used_is_named_with_what_is_missing(task: str, missing: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_task(task)
+    assert any(problem.startswith(f"task {task!r}: {missing}") for problem in caught.value.problems)
+
+
+def test_layers_on_meta_get_the_weights_our_own_models_would() -> None:
+    vector = model("Whole", seed=5)
+    assert vector.shape == (2 * 15 * 3 + 3,)
+    np.testing.assert_array_equal(vector, model("Whole", seed=5))
+    assert (vector != model("Whole", seed=6)).any()
+    np.testing.assert_array_equal(vector[-3:], 0.0)  # biases
+    assert vector[:-3].std() == pytest.approx((2 / 30) ** 0.5, rel=0.25)  # N(0, 2 / fan-in)
+
+
+def test_layers_that_draw_their_own_weights_are_the_same_in_every_process_and_leave_torch_alone() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = model("Drawn", seed=5)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    np.testing.assert_array_equal(first, model("Drawn", seed=5))
+    assert (first != model("Drawn", seed=6)).any()
+
+
+def test_without_a_task_the_tables_are_asked() -> None:
+    np.testing.assert_array_equal(
+        flatten(build_model("", "mlp", 1, 10, seed=3)), flatten(build("mlp", 1, 10, seed=3))
+    )
+
+
+def test_the_tasks_own_hooks_go_before_ours() -> None:
+    request = PartitionRequest(np.array([0, 1, 2, 0, 1, 2]), 3, 2, 1.0, seed=1)
+    parts = share_out(named("Dealing"), "iid", request)
+    assert [part.tolist() for part in parts] == [[0, 3], [1, 4], [2, 5]]
+    data = load_data(named("Dealing"), "digits", None, download=False)
+    assert data.train_images.shape == (6, 2, 3, 5)
+    module = build_model(named("Dealing"), "", 2, 3)
+    images, labels = data.test_images, data.test_labels
+    found = score(named("Dealing"), module, flatten(module), images, labels)
+    assert (found.accuracy, found.loss) == (0.25, 2.0)
+    usual = share_out(named("Whole"), "iid", request)
+    assert [len(part) for part in usual] == [2, 2, 2]
+    zeros = score(named("Whole"), module, np.zeros(93, np.float32), images, labels)
+    assert (zeros.accuracy, round(zeros.loss, 6)) == (0.5, round(float(np.log(3)), 6))  # ties go to class 0
+
+
+def test_what_a_hook_returns_is_checked_and_the_hook_named() -> None:
+    request = PartitionRequest(np.zeros(6, np.int64), 2, 2, 1.0, seed=1)
+    with pytest.raises(DataError, match=r"Greedy': partition: device 0: expected .* indices in 0\.\.5"):
+        share_out(named("Greedy"), "", request)
+    with pytest.raises(DataError, match=r"Wide': load: train_labels: expected 0\.\.1, got 0\.\.2"):
+        load_data(named("Wide"), "", None, download=False)
+    with pytest.raises(DataError, match=r"Grey': load: train_images: expected float32 .* \(6, 3, 5\)"):
+        load_data(named("Grey"), "", None, download=False)
+    with pytest.raises(ConfigError, match="Broken': load fails: OSError: disk on fire"):
+        load_data(named("Broken"), "", None, download=False)
+    with pytest.raises(ConfigError, match=r"Broken': build: expected a torch\.nn\.Module, got int"):
+        build_model(named("Broken"), "", 2, 3)
+
+
+def test_a_device_trains_the_tasks_model_on_images_of_its_size_or_says_what_it_lacks(tmp_path: Path) -> None:
+    shard = tmp_path / "shard.safetensors"
+    write_shard(shard, Shard(np.ones((6, 2, 3, 5), np.float32), np.array([0, 1, 2, 0, 1, 2])))
+    spec = LearningSpec(
+        "", 2, 3, 0.1, 0.0, 0.0, batch_size=2, shard=str(shard), task=named("Whole"), height=3, width=5
+    )
+    assert LearningSpec.from_json(spec.to_json()) == spec
+    trainer = Trainer()
+    ready = trainer.answer({"op": "prepare", "spec": spec.to_json().decode()})
+    assert ready["samples"] == 6
+    lacking = replace(spec, task="absent.part:Whole")
+    refused = trainer.answer({"op": "prepare", "spec": lacking.to_json().decode()})
+    assert "there is no module absent here" in json.dumps(refused)
