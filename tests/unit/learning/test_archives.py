@@ -93,6 +93,18 @@ def test_a_zip_whose_directory_understates_a_member_is_refused():
         members(bytes(honest), "a")
 
 
+@pytest.mark.parametrize(
+    ("local", "central", "value", "why"), [(6, 8, 1, "encrypted"), (8, 10, 99, "compression method")]
+)
+def test_a_zip_member_that_cannot_be_read_is_named(local: int, central: int, value: int, why: str):
+    content = bytearray(zip_of({"a": bytes(50)}))
+    for marker, offset in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
+        at = content.index(marker) + offset
+        content[at : at + 2] = value.to_bytes(2, "little")
+    with pytest.raises(DataError, match=f"the archive: damaged archive .*{why}"):
+        members(bytes(content), "a")
+
+
 @pytest.mark.parametrize("pack", [tar_of, zip_of])
 def test_a_truncated_archive_is_named(pack):
     whole = pack({"a": bytes(range(256)), "b": b"end"})

@@ -79,7 +79,7 @@ def test_the_nine_signals_become_nine_channels_normalised_over_the_training_part
     assert (data.train_images.shape, data.test_images.shape) == ((2, 9, 32, 32), (1, 9, 32, 32))
     assert data.train_images.dtype == np.float32
     assert (data.train_labels.tolist(), data.test_labels.tolist(), data.classes) == ([0, 5], [4], 6)
-    # Training is 5+w and 5-w: mean 5; w's mean square of 0..127 is 127*255/6 = 5397.5, times the channel's factor.
+    # Training is 5+w and 5-w: mean 5. The mean square of 0..127 is 127*255/6 = 5397.5, w's a multiple.
     deviation = 5397.5**0.5
     for channel in range(9):
         up, down = data.train_images[:, channel]
