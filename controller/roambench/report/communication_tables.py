@@ -25,7 +25,11 @@ def communication_tables(runs: Sequence[RunSummary]) -> list[Table]:
     tables = []
     if any(True for _ in _compared(runs)):
         tables += [_measured_table(runs), _against_model_table(runs)]
-    logged = [run for run in runs if run.comparison is None and any(run.modelled_from_log_j.values())]
+    logged = [
+        run
+        for run in runs
+        if run.comparison is None and run.modelled is None and any(run.modelled_from_log_j.values())
+    ]
     if logged:
         tables.append(_logged_table(logged))
     return tables

@@ -17,6 +17,7 @@ from roambench.rounds.records import RoundRecord
 from roambench.runs.accounts import RunEnergy, account_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
+from roambench.runs.modelled_accounts import ModelledEnergy, modelled_account
 from roambench.runs.records import OpenRecords
 
 _ELSEWHERE: Final = (
@@ -39,6 +40,7 @@ class RunEvidence:
     notes: tuple[str, ...]
     host: Mapping[str, tuple[HostSample, ...]] = field(default_factory=dict)  # by board, those that have any
     instrument: InstrumentCost | None = None
+    modelled: ModelledEnergy | None = None  # of a run on virtual devices
 
     @property
     def accuracy_threshold(self) -> float | None:
@@ -88,6 +90,7 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
             tuple(notes),
             host,
             instrument_cost(path),
+            modelled_account(folder, records),
         )
 
 

@@ -31,7 +31,8 @@ def flags_of(
     if run.info.lookahead:
         flags.append("lookahead is on: devices are chosen by the future, so waste means nothing")
     if energy is None or not energy.measured:
-        flags.append("no meter readings: joules are not measured")
+        what = "every joule is modelled, none measured" if run.modelled else "joules are not measured"
+        flags.append(f"no meter readings: {what}")
     else:
         flags += _energy_flags(energy)
     flags += state_flags(boards)

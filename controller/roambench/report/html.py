@@ -24,6 +24,7 @@ from roambench.report.figures import (
     run_colour,
 )
 from roambench.report.host_figures import host_figures
+from roambench.report.modelled_tables import KEYS as MODELLED_KEYS
 from roambench.report.movement_figures import availability_figure, map_figure
 from roambench.report.power_data import power_data
 from roambench.report.summary import RunSummary, comparison_flags, improvements, reference_of
@@ -70,6 +71,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
             parts.html("energy", "table10-gross", "table10-net", "accuracy-per-joule")
             + parts.html("spent", "whole-run", "phases", "budget"),
         ),
+        ("Modelled energy", "modelled-energy", parts.html(*MODELLED_KEYS)),
         (
             "Measured against modelled",
             "communication",
@@ -179,6 +181,15 @@ def _cards(runs: Sequence[RunSummary]) -> str:
             ("aggregated per step", numbers.number(run.learning.aggregated_per_step), ""),
             ("coverage", coverage, ""),
         )
+        if run.modelled is not None and energy is None:
+            spent = run.modelled.gross
+            figures = (
+                figures[0],
+                ("wasted (modelled)", numbers.joules(spent.cumulative_wasted.joules), ""),
+                ("consumed (modelled)", numbers.joules(spent.cumulative_consumed.joules), ""),
+                *figures[3:5],
+                ("coverage", "no meter", ""),
+            )
         cells = "".join(
             f'<div class="number"><span class="name">{name}</span>'
             f'<span class="value">{html.escape(value)}</span>'

@@ -12,6 +12,7 @@ from roambench.energy.table10 import MeanSd, Table10
 from roambench.report.board_state import BoardState
 from roambench.report.comparison_document import classes, compared, value
 from roambench.report.energy_summary import EnergySummary, TruthCheck
+from roambench.report.modelled_document import modelled_document
 from roambench.report.summary import (
     RunSummary,
     comparison_flags,
@@ -131,6 +132,7 @@ def _run(run: RunSummary) -> dict[str, Any]:
             "upload": run.modelled_from_log_j["up"],
         },
         "energy": _energy(measured) if measured else None,
+        "energy_modelled": modelled_document(run.modelled),
         "instrument": None if run.instrument is None else run.instrument.sentence,
         "board_states": [_state(state) for state in run.boards],
     }

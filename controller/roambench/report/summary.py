@@ -27,6 +27,7 @@ from roambench.report.learning_summary import (
     order_summary,
     training_summary,
 )
+from roambench.report.modelled_summary import ModelledSummary, modelled_summary
 from roambench.runs.info import RunInfo, RunState
 
 
@@ -47,6 +48,7 @@ class RunSummary:
     instrument: InstrumentCost | None
     link_model: str  # the named link model held against the transfers, "" for none
     flags: tuple[str, ...]
+    modelled: ModelledSummary | None = None  # of a run on virtual devices; never mixed with `energy`
 
     @property
     def measured(self) -> EnergySummary | None:
@@ -84,6 +86,13 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         instrument=run.instrument,
         link_model="" if named is None else named.name,
         flags=flags_of(run, orders, energy, boards),
+        modelled=modelled_summary(
+            run.modelled,
+            names,
+            steps=len(learning.points),
+            threshold_step=learning.threshold_step,
+            finished=finished,
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from roambench.report.energy_tables import (
     table10_table,
     whole_run_table,
 )
+from roambench.report.modelled_tables import modelled_tables
 from roambench.report.numbers import NONE
 from roambench.report.summary import RunSummary
 from roambench.report.table import Table
@@ -38,7 +39,7 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
             whole_run_table(runs),
             phase_table(runs),
         ]
-    return tables + communication_tables(runs)
+    return tables + modelled_tables(runs) + communication_tables(runs)
 
 
 def board_tables(runs: Sequence[RunSummary]) -> list[Table]:

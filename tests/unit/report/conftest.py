@@ -44,6 +44,7 @@ class HandMade:
 
     path: Path
     system: str = "mohawk"
+    fleet: str = "local"
     names: Sequence[str] = ("pi-01", "pi-02")
     watts: float = 2.0
     watts_after: float | None = None
@@ -75,7 +76,7 @@ class HandMade:
             system=self.system,
             seed=7,
             trace_hash=self.trace_hash,
-            fleet="local",
+            fleet=self.fleet,
             device_names=self.names,
             time_scale=4.0,
             versions={"roambench": "0.1.0"},

@@ -28,7 +28,7 @@ def test_the_keys_stay(hand_made):
         "name", "run_id", "system", "seed", "fleet", "state", "reason", "trace_hash", "time_scale",
         "lookahead", "devices", "versions", "flags", "wasted_j", "consumed_j", "wasted_net_j",
         "consumed_net_j", "learning", "trainings", "orders", "incidents", "distance_m", "modelled_j",
-        "energy", "board_states", "instrument",
+        "energy", "energy_modelled", "board_states", "instrument",
     }  # fmt: skip
     assert set(run["energy"]) == {
         "duration_s", "whole_run", "whole_run_net", "truth", "table10", "phases", "communication", "boards",
