@@ -170,6 +170,8 @@ def test_many_devices_are_drawn_by_size_instead_of_by_class():
 
 def test_names_in_a_page_cannot_carry_markup():
     evil = DataShares(("<script>alert(1)</script>",), np.ones((1, 2), dtype=np.int64), np.array([1, 1]), 2)
+    for figure in (heat_map(evil), bars(evil)):
+        assert figure.data[0]["x"] == ["&lt;script&gt;alert(1)&lt;/script&gt;"]
     page = data_page("<b>title</b>", ["<i>fact</i>"], evil)
     for text in ("<script>alert", "<b>title", "<i>fact"):
         assert text not in page
