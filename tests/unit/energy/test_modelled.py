@@ -91,6 +91,15 @@ def test_boards_with_fits_of_their_own_are_independent() -> None:
     assert modelled_total([own, own]).u_joules == pytest.approx(2 * u_j)
 
 
+def test_two_boards_with_fits_of_their_own_share_neither_fit_nor_gain() -> None:
+    known = fitted(u_gain=0.5).links["any"]
+    links = LinkModel("own", {"any": known}, Provenance("test"), {"pi-01": known, "pi-02": known})
+    rows = [up(EnergyModel(links, PI), served(device)) for device in (0, 1)]
+    one_j2 = 2.0**2 + 1236.0e-6  # half of 4 J, and the fit's part
+    assert modelled_total(rows).u_joules == pytest.approx(math.sqrt(2 * one_j2))
+    assert modelled_total([rows[0], rows[0]]).u_joules == pytest.approx(2 * math.sqrt(one_j2))
+
+
 def test_devices_draw_their_own_power_and_speed_within_the_spread_and_always_the_same() -> None:
     power = DevicePower(2.0, 1.0, 0.1, seed=5)
     idle = [power.of(device).idle_w for device in range(200)]

@@ -1,0 +1,40 @@
+"""docs/simulating.md names every key and column that there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roambench.controller.config.sections import SimulatedSection
+from roambench.energy.device_power import DevicePower
+from roambench.energy.link_models import MOHAWK
+from roambench.runs.info import RunInfo
+from roambench.runs.modelled_accounts import LINK_MODEL_FILE, ModelledEnergy
+from roambench.runs.modelled_summary import SCHEMA, summary_of
+
+PAGE = (Path(__file__).parents[3] / "docs" / "simulating.md").read_text(encoding="utf-8")
+
+
+def keys(values: dict) -> list[str]:
+    found = []
+    for key, value in values.items():
+        found.append(key)
+        if isinstance(value, dict):
+            found += keys(value)
+    return found
+
+
+def test_every_key_of_the_summary_is_explained() -> None:
+    info = RunInfo("r", "mohawk", 1, "", "simulated", ("pi-01",))
+    summary = summary_of(info, (), ModelledEnergy((), MOHAWK, DevicePower(1.9, 0.8), "distance"), 0.8)
+    missing = [key for key in keys(summary) if f"`{key}`" not in PAGE]
+    assert missing == []
+    assert f"`{SCHEMA}`" in PAGE
+
+
+def test_the_assumptions_are_told_with_their_defaults() -> None:
+    section = SimulatedSection()
+    assert f"({section.idle_w:g} W, {section.train_w:g} W)" in PAGE
+    for key in ("idle_w", "train_w", "power_spread", "speed_spread", "sgd_step_s", "energy_rate"):
+        assert f"`{key}" in PAGE
+        assert key in SimulatedSection.model_fields
+    assert f"`{LINK_MODEL_FILE}`" in PAGE
