@@ -98,6 +98,7 @@ def _plan_system(
     costs: MachineCosts,
 ) -> Plan:
     devices = len(lesson.parts)
+    names = [f"pi-{number:02d}" for number in range(1, devices + 1)]
     with tempfile.TemporaryDirectory(prefix="roambench-plan-") as beside:
         with RunFolder.create(
             Path(beside) / "run",
@@ -107,7 +108,7 @@ def _plan_system(
             seed=experiment.seed,
             trace_hash=movement.content_hash,
             fleet=fleet,
-            device_names=[f"pi-{number:02d}" for number in range(1, devices + 1)],
+            device_names=names,
         ) as folder:
             write_trace(movement.trace, folder.path / "trace.parquet")
             records = asyncio.run(_rehearse(experiment, system, movement, lesson, costs, fleet))
@@ -121,7 +122,7 @@ def _plan_system(
     cpu_s = costs.sgd_step_s * sum(sgd_steps(experiment, record.samples) for record in trained)
     wall_s, device_s, controller_s = _times(experiment, fleet, records, costs, devices)
     if fleet == SIMULATED:
-        joules = simulated_joules(experiment, records, [f"{number}" for number in range(devices)])
+        joules = simulated_joules(experiment, records, names)
         transient = _shared_bytes(lesson, records)
     elif fleet == "local":
         joules = local_joules(experiment, records, devices, device_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -58,37 +58,23 @@ def size(count: float) -> str:
 
 
 def _totals(plans: Sequence[Plan]) -> Table:
-    rows = [
-        (
-            plan.system,
-            str(plan.steps),
-            f"{plan.trainings:,}",
-            hours(plan.wall_s),
-            numbers.seconds(plan.cpu_s),
-            hours(plan.device_s),
-            size(plan.transferred_bytes),
-            size(plan.disk_bytes),
-            size(plan.peak_disk_bytes),
-        )
-        for plan in plans
+    lines: list[tuple[str, Callable[[Plan], str]]] = [
+        ("steps", lambda plan: f"{plan.steps:,}"),
+        ("trainings", lambda plan: f"{plan.trainings:,}"),
+        ("transfers", lambda plan: f"{plan.transfers:,}"),
+        ("bytes moved", lambda plan: size(plan.transferred_bytes)),
+        ("time on this machine", lambda plan: hours(plan.wall_s)),
+        ("  CPU of training", lambda plan: numbers.seconds(plan.cpu_s)),
+        ("device time", lambda plan: hours(plan.device_s)),
+        ("disk", lambda plan: size(plan.disk_bytes)),
+        ("disk while it runs", lambda plan: size(plan.peak_disk_bytes)),
     ]
-    return Table(
-        "plan",
-        "Plan: what the experiment will take",
-        "",
-        (
-            "system",
-            "steps",
-            "trainings",
-            "this machine",
-            "training CPU",
-            "devices",
-            "moved",
-            "disk",
-            "at most",
-        ),
-        tuple(rows),
-    )
+    if any(plan.joules for plan in plans):
+        lines.append(("joules, gross", lambda plan: numbers.joules(sum(i.gross_j for i in plan.joules))))
+        lines.append(("joules, net", lambda plan: numbers.joules(sum(i.net_j for i in plan.joules))))
+    rows = tuple((name, *(told(plan) for plan in plans)) for name, told in lines)
+    head = ("", *(plan.system for plan in plans))
+    return Table("plan", f"Plan: what it will take on the {plans[0].fleet} fleet", "", head, rows)
 
 
 def _phases(plans: Sequence[Plan]) -> Table:
