@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from roambench.controller.sweep.metrics import METRICS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
@@ -32,6 +34,7 @@ def run(command: str, folder: Path) -> str:
     return " ".join(done.stdout.split())
 
 
+@pytest.mark.timeout(300)
 def test_every_command_of_the_page_works_and_prints_what_the_page_shows(tmp_path: Path) -> None:
     for language, title, content in FENCE.findall(PAGE):
         if title:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from roambench.report.summary import RunSummary
+if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
+    from roambench.report.summary import RunSummary
 
 
 @dataclass(frozen=True, slots=True)

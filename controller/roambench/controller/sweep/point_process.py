@@ -16,7 +16,6 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Final
 
 from rich.console import Console
 
@@ -24,12 +23,9 @@ from roambench.contract.errors import RoambenchError, RunError
 from roambench.controller.composition import run_experiment
 from roambench.controller.config.load import from_resolved
 from roambench.controller.sweep.metrics import figures
-from roambench.controller.sweep.sweep_folder import Outcome, write_outcome
+from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, write_outcome
 from roambench.report.report import report
 from roambench.runs.lock import WriterLock
-
-#: Seconds that a run has to stop by itself before its process ends all the same.
-GRACE_S: Final = 15.0
 
 
 def main(arguments: list[str]) -> int:

@@ -9,9 +9,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from roambench.controller.sweep.point_process import GRACE_S
 from roambench.controller.sweep.points import Point
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, SweepFolder, write_outcome
 
 #: Told of every point when its process starts (None) and when it has ended.
 Listener = Callable[[Point, Outcome | None], None]

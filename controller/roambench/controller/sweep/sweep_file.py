@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.composition import FLEETS
+from roambench.controller.commands.run import FleetKind
 from roambench.controller.config.load import anchored
 from roambench.controller.config.mistakes import did_you_mean, shown
 from roambench.controller.config.overrides import Override
@@ -105,8 +105,8 @@ class _Reader:
         return path
 
     def fleet(self, value: object) -> str:
-        if value not in FLEETS:
-            self._say("fleet", f"expected one of {', '.join(FLEETS)}", value)
+        if value not in list(FleetKind):
+            self._say("fleet", f"expected one of {', '.join(FleetKind)}", value)
         return str(value)
 
     def metrics(self, value: object) -> tuple[str, ...]:

@@ -15,11 +15,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from roambench.controller.config.load import resolved
 from roambench.controller.sweep.metrics import METRICS
 from roambench.controller.sweep.points import Point
 from roambench.runs.database import naming
+
+#: Seconds that a run has to stop by itself before its process ends all the same.
+GRACE_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)

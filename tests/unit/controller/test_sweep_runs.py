@@ -1,0 +1,183 @@
+"""`roambench sweep` as a user meets it: processes, kills, failures, tables."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from roambench.mobility.files import write_trace
+from roambench.mobility.trace import Trace
+from roambench.runs.lock import is_held
+
+# Every run is a process that loads torch: seconds on a quiet machine, a minute on a busy one.
+pytestmark = pytest.mark.timeout(300)
+
+CLI = [sys.executable, "-m", "roambench.controller.cli"]
+TINY = """\
+seed = 3
+systems = ["mohawk"]
+[trace]
+steps = 6
+[fleet]
+agents = 4
+aps = 5
+[learning]
+model = "mlp"
+partition = "iid"
+images_per_device = 16
+test_images = 100
+[rounds]
+cloud_every_steps = 2
+"""
+
+
+def sweep(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.run(
+        [*CLI, "sweep", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=cwd,
+        env=environment,
+        check=False,
+    )
+
+
+def wait_for(path: Path, pattern: str, count: int = 1) -> list[Path]:
+    deadline_s = time.monotonic() + 90.0
+    while len(found := list(path.glob(pattern))) < count:
+        assert time.monotonic() < deadline_s, f"no {pattern} in {path}"
+        time.sleep(0.02)
+    return found
+
+
+def two_walks() -> Trace:
+    """Ann is seen once, at the first of three steps; Bob at the first and the last, at two APs 1 km apart."""
+    return Trace(
+        steps=3,
+        step_s=3600.0,
+        device_names=("ann", "bob"),
+        step=np.array([0, 0, 2], np.int32),
+        device=np.array([0, 1, 1], np.int32),
+        x_m=np.array([30.0, 900.0, 1000.0]),
+        y_m=np.array([40.0, 0.0, 0.0]),
+        ap_names=("AP0", "AP1"),
+        ap_x_m=np.array([0.0, 1000.0]),
+        ap_y_m=np.array([0.0, 0.0]),
+        start_utc_s=1334620800,
+        provenance={"source": "written by hand"},
+    )
+
+
+def test_the_table_of_a_hand_made_trace_is_what_one_counts_on_paper(tmp_path: Path) -> None:
+    """Both train at step 0. With MOHAWK Bob's model arrives at step 2 of the two steps at which any can, and
+    Ann's never does; HierFAVG takes a model only one step later, when neither is there."""
+    write_trace(two_walks(), tmp_path / "walks.parquet")
+    (tmp_path / "walks.toml").write_text('[trace]\nfile = "walks.parquet"\n[fleet]\nagents = 2\naps = 0\n')
+    (tmp_path / "paper.toml").write_text(
+        'experiment = "walks.toml"\nfleet = "rehearsal"\nmetrics = ["aggregated_per_step", "wasted_share"]\n'
+        '[grid]\nsystems = ["mohawk", "hierfavg"]\n'
+    )
+    done = sweep("paper.toml", "--jobs", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "runs" / "paper" / "table.json").read_text())["rows"]
+    assert [(row["values"]["system"], row["finished"]) for row in rows] == [("mohawk", 1), ("hierfavg", 1)]
+    means = [
+        [row["metrics"][name]["mean"] for name in ("aggregated_per_step", "wasted_share")] for row in rows
+    ]
+    assert means == [[0.5, 0.5], [0.0, 1.0]]
+    assert "2 runs: 2 points of the grid, 1 seeds; 0 finished already, 2 to run, 1 at a time" in done.stdout
+
+    again = sweep("paper.toml", "--table", cwd=tmp_path)
+    assert again.stdout.split("\n")[-4:] == [*done.stdout.split("\n")[-7:-4], ""]
+
+
+def test_a_killed_sweep_goes_on_and_ends_with_the_table_of_one_that_was_not(tmp_path: Path) -> None:
+    """The second point, a month long, is killed with its sweep; the first is kept as it is."""
+    (tmp_path / "month.toml").write_text(
+        'systems = ["mohawk"]\n[trace]\nparameters = { devices = 60, steps = 744 }\n[fleet]\nagents = 60\n'
+    )
+    (tmp_path / "s.toml").write_text(
+        'experiment = "month.toml"\nfleet = "rehearsal"\n[grid]\ntrace.steps = [4, 744]\n'
+    )
+    killed = tmp_path / "killed"
+    first = subprocess.Popen(
+        [*CLI, "sweep", "s.toml", "--jobs", "1", "--out", str(killed)],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+    )
+    (kept,) = wait_for(killed, "points/*/result.json")
+    running = wait_for(killed, "points/*/runs/*/events.sqlite", count=2)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    (point,) = {path.parents[2] for path in running} - {kept.parent}
+    deadline_s = time.monotonic() + 60.0
+    while is_held(point / "lock"):  # nothing of a killed sweep goes on computing
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert not (point / "result.json").exists()
+    before = kept.stat().st_mtime_ns
+
+    resumed = sweep("s.toml", "--out", str(killed), cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "1 finished already, 1 to run" in resumed.stdout
+    assert kept.stat().st_mtime_ns == before
+    straight = sweep("s.toml", "--jobs", "2", "--out", "straight", cwd=tmp_path)
+    assert straight.returncode == 0, straight.stderr
+    for name in ("table.csv", "table.json", "table.parquet"):
+        assert (killed / name).read_bytes() == (tmp_path / "straight" / name).read_bytes(), name
+    short, month = pq.read_table(killed / "table.parquet").to_pylist()
+    assert [short["trace.steps"], month["trace.steps"]] == [4, 744]
+    assert short["aggregated_per_step_n"] == month["aggregated_per_step_n"] == 1
+    assert short["aggregated_per_step_mean"] != month["aggregated_per_step_mean"]
+
+
+def test_a_point_that_fails_says_why_and_the_others_finish(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "s.toml").write_text(
+        'experiment = "tiny.toml"\n[grid]\nlearning.images_per_device = [99999, 16]\ntrace.steps = [2]\n'
+    )
+    done = sweep("s.toml", "--jobs", "1", cwd=tmp_path)
+    assert done.returncode == 1
+    reason = "images_per_device = 99999: the training set has 1437 images"
+    assert f"1/2 system=mohawk learning.images_per_device=99999 trace.steps=2 seed=3  failed: {reason}" in (
+        done.stdout
+    )
+    assert "2/2 system=mohawk learning.images_per_device=16 trace.steps=2 seed=3  finished" in done.stdout
+    assert done.stderr.splitlines()[-1] == "roambench: 1 of 2 runs failed"
+    assert "Traceback" not in done.stderr
+    document = json.loads((tmp_path / "runs" / "s" / "table.json").read_text())
+    assert [point["state"] for point in document["points"]] == ["failed", "finished"]
+    assert document["points"][0]["reason"] == reason
+    checked = sweep("s.toml", "--check", cwd=tmp_path)
+    assert "1 finished already, 1 to run" in checked.stdout  # what failed is tried again
+
+
+def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 48"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
+    running = subprocess.Popen(
+        [*CLI, "sweep", "s.toml", "--jobs", "1", "--out", "o"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    (workers,) = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json")
+    info = workers.parents[1] / "run.json"
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted: 0 of 2 runs are kept; the same command goes on from here" in out
+    assert "Traceback" not in err
+    assert json.loads(info.read_text())["state"] == "interrupted"  # stopped in good order, not killed
+    assert not is_held(info.parents[2] / "lock")
+    assert not is_held(tmp_path / "o" / "lock")
