@@ -202,8 +202,9 @@ def test_a_broken_link_model_file_is_told_by_name(tmp_path: Path, text: str) -> 
 
 def test_orders_that_were_not_done_have_no_modelled_joules(tmp_path: Path) -> None:
     lost = [
-        OrderGiven(1, 2, "t2", "train", 0, "", "cc", 900.0, "lte", 20.0),
-        OrderAnswered(1, 2, "t2", "lost", "gone", 2_500_000, 1.0, 3.0),
+        StepOpened(2, (2,), (0,), (900.0,)),
+        OrderGiven(2, 2, "t2", "train", 0, "", "cc", 900.0, "lte", 20.0),
+        OrderAnswered(2, 2, "t2", "lost", "gone", 2_500_000, 1.0, 3.0),
     ]
     with simulated(tmp_path / "run") as folder:
         account = modelled_account(folder, [*records(), *lost])
