@@ -41,6 +41,8 @@ _STOP_S: Final = 2.0
 #: Controller and process overhead of one order on virtual devices, and on agents over gRPC.
 _ORDER_S: Final = {SIMULATED: 0.002, "local": 0.012}
 _STEP_S: Final = 0.01
+#: Run folder, exports and warm-ups, however long the run.
+_FIXED_S: Final = 1.2
 _REHEARSED_S: Final = 0.0001
 #: Bytes on disk per agent record (a reading, a phase), its Parquet copies included, and per agent.
 _RECORD_BYTES: Final = 190
@@ -236,13 +238,14 @@ def _times(
     controller_s = _ORDER_S[fleet] * orders + _STEP_S * steps
     controller_s += costs.score_s * scorings + costs.publish_s * published
     wall_s += controller_s
+    controller_s += _FIXED_S
     if fleet == "local":
         pace_s = experiment.rounds.step_close.partition(":")[2]
         wall_s = max(wall_s, float(pace_s) * steps / scale) if pace_s else wall_s
         device_s = wall_s * scale + 2.0 * experiment.energy.idle_baseline_s
         wall_s = device_s / scale + _START_S + _START_PER_AGENT_S * devices + _STOP_S
         return wall_s, device_s, controller_s
-    return wall_s + _START_S, device_s, controller_s
+    return wall_s + _START_S + _FIXED_S, device_s, controller_s
 
 
 def _batches(experiment: Experiment, records: Sequence[RoundRecord]) -> Iterator[Batch]:
