@@ -4,7 +4,8 @@
 
 Every run idles for a minute, goes through 6 to 30 rounds of idle, download, train, upload, wait in this
 fixed order, and idles for another minute. Drawn for each: firmware and sampling rate, phase lengths, how
-steadily the board draws, meter tolerances (calibrated or not), faults of the line, and whether another host
+steadily the board draws, whether all transfers run at one rate or over Wi-Fi and LTE at rates of their own,
+meter tolerances (calibrated or not), faults of the line, and whether another host
 reads the meter (then its clock is found by probes). Lines pass through the real parsers; the truth never saw
 a sensor.
 
@@ -28,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from fidelity.emulated import PROFILES, Scenario
 from fidelity.measured import Outcome, outcome
-from fidelity.verdict import DEMANDED, Group, figures_of, goals
+from fidelity.verdict import CLASSES, DEMANDED, Group, figures_of, goals
 
 DEFAULT_RUNS = 480
 HEADING = (
@@ -84,7 +85,7 @@ def main() -> int:
     print("the truth; naive: sum of P x period, trapez.: trapezoid cut at the phases' borders, mean errors.")
     print(f"\nall runs\n{HEADING}")
     extra = ("whole, filled", *(f"one {phase}" for phase in ("download", "train", "upload")))
-    for what in (*DEMANDED, *extra):
+    for what in (*DEMANDED, *CLASSES, *extra):
         if own := figures_of(found, what):
             print(line(what, Group.of(own)))
     calibrated = figures_of(found, "whole", lambda o: o.scenario.calibrated)
@@ -93,6 +94,7 @@ def main() -> int:
     table("by length of a transfer", found, lambda s: f"{s.transfer_s:4.1f} s")
     table("by the board's power", found, lambda s: s.power)
     table("by fault", found, lambda s: s.fault)
+    table("by links", found, lambda s: s.links)
     table("by clock", found, lambda s: s.clock)
     print()
     judged = goals(found)

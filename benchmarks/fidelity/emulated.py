@@ -25,6 +25,9 @@ BASELINE_S: Final = 60.0
 #: What a calibration leaves: 0.25 % of the gain and 3 mW.
 CALIBRATED_U_GAIN: Final = 0.0025
 CALIBRATED_U_OFFSET_W: Final = 0.003
+#: Where links are mixed a transfer has the same size every time: the scenario's length at this rate.
+MEAN_MBIT_S: Final = 20.0
+WIFI_MBIT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Scenario:
     power: str  # "steady", "scatter" (every half second another), "drift" (training falls by a tenth)
     fault: str  # "none" or a FaultKind
     clock: str  # "local" (the board reads its meter) or "remote" (another host does)
+    links: str = "one"  # all transfers at about one rate, or "mixed": Wi-Fi and LTE, each at its own
 
     @classmethod
     def drawn(cls, seed: int, number: int, profiles: Sequence[Profile]) -> Scenario:
@@ -84,6 +88,7 @@ class Scenario:
             ("steady", "scatter", "drift")[int(draw.integers(3))],
             faults[int(draw.integers(len(faults)))],
             "remote" if draw.random() < 0.3 else "local",
+            "mixed" if draw.random() < 0.4 else "one",
         )
 
 
@@ -111,6 +116,7 @@ class EmulatedRun:
     reader_clock: ClockFit | None
     truth: PowerSignal
     idle_w: float
+    links: list[str]  # shape (spans,): whose transfer, "" for what is none
 
     @property
     def start_ns(self) -> int:
@@ -126,7 +132,7 @@ def emulated(scenario: Scenario, seed: int) -> EmulatedRun:
     draw = generator(seed, "fidelity run", 0, scenario.number)
     board_seed = int(draw.integers(2**31))
     power = PiPower().varied(board_seed, 0)
-    spans, schedule = _played(scenario, draw)
+    spans, schedule, links = _played(scenario, draw)
     end_s = spans[-1].end_ns / S
     # Nobody's phases begin with the first line of a meter.
     run = emulate(
@@ -147,25 +153,30 @@ def emulated(scenario: Scenario, seed: int) -> EmulatedRun:
     calibration = MeterCalibration(u_gain=meter.u_gain, u_offset_w=meter.u_offset_w)
     if scenario.calibrated:
         calibration = _calibrated(scenario, meter, board_seed, power, draw)
-    return EmulatedRun(scenario, meter, readings, spans, calibration, clock, run.truth, power.watts(IDLE))
+    idle_w = power.watts(IDLE)
+    return EmulatedRun(scenario, meter, readings, spans, calibration, clock, run.truth, idle_w, links)
 
 
 def _played(
     scenario: Scenario, draw: np.random.Generator
-) -> tuple[list[PhaseSpan], list[tuple[float, Activity]]]:
-    """The phases and what the board does in each."""
+) -> tuple[list[PhaseSpan], list[tuple[float, Activity]], list[str]]:
+    """The phases, what the board does in each, and over which link."""
     cores, rate = draw.uniform(1.5, 4.0), draw.uniform(5.0, 40.0)
     spans: list[PhaseSpan] = []
     schedule: list[tuple[float, Activity]] = []
+    links: list[str] = []
+    mixed = scenario.links == "mixed"
     at_s = 10.0
 
-    def add(phase: Phase, step: int, length_s: float, wanted: Activity) -> None:
+    def add(phase: Phase, step: int, length_s: float, wanted: Activity, link: str = "") -> None:
         nonlocal at_s
         training = f"t{step}" if phase in ACTIVE_PHASES else ""
         end_s = at_s + length_s
+        moved = round((wanted.rx_mbit_s + wanted.tx_mbit_s) * length_s * 1e6 / 8.0)
         spans.append(
-            PhaseSpan("pi", "boot", phase, step, round(at_s * S), round(end_s * S), training, training)
+            PhaseSpan("pi", "boot", phase, step, round(at_s * S), round(end_s * S), training, training, moved)
         )
+        links.append(link)
         schedule.extend(_pieces(wanted, scenario.power, at_s, end_s, draw))
         at_s = end_s
 
@@ -174,16 +185,26 @@ def _played(
         tired = 1.0 - 0.1 * step / scenario.rounds if scenario.power == "drift" else 1.0
         own = draw.uniform(0.8, 1.2, 2) if scenario.power != "steady" else np.ones(2)
         add(Phase.IDLE, step, draw.uniform(2.0, 4.0), IDLE)
-        down = Activity(busy_cores=0.3, rx_mbit_s=rate * own[0])
-        add(Phase.DOWNLOAD, step, scenario.transfer_s * draw.uniform(0.9, 1.1), down)
+        link = ("wifi" if draw.random() < 0.4 else "lte") if mixed else "one"
+        rates = _rates(link, draw) if mixed else rate * own
+        lengths_s = scenario.transfer_s * (MEAN_MBIT_S / rates if mixed else draw.uniform(0.9, 1.1, 2))
+        down = Activity(busy_cores=0.3, rx_mbit_s=rates[0])
+        add(Phase.DOWNLOAD, step, lengths_s[0], down, link)
         train = Activity(busy_cores=cores * tired)
         add(Phase.TRAIN, step, scenario.train_s * draw.uniform(0.95, 1.05), train)
-        up = Activity(busy_cores=0.3, tx_mbit_s=rate * own[1])
-        add(Phase.UPLOAD, step, scenario.transfer_s * draw.uniform(0.9, 1.1), up)
+        up = Activity(busy_cores=0.3, tx_mbit_s=rates[1])
+        add(Phase.UPLOAD, step, lengths_s[1], up, link)
         add(Phase.WAIT, step, draw.uniform(2.0, 6.0), IDLE)
     add(Phase.IDLE, scenario.rounds, BASELINE_S, IDLE)
     schedule.append((at_s, IDLE))
-    return spans, schedule
+    return spans, schedule, links
+
+
+def _rates(link: str, draw: np.random.Generator) -> np.ndarray:
+    """Mbit/s down and up of one round: Wi-Fi at the port's rate, LTE by the distance."""
+    if link == "wifi":
+        return WIFI_MBIT_S * draw.uniform(0.95, 1.0, 2)
+    return np.array([draw.uniform(12.0, 36.0), draw.uniform(7.0, 17.0)])
 
 
 def _pieces(

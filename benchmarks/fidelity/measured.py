@@ -23,6 +23,7 @@ from roambench.energy.uncertainty import with_meter
 from roambench.meters.emulator.signal import PowerSignal
 
 PHASES: Final = (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
+TRANSFERS: Final = (Phase.DOWNLOAD, Phase.UPLOAD)
 RECTANGULAR: Final = 1.0 / math.sqrt(3.0)
 
 
@@ -112,21 +113,28 @@ def _figures(run: EmulatedRun, samples: PowerSamples, account: DeviceAccount) ->
         filled = with_meter(curve.filled(), run.calibration, "pi")
         true_j = truth.energy_j(run.start_ns, run.end_ns)
         figures.append(figure("whole, filled", filled, true_j, float(naive.sum()), raw, True))
-    for phase in PHASES:
-        own = [i for i, span in enumerate(run.spans) if span.phase is phase]
+    mixed = run.scenario.links == "mixed"
+    classes = [(link, phase) for link in ("wifi", "lte") for phase in TRANSFERS if mixed]
+    for link, phase in [*(("", phase) for phase in PHASES), *classes]:
+        own = [
+            i
+            for i, span in enumerate(run.spans)
+            if span.phase is phase and (not link or run.links[i] == link)
+        ]
+        if not own:
+            continue
+        name = f"{link} {phase.value}" if link else phase.value
         rows = [account.rows[i] for i in own]
         covered = [_true_j(truth, _covered(curve, run.spans[i])) for i in own]
         idle_j = run.idle_w * sum(row.covered_s for row in rows)
         verdict = all(row.resolved for row in rows)
         naive_j, raw_j = float(naive[own].sum()), sum(row.naive_j for row in rows)
         gross, net = total(rows), total(rows, "net")
-        figures.append(figure(phase.value, gross, sum(covered), naive_j, raw_j, verdict))
+        figures.append(figure(name, gross, sum(covered), naive_j, raw_j, verdict))
         figures.append(
-            figure(
-                f"{phase.value} net", net, sum(covered) - idle_j, naive_j - idle_j, raw_j - idle_j, verdict
-            )
+            figure(f"{name} net", net, sum(covered) - idle_j, naive_j - idle_j, raw_j - idle_j, verdict)
         )
-        for k in (1, len(own) // 2):
+        for k in () if link else (1, len(own) // 2):
             row, idle_j = rows[k], run.idle_w * rows[k].covered_s
             if row.covered_s:
                 figures.append(

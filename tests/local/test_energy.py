@@ -13,7 +13,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from roambench.contract.phases import Phase
+from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j, read_truth
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
@@ -28,15 +28,27 @@ LONG_PHASES = (
     f"local.download_mbit_s={DOWN_MBIT_S}",
     "energy.idle_baseline_s=14",
 )
-#: What the emulated board draws, phase by phase (idle 1.9 W, 0.8 W for a busy core, its radio's shares).
+#: What the emulated board draws, phase by phase: idle 1.9 W, 0.8 W for a busy core, and in a transfer the
+#: processor's share and the radio's for being on, however long the phase waits for the other side.
 WATTS = {
     Phase.IDLE: 1.9,
     Phase.ABSENT: 1.9,
     Phase.WAIT: 1.9,
     Phase.TRAIN: 1.9 + 0.8,
-    Phase.UPLOAD: 1.9 + 0.25 + 0.010 * UP_MBIT_S,
-    Phase.DOWNLOAD: 1.9 + 0.15 + 0.005 * DOWN_MBIT_S,
+    Phase.UPLOAD: 1.9 + 0.25,
+    Phase.DOWNLOAD: 1.9 + 0.15,
 }
+#: For each megabit that it moves the radio draws once more, 10 mW (5 mW) x 1 s per Mbit/s: a phase that ends
+#: late on a busy machine has moved no more.
+J_PER_MBIT = {Phase.UPLOAD: 0.010, Phase.DOWNLOAD: 0.005}
+
+
+def drawn_j(span: PhaseSpan) -> float:
+    return WATTS[span.phase] * span.duration_s + J_PER_MBIT.get(span.phase, 0.0) * megabits(span)
+
+
+def megabits(span: PhaseSpan) -> float:
+    return span.transferred_bytes * 8e-6
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +79,9 @@ def test_the_truth_is_what_the_phases_drew(runs, energies):
     """By hand, from the phases the agents stamped: the truth follows device time, not the host's load."""
     energy = energies["plain"]
     for device in energy.devices:
-        by_hand = math.fsum(WATTS[span.phase] * span.duration_s for span in device.spans)
+        by_hand = math.fsum(drawn_j(span) for span in device.spans)
+        moved = [megabits(span) for span in device.spans if span.phase in J_PER_MBIT]
+        assert min(moved) > 0.07  # all ten transfers moved a model, 9.7 kB
         truth = runs["plain"].folder() / "truth" / f"{device.device}.csv"
         assert energy_j(truth, energy.start_ns, energy.end_ns) == pytest.approx(by_hand, rel=1e-9)
 

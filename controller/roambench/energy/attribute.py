@@ -21,10 +21,11 @@ import numpy.typing as npt
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
 from roambench.energy.lateness import LATENESS_BLUR_S, LATENESS_PRIOR_S, informative, likeliest_lateness
-from roambench.energy.least_squares import SP2_STEP_W, Design, Fit, fit_levels
+from roambench.energy.least_squares import SP2_STEP_W, Design, Fit, fit_levels, level_noise
 from roambench.energy.occupancy import SP2_WINDOW, Columns, Floats, MeterWindow
 from roambench.energy.samples import PowerSamples, without_bursts, without_repeats
 from roambench.energy.span_powers import SpanPowers, span_powers
+from roambench.energy.transfer_kinds import kinds_of
 
 #: R7: a phase is resolved when one span lasts 5 periods, or its spans together 10 (at 1 Hz: 5 s, 10 s).
 RESOLVED_SPAN_PERIODS: Final = 5.0
@@ -62,14 +63,15 @@ class SpanEnergy:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Fitted power of each level (a phase type, or one long span): arrays of shape (levels,).
+    """Fitted power of each level (a phase type, a kind of transfer, one long span): shape (levels,).
 
     `levels[0]` is the idle level. `covariance_w2` has shape (levels, levels) and holds everything but the
     meter's gain and offset. `noise_sd_w` is the scatter of single readings inside a span, `between_sd_w`
     that of the spans, `seconds` the time the spans of the level last, `readings` how many readings' worth
     of window looked at it. `residual_sd_w` is the root mean square of what the level fit leaves over.
-    `prior_sd_w` bounds a level that no reading saw. `late_slope_w` is what a level would gain if the lines
-    were taken to be one `u_lateness_s` later. `spans_fit` is None without a single usable reading.
+    `prior_sd_w` bounds a level that no reading saw (one of several kinds of a direction: about their mean).
+    `late_slope_w` is what a level would gain if the lines were taken to be one `u_lateness_s` later.
+    `spans_fit` is None without a single usable reading.
     """
 
     levels: tuple[str, ...]
@@ -81,7 +83,7 @@ class Attribution:
     readings: Floats
     residual_sd_w: float
     used_readings: int
-    prior_sd_w: float
+    prior_sd_w: Floats
     lateness_s: float  # how much later than the window model says the lines arrived, and its uncertainty
     u_lateness_s: float
     late_slope_w: Floats
@@ -100,18 +102,28 @@ class Attribution:
         return float(np.sqrt(self.covariance_w2[0, 0]))
 
     def watts_of(self, phase: Phase) -> tuple[float, float]:
-        """Fitted power of a phase type and its standard uncertainty; KeyError if no span is of that type."""
-        for span, level in zip(self.spans, self.level_of_span.tolist(), strict=True):
-            if span.phase is phase and level >= 0:
-                return float(self.watts[level]), float(np.sqrt(self.covariance_w2[level, level]))
-        raise KeyError(f"no span of phase {phase.value}")
+        """Fitted power of a phase type and its standard uncertainty, mean over the time of its levels.
+
+        KeyError if no span is of that type.
+        """
+        share = self._shares_of(phase)
+        return float(share @ self.watts), float(np.sqrt(share @ self.covariance_w2 @ share))
 
     def net_watts_of(self, phase: Phase) -> tuple[float, float]:
-        """Power above the idle level and its standard uncertainty."""
+        """Power above the idle level and its standard uncertainty, as `watts_of`."""
+        share = self._shares_of(phase)
+        share[0] -= 1.0
+        return float(share @ self.watts), float(np.sqrt(np.maximum(share @ self.covariance_w2 @ share, 0.0)))
+
+    def _shares_of(self, phase: Phase) -> Floats:
+        """How much of a phase's time each level has, shape (levels,)."""
+        seconds = np.zeros(len(self.levels))
         for span, level in zip(self.spans, self.level_of_span.tolist(), strict=True):
             if span.phase is phase and level >= 0:
-                return float(self.watts[level] - self.watts[0]), float(self._u_net_w()[level])
-        raise KeyError(f"no span of phase {phase.value}")
+                seconds[level] += max(span.duration_s, 1e-9)
+        if not seconds.any():
+            raise KeyError(f"no span of phase {phase.value}")
+        return np.asarray(seconds / seconds.sum())
 
     def span_energies(self, curve: PowerCurve) -> list[SpanEnergy]:
         """Energy of each span over the seconds that `curve` covers, in span order; 0 J for LOST spans.
@@ -197,19 +209,24 @@ class Attribution:
         return np.asarray(enough & known[level])
 
     def verdict_of(self, phase: Phase) -> Verdict:
-        """R7 for a phase type; KeyError if no span is of that type."""
+        """R7 for a phase type; KeyError if no span is of that type.
+
+        A level counts when all its spans do; the type when the levels that do have half of its time.
+        """
         own = [i for i, span in enumerate(self.spans) if span.phase is phase]
         if not own:
             raise KeyError(f"no span of phase {phase.value}")
-        where = {span: k for k, span in enumerate(np.flatnonzero(self.level_of_span >= 0).tolist())}
-        if self.spans_fit is None or any(i not in where for i in own):
+        if self.spans_fit is None or (self.level_of_span[own] < 0).any():
             return Verdict.UNDERSAMPLED
-        good = self._long_enough(self.level_of_span[self.level_of_span >= 0])
-        return Verdict.RESOLVED if all(good[where[i]] for i in own) else Verdict.UNDERSAMPLED
-
-    def _u_net_w(self) -> Floats:
-        c = self.covariance_w2
-        return np.asarray(np.sqrt(np.maximum(np.diag(c) + c[0, 0] - 2.0 * c[:, 0], 0.0)))
+        good = np.zeros(len(self.spans), dtype=np.bool_)
+        good[self.level_of_span >= 0] = self._long_enough(self.level_of_span[self.level_of_span >= 0])
+        resolved_s = whole_s = 0.0
+        for level in np.unique(self.level_of_span[own]).tolist():
+            inside = [i for i in own if self.level_of_span[i] == level]
+            seconds = sum(max(self.spans[i].duration_s, 1e-9) for i in inside)
+            whole_s += seconds
+            resolved_s += seconds if good[inside].all() else 0.0
+        return Verdict.RESOLVED if 2.0 * resolved_s >= whole_s else Verdict.UNDERSAMPLED
 
 
 def _span_energy(covered_s: float, row: Sequence[float]) -> SpanEnergy:
@@ -246,7 +263,8 @@ def attribute(
 
     `spans` are sorted and do not overlap (`timeline.complete_timeline`); readings whose window touches a
     LOST span or a hole are left out. Idle, absent and wait share one level unless `separate_background`.
-    A span of `own_level_s` or longer gets a level of its own, which shares nothing with its type's mean.
+    Transfers share a level where they ran at about the same rate (`transfer_kinds`). A span of `own_level_s`
+    or longer gets a level of its own, which shares nothing with its type's mean.
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
     (USB buffers, borders stamped late, an emulation run faster than real time). 20 ms not accounted for
@@ -257,7 +275,7 @@ def attribute(
     A level that hardly any reading saw is held by a weak prior, the middle of the readings +- their range,
     so its energy stays physical and its uncertainty says that it was not measured.
     """
-    names, level_of_span = _levels(spans, separate_background, own_level_s)
+    names, level_of_span, families = _levels(spans, separate_background, own_level_s)
     count = len(names)
     starts, ends = span_stamps(spans)
     seconds = np.zeros(count)
@@ -269,14 +287,19 @@ def attribute(
     watts = arrivals.samples.watts
 
     def design(late_s: float, chosen: Columns | slice = slice(None), jitter_s: float = 0.0) -> Design:
-        return Design(at_s[chosen] - late_s, starts_s, ends_s, level_of_span, count, seen, jitter_s)
+        return Design(at_s[chosen] - late_s, starts_s, ends_s, level_of_span, count, seen, jitter_s, families)
 
     def fitted(late_s: float, chosen: Columns | slice = slice(None)) -> Fit:
         tried = design(late_s, chosen, LATENESS_BLUR_S)
-        return fit_levels(tried, watts[chosen][tried.used], step_w)
+        return fit_levels(tried, watts[chosen][tried.used], step_w, noise_w2)
 
     late_s, u_late_s = 0.0, u_clock_s
+    noise_w2 = None
     if fit_lateness:
+        # Readings near borders have few neighbours in one span: by those alone one lateness would find the
+        # noise of a meter and the next one that of the whole run, and likelihoods would not compare.
+        plain = design(0.0)
+        noise_w2 = level_noise(plain, watts[plain.used], step_w) if plain.used.any() else None
         near = informative(at_s, starts_s, ends_s, level_of_span, seen)
         late_s, u_late_s = likeliest_lateness(
             lambda tried_s: fitted(tried_s, near).surprise, prior_s=late_prior_s, u_clock_s=u_clock_s
@@ -297,7 +320,7 @@ def attribute(
         readings=fit.readings,
         residual_sd_w=fit.residual_sd,
         used_readings=fit.used_readings,
-        prior_sd_w=fit.prior_sd,
+        prior_sd_w=fit.kind_sd,
         lateness_s=late_s,
         u_lateness_s=u_late_s,
         late_slope_w=slope_w,
@@ -311,16 +334,24 @@ def attribute(
 
 def _levels(
     spans: Sequence[PhaseSpan], separate_background: bool, own_level_s: float | None
-) -> tuple[tuple[str, ...], Columns]:
-    """Names of the levels (idle first) and the level of each span, -1 where nothing is to be fitted."""
+) -> tuple[tuple[str, ...], Columns, Columns]:
+    """Names of the levels (idle first), the level of each span, -1 where nothing is to be fitted, and the
+    family of each level: kinds of transfers of one direction are one, every other level is its own.
+    """
     index: dict[str, int] = {Phase.IDLE.value: 0}
+    family_of: dict[str, int] = {Phase.IDLE.value: 0}
+    families = [0]
     level_of_span = np.full(len(spans), -1, dtype=np.int64)
-    for i, span in enumerate(spans):
+    for i, (span, kind) in enumerate(zip(spans, kinds_of(spans), strict=True)):
         if span.phase is Phase.LOST:
             continue
         alone = span.phase in ACTIVE_PHASES or separate_background
-        name = span.phase.value if alone else Phase.IDLE.value
+        family = span.phase.value if alone else Phase.IDLE.value
+        name = kind or family
         if own_level_s is not None and span.phase in ACTIVE_PHASES and span.duration_s >= own_level_s:
-            name = f"{name}[{i}]"
-        level_of_span[i] = index.setdefault(name, len(index))
-    return tuple(index), level_of_span
+            name = family = f"{span.phase.value}[{i}]"
+        if name not in index:
+            index[name] = len(index)
+            families.append(family_of.setdefault(family, len(family_of)))
+        level_of_span[i] = index[name]
+    return tuple(index), level_of_span, np.array(families, dtype=np.int64)

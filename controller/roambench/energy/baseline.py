@@ -23,6 +23,9 @@ MARGIN_S: Final = 0.5
 #: Fewer readings of idling than this are no baseline.
 MIN_BASELINE_READINGS: Final = 10
 DRIFT_SHARE: Final = 0.02
+#: Before the work and after it a board idles under any of these names: the minute after a run is stamped
+#: `wait` where the last order was one of its own, `absent` where the trace has sent it away.
+BASELINE_PHASES: Final = frozenset({Phase.IDLE, Phase.WAIT, Phase.ABSENT})
 DRIFT_SIGMAS: Final = 3.0
 
 
@@ -101,7 +104,7 @@ def idle_baselines(
 ) -> IdleBaselines | None:
     """Idle power before the first and after the last active phase; None without readings in both.
 
-    Samples are raw arrivals: those count whose whole window lies well inside a span of idling.
+    Samples are raw arrivals: those count whose whole window lies well inside a span of `BASELINE_PHASES`.
     """
     active = [i for i, span in enumerate(spans) if span.phase in ACTIVE_PHASES]
     if not active:
@@ -111,7 +114,7 @@ def idle_baselines(
     for part in ends:
         inside = np.zeros(len(samples), dtype=np.bool_)
         for span in part:
-            if span.phase is Phase.IDLE:
+            if span.phase in BASELINE_PHASES:
                 inside |= (samples.ns - round((window.support_s + MARGIN_S) * 1e9) >= span.start_ns) & (
                     samples.ns + round(MARGIN_S * 1e9) <= span.end_ns
                 )

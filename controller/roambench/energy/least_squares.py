@@ -13,6 +13,8 @@ from roambench.energy.occupancy import Columns, Floats, MeterWindow, level_occup
 
 #: Pairs of neighbours in one span; fewer than this do not tell their phase's noise.
 MIN_PAIRS: Final = 8
+#: Kinds of transfers of one direction may draw this many times more or less than all of them on average.
+KIND_SHARE: Final = 2.0
 _PURE: Final = 1.0 - 1e-9
 _ITERATIONS: Final = 4  # one unweighted, three reweighted
 #: Gauss-Legendre over the latch age: the reading is piecewise linear in it.
@@ -27,7 +29,8 @@ class Design:
     `matrix` has shape (used readings, levels); `used` marks the readings whose whole window lies in fitted
     spans, `pure` those of them that look at one level alone. `fitted` are the indices of the fitted spans,
     `level_of_fitted` their levels. `jitter_s` is how uncertain (k = 1) each arrival is on top of the age: a
-    window thought to lie just inside a phase may have begun in the one before.
+    window thought to lie just inside a phase may have begun in the one before. Levels of one family (numbers
+    in `family_of_level`, by default each its own) are kinds of one phase type.
     """
 
     def __init__(
@@ -39,8 +42,10 @@ class Design:
         levels: int,
         window: MeterWindow,
         jitter_s: float = 0.0,
+        family_of_level: Columns | None = None,
     ) -> None:
         self.levels = levels
+        self.family_of_level = np.arange(levels) if family_of_level is None else family_of_level
         self.fitted = np.flatnonzero(level_of_span >= 0)
         self.level_of_fitted = level_of_span[self.fitted]
         self._starts, self._ends, self._window = starts_s[self.fitted], ends_s[self.fitted], window
@@ -109,6 +114,8 @@ class Fit:
     step_w: float
     prior_w: float
     prior_sd: float
+    precision_w2: Floats  # of the prior of the levels, 1/W^2, shape (levels, levels)
+    kind_sd: Floats  # how far the prior lets a level be from its family, shape (levels,)
     readings: Floats
     used_readings: int
     surprise: float  # -2 log likelihood, but for a constant
@@ -118,22 +125,24 @@ class Fit:
         return float(np.sqrt(np.mean(np.square(self.residual_w)))) if self.used_readings else np.nan
 
 
-def fit_levels(design: Design, readings_w: Floats, step_w: float) -> Fit:
+def fit_levels(design: Design, readings_w: Floats, step_w: float, noise_w2: Floats | None = None) -> Fit:
     """Iterated generalised least squares with a diagonal error model that the residuals and edges set.
 
-    `step_w` is the meter's smallest step: no reading is better than a twelfth of its square.
+    `step_w` is the meter's smallest step: no reading is better than a twelfth of its square. `noise_w2` is
+    the noise inside each level where it is known better than these readings tell (`level_noise`).
     """
     matrix = design.matrix
     levels = design.levels
     if not len(readings_w):
         nan, none = np.full(levels, np.nan), np.empty(0)
         unknown = np.full((levels, levels), np.nan)
-        return Fit(nan, unknown, nan, none, none, step_w, np.nan, 0.0, np.zeros(levels), 0, 0.0)
+        zeros = np.zeros(levels)
+        return Fit(nan, unknown, nan, none, none, step_w, np.nan, 0.0, np.eye(levels), zeros, zeros, 0, 0.0)
     quantum_w2 = step_w**2 / 12.0
     low, high = float(readings_w.min()), float(readings_w.max())
     prior_w = 0.5 * (low + high)
     prior_sd = max(high - low, 0.05 * abs(prior_w), 1e-3)
-    noise_w2 = _noise(design, readings_w, quantum_w2)
+    noise_w2 = level_noise(design, readings_w, step_w) if noise_w2 is None else noise_w2
     scatter_w2 = np.full(levels, max(float(np.var(readings_w)), quantum_w2))
     watts = np.full(levels, prior_w)
     covariance = np.eye(levels) * prior_sd**2
@@ -142,12 +151,15 @@ def fit_levels(design: Design, readings_w: Floats, step_w: float) -> Fit:
     age_w2 = np.zeros(len(readings_w))
     edge = ~design.pure
     unsteady = 1.0
+    kind_sd = np.full(levels, prior_sd)
     for iteration in range(_ITERATIONS):
         if iteration:
             age_w2 = unsteady * design.age_variance(watts, np.diag(covariance))
+            kind_sd = _kind_sd(design, watts, prior_sd)
+        precision = _precision(design.family_of_level, prior_sd, kind_sd)
         variance = matrix @ scatter_w2 + age_w2
         weighted = matrix.T / variance
-        normal = weighted @ matrix + np.eye(levels) / prior_sd**2
+        normal = weighted @ matrix + precision
         factor = linalg.cho_factor(normal)
         watts = prior_w + linalg.cho_solve(factor, weighted @ (readings_w - prior_w))
         covariance = linalg.cho_solve(factor, np.eye(levels))
@@ -168,10 +180,41 @@ def fit_levels(design: Design, readings_w: Floats, step_w: float) -> Fit:
         step_w,
         prior_w,
         prior_sd,
+        precision,
+        kind_sd,
         matrix.sum(axis=0),
         len(readings_w),
         float(np.sum(np.square(residual) / variance + np.log(variance))),
     )
+
+
+def _kind_sd(design: Design, watts: Floats, prior_sd: float) -> Floats:
+    """How far the power of a level may be from that of its family (k = 1), shape (levels,).
+
+    `KIND_SHARE` times what the family draws above the first level, idle; `prior_sd` for a level that is a
+    family by itself. It is wide on purpose: readings that know a kind to 20 % move it by 1 % of the way to
+    its family, and a kind that no reading saw is known to be a transfer and not a training.
+    """
+    family, size = design.family_of_level, design.matrix.sum(axis=0)
+    count = np.bincount(family)
+    weight = np.bincount(family, size)
+    mean = np.bincount(family, size * watts) / np.maximum(weight, 1e-300)
+    above = np.where(weight > 0.0, KIND_SHARE * np.abs(mean - watts[0]), prior_sd)
+    sd = np.clip(above, 1e-3 * prior_sd, prior_sd)
+    return np.asarray(np.where(count[family] > 1, sd[family], prior_sd))
+
+
+def _precision(family: Columns, prior_sd: float, kind_sd: Floats) -> Floats:
+    """Inverse of the prior covariance of the levels: families lie `prior_sd` about the middle of the
+    readings, the levels of a family `kind_sd` about the family.
+    """
+    precision = np.eye(len(family)) / prior_sd**2
+    for number in np.flatnonzero(np.bincount(family) > 1).tolist():
+        own = np.flatnonzero(family == number)
+        kind_w2 = float(kind_sd[own[0]]) ** 2
+        share = prior_sd**2 / (kind_w2 + len(own) * prior_sd**2)
+        precision[np.ix_(own, own)] = (np.eye(len(own)) - share) / kind_w2
+    return precision
 
 
 def smallest_step_w(readings_w: Floats) -> float:
@@ -185,7 +228,7 @@ def smallest_step_w(readings_w: Floats) -> float:
     return float(np.clip(steps.min(), 1e-4, 0.02)) if len(steps) >= 9 else SP2_STEP_W
 
 
-def _noise(design: Design, readings_w: Floats, quantum_w2: float) -> Floats:
+def level_noise(design: Design, readings_w: Floats, step_w: float) -> Floats:
     """Variance of a reading about the power that its neighbours tell, per level, from pure readings.
 
     Half the mean square of successive differences inside one span (von Neumann): what changes more slowly
@@ -201,7 +244,7 @@ def _noise(design: Design, readings_w: Floats, quantum_w2: float) -> Floats:
     sums = np.bincount(level, half_squares, design.levels)
     pooled = float(half_squares.mean()) if len(pair) >= MIN_PAIRS else float(np.var(readings_w))
     noise_w2 = np.where(pairs >= MIN_PAIRS, sums / np.maximum(pairs, 1), pooled)
-    return np.maximum(noise_w2, quantum_w2)
+    return np.maximum(noise_w2, step_w**2 / 12.0)
 
 
 def _scatter(design: Design, residual: Floats, noise_w2: Floats) -> Floats:

@@ -20,6 +20,8 @@ from roambench.energy.occupancy import Columns, Floats
 #: Spans this far apart are not in each other's column of the inverse; solving for each alone would take
 #: seconds for the 4,000 spans of a long run.
 _APART = 64
+#: Fewer spans than this do not tell how far the spans of a kind scatter.
+MIN_SPANS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def span_powers(design: Design, fit: Fit, readings_w: Floats) -> SpanPowers:
     to_means = information @ to_levels
     spread_own = inverse.solve(to_means)
     means = to_levels.T @ to_means - to_means.T @ spread_own
-    factor = linalg.cho_factor(means + np.eye(levels) / fit.prior_sd**2)
+    factor = linalg.cho_factor(means + fit.precision_w2)
     own_score = inverse.solve(score)
     mean_w = linalg.cho_solve(factor, to_levels.T @ score - to_means.T @ own_score)
     mean_covariance = linalg.cho_solve(factor, np.eye(levels))
@@ -86,6 +88,7 @@ def _between(design: Design, by_span: Any, fit: Fit, quantum_w2: float) -> Float
 
     A span's readings give its deviation s/h with the variance 1/h that noise and unknown ages explain
     (less what the fitted mean took up); what the squares exceed that by, weighted by h^2, is the spans' own.
+    Two or three spans do not tell it: a kind of fewer than `MIN_SPANS` takes that of its whole family.
     """
     levels = design.levels
     weighted = by_span.multiply((1.0 / fit.variance_w2)[:, None]).tocsr()
@@ -96,7 +99,12 @@ def _between(design: Design, by_span: Any, fit: Fit, quantum_w2: float) -> Float
     whole = np.maximum(first, 1e-300)
     excess = np.bincount(level, np.square(score), levels) - (first - second / whole)
     weight = second - 2.0 * third / whole + np.square(second / whole)
-    found = np.where(weight > 1e-9 * second, excess / np.maximum(weight, 1e-300), 0.0)
+    told = weight > 1e-9 * second
+    found = np.divide(excess, weight, out=np.zeros(levels), where=told)
+    family = design.family_of_level
+    together, spare = (np.bincount(family, np.where(told, part, 0.0))[family] for part in (weight, excess))
+    few = (np.bincount(level, minlength=levels) < MIN_SPANS) & (np.bincount(family)[family] > 1)
+    found = np.divide(spare, together, out=found, where=few & (together > 0.0))
     return np.clip(found, quantum_w2, fit.prior_sd**2)
 
 

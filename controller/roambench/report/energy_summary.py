@@ -17,7 +17,6 @@ from roambench.energy.link_model import Direction, megabits
 from roambench.energy.link_models import LinkModel
 from roambench.energy.radio_work import PAPER, RadioWork
 from roambench.energy.table10 import Table10, is_wasted, table10
-from roambench.energy.transfer_fit import rows_by_kind
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
 
@@ -122,9 +121,7 @@ def energy_summary(
         wasted_by_phase=_sums(row for row in active if is_wasted(row, finished=finished)),
         consumed_by_step=_by_step(active),
         wasted_by_step=_by_step([row for row in active if is_wasted(row, finished=finished)]),
-        comparison=compare_transfers(
-            _rows_by_kind(energy, links), spans, links, named=named, period_of=periods_s
-        ),
+        comparison=compare_transfers(rows, spans, links, named=named, period_of=periods_s),
         truth=_sum_truth(checks),
         boards=tuple(_board(device, finished) for device in energy.devices),
     )
@@ -155,16 +152,6 @@ def _links(records: Sequence[RoundRecord]) -> dict[str, LinkUse]:
         for record in records
         if isinstance(record, OrderGiven) and record.link
     }
-
-
-def _rows_by_kind(energy: RunEnergy, links: Mapping[str, LinkUse]) -> list[LedgerRow]:
-    """The ledger's rows, those of transfers fitted by link and throughput."""
-    names = {order: use.link for order, use in links.items()}
-    rows: list[LedgerRow] = []
-    for device in energy.devices:
-        account = device.account
-        rows += rows_by_kind(account.rows, account.attribution, account.curve, device.samples, names)
-    return rows
 
 
 def _phases(rows: Sequence[LedgerRow]) -> tuple[PhaseEnergy, ...]:

@@ -92,8 +92,8 @@ def test_how_late_lines_may_be_follows_the_pace_of_an_emulation() -> None:
 
 
 def test_what_is_known_of_lateness_sharpens_short_transfers(virtual: ModuleType) -> None:
-    signal = virtual.rounds_of_one_device(2, 20, 0.5)
-    seen = virtual.metered(signal, 2)
+    signal = virtual.rounds_of_one_device(3, 4, 0.5)  # few borders tell little
+    seen = virtual.metered(signal, 3)
     wide, narrow = (
         attribute(seen, signal.spans, fit_lateness=True, late_prior_s=prior_s) for prior_s in (0.1, 0.03)
     )
@@ -101,15 +101,15 @@ def test_what_is_known_of_lateness_sharpens_short_transfers(virtual: ModuleType)
     assert narrow.watts_of(Phase.UPLOAD)[1] < 0.8 * wide.watts_of(Phase.UPLOAD)[1]
 
 
-def test_half_second_transfers_hardly_tell_lateness_from_power_and_say_so(virtual: ModuleType) -> None:
+def test_half_second_transfers_leave_lateness_uncertain_and_say_so(virtual: ModuleType) -> None:
     for seed in range(4):
         signal = virtual.rounds_of_one_device(seed, 20, 0.5)
         fit = attribute(virtual.metered(signal, seed, late_s=0.06), signal.spans, fit_lateness=True)
         assert abs(fit.lateness_s - 0.065) < 2.0 * fit.u_lateness_s
-        assert fit.u_lateness_s > 0.03
+        assert 0.015 < fit.u_lateness_s < 0.03
         download = fit.levels.index("download")
         # It stands in the power that the lateness is mixed up with.
-        assert abs(fit.late_slope_w[download]) > 0.5 * fit.watts_of(Phase.DOWNLOAD)[1]
+        assert abs(fit.late_slope_w[download]) > 0.25 * fit.watts_of(Phase.DOWNLOAD)[1]
 
 
 def test_late_lines_spoil_short_transfers_unless_their_lateness_is_fitted(virtual: ModuleType) -> None:

@@ -70,14 +70,43 @@ def test_baselines_are_the_idle_readings_before_and_after_all_work() -> None:
         span(Phase.IDLE, 110, 170),
     ]
     at = np.arange(0.5, 170.0)
-    watts = np.select([at < 60.3, at < 110.3], [2.0, 5.0], 2.2)
+    watts = np.select([at < 60.3, at < 100.3], [2.0, 5.0], 2.2)
     samples = PowerSamples.of(np.rint(at * 1e9).astype(np.int64), watts)
     found = idle_baselines(samples, spans, SP2_WINDOW)
     assert found is not None
     assert (found.before.watts, found.after.watts) == pytest.approx((2.0, 2.2))
-    # Readings of 1.5 .. 59.5 s and 111.5 .. 169.5 s: half a second and the window's reach inside the spans.
-    assert (found.before.readings, found.after.readings) == (59, 59)
-    assert (found.before_ns, found.after_ns) == (30.5e9, 140.5e9)
+    # Readings of 1.5 .. 59.5 s, of 101.5 .. 109.5 s and 111.5 .. 169.5 s: half a second and the window's
+    # reach inside the spans.
+    assert (found.before.readings, found.after.readings) == (59, 9 + 59)
+    after_s = (9 * 105.5 + 59 * 140.5) / 68
+    assert (found.before_ns, found.after_ns) == pytest.approx((30.5e9, after_s * 1e9))
     assert found.drifted
-    assert found.watts_in(80 * 10**9, 91 * 10**9) == pytest.approx(2.1)
+    middle_s = 0.5 * (30.5 + after_s)
+    around = (round((middle_s - 5.0) * 1e9), round((middle_s + 5.0) * 1e9))
+    assert found.watts_in(*around) == pytest.approx(2.1)
     assert idle_baselines(samples, spans[:4], SP2_WINDOW) is None
+
+
+@pytest.mark.parametrize(("first", "last"), [(Phase.IDLE, Phase.WAIT), (Phase.ABSENT, Phase.ABSENT)])
+def test_a_baseline_counts_under_whatever_name_the_board_idles(first: Phase, last: Phase) -> None:
+    """The minute after a run is stamped `wait` when the board's own order was the last one."""
+    spans = [
+        PhaseSpan("pi", "b", phase, 0, start_s * 10**9, end_s * 10**9)
+        for phase, start_s, end_s in ((first, 0, 60), (Phase.UPLOAD, 60, 80), (last, 80, 140))
+    ]
+    at = np.arange(0.5, 140.0)
+    watts = np.select([at < 60.3, at < 80.3], [2.0, 5.0], 2.0)
+    found = idle_baselines(PowerSamples.of(np.rint(at * 1e9).astype(np.int64), watts), spans, SP2_WINDOW)
+    assert found is not None
+    assert (found.before.watts, found.after.watts) == pytest.approx((2.0, 2.0))
+
+
+def test_lost_time_is_no_baseline() -> None:
+    """Nobody knows what the board did."""
+    spans = [
+        PhaseSpan("pi", "b", phase, 0, start_s * 10**9, end_s * 10**9)
+        for phase, start_s, end_s in ((Phase.IDLE, 0, 60), (Phase.UPLOAD, 60, 80), (Phase.LOST, 80, 140))
+    ]
+    at = np.arange(0.5, 140.0)
+    samples = PowerSamples.of(np.rint(at * 1e9).astype(np.int64), np.full(len(at), 2.0))
+    assert idle_baselines(samples, spans, SP2_WINDOW) is None
