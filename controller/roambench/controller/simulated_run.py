@@ -79,8 +79,8 @@ async def simulated_fleet(
     rows = ModelRows(folder / "models.bin", lesson.layout.size, capacity, create=True)
     setting = save_lesson(experiment, lesson, folder, capacity)
     workers = TrainingWorkers(setting, folder, section.workers or os.cpu_count() or 1)
-    await workers.start()
     try:
+        await workers.start()
         device = VirtualDevice(
             section.sgd_step_s,
             section.download_mbit_s,

@@ -5,6 +5,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.config import Experiment, from_resolved, load_experiment, resolved
+from roambench.learning.datasets import dataset_names
 from roambench.systems.catalogue import SYSTEMS
 
 FIVE_MISTAKES = """
@@ -48,7 +49,8 @@ def test_five_mistakes_are_five_lines_with_file_key_and_what_was_expected(tmp_pa
     assert sorted(problems_of(written(tmp_path, FIVE_MISTAKES))) == [
         "demo.toml: fleet.agents: expected an integer ≥ 1, got 0",
         'demo.toml: learning.batch_size: expected an integer ≥ 1, got "eight"',
-        'demo.toml: learning.dataset: expected one of digits, mnist, got "digit", did you mean digits?',
+        f"demo.toml: learning.dataset: expected one of {', '.join(dataset_names())}, "
+        'got "digit", did you mean digits?',
         'demo.toml: rounds.cosine: expected one of "flat", "printed", "per_entry", "per_column", got "flatt"',
         "demo.toml: sede: unknown key, did you mean seed?",
     ]
