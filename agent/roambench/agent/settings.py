@@ -9,6 +9,7 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
+from roambench.meters.ports import host_port
 from roambench.spool.influx_settings import APIS, InfluxSettings, url_mistake
 from roambench.spool.spool import CONTROLLER
 
@@ -23,6 +24,7 @@ class MeterSettings:
     driver: str = "smartpower2"
     port: str = ""
     reopen_allowed: bool = False  # True for emulated meters only: opening the port may reset a real one
+    wifi_hop: str = ""  # HOST[:PORT] of a gateway to the meter's Wi-Fi, over which its output is switched
     witness: bool = False  # keep a second, plain notebook of every reading in the state folder, for proofs
 
 
@@ -114,6 +116,11 @@ class AgentSettings:
             problems.append("identity_dir: is missing")
         if not self.controller and not self.meter.port:
             problems.append("meter.port: is missing (an agent without a controller reads a meter)")
+        if self.meter.wifi_hop:
+            try:
+                host_port(self.meter.wifi_hop, 80, lambda what: ConfigError([f"meter.wifi_hop: {what}"]))
+            except ConfigError as error:
+                problems += error.problems
         if not self.stores:
             problems.append("no store: expected a controller that stores, or influxdb")
         if self.influxdb is not None:

@@ -16,6 +16,19 @@ def test_settings_survive_a_round_trip(tmp_path: Path) -> None:
     assert AgentSettings.load(path) == settings
 
 
+def test_the_way_to_a_meters_switch_survives_a_round_trip_and_is_checked(tmp_path: Path) -> None:
+    def hopping(hop: str) -> AgentSettings:
+        meter = MeterSettings(port="/dev/ttyUSB0", wifi_hop=hop)
+        return AgentSettings("pi-01", "127.0.0.1:1", "id", "state", meter=meter)
+
+    for hop in ("gateway", "gateway:8181", "[fe80::1]:81", ""):
+        found = AgentSettings.load(saved(tmp_path, hopping(hop)))
+        assert found == hopping(hop)
+        assert found.meter.wifi_hop == hop
+    with pytest.raises(ConfigError, match=r"meter\.wifi_hop: expected HOST or HOST:PORT, got 'gateway:x'"):
+        AgentSettings.load(saved(tmp_path, hopping("gateway:x")))
+
+
 def test_every_mistake_is_listed_with_its_file_and_key(tmp_path: Path) -> None:
     path = tmp_path / "agent.json"
     path.write_text('{"device": 7, "controler": "x", "meter": {"port": 3}, "time_scale": 2}')
