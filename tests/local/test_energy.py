@@ -86,6 +86,15 @@ def test_the_truth_is_what_the_phases_drew(runs, energies):
         assert energy_j(truth, energy.start_ns, energy.end_ns) == pytest.approx(by_hand, rel=1e-9)
 
 
+def test_a_real_run_has_idle_baselines_before_and_after(energies):
+    """14 s of device time each; the last one is stamped `wait` where the board's order closed the run."""
+    for device in energies["plain"].devices:
+        idle = device.account.idle
+        assert idle is not None, device.device
+        assert min(idle.before.readings, idle.after.readings) >= 10
+        assert (idle.before.watts, idle.after.watts) == pytest.approx((1.9, 1.9), rel=0.02)
+
+
 def test_measured_energy_is_within_two_percent_of_the_truth(runs, energies):
     energy = energies["plain"]
     assert len(energy.devices) == 3
