@@ -121,8 +121,8 @@ def _figures(run: EmulatedRun, samples: PowerSamples, account: DeviceAccount) ->
             for i, span in enumerate(run.spans)
             if span.phase is phase and (not link or run.links[i] == link)
         ]
-        if not own:
-            continue
+        if not any(account.rows[i].covered_s for i in own):
+            continue  # a link that was hardly used, while the meter was silent
         name = f"{link} {phase.value}" if link else phase.value
         rows = [account.rows[i] for i in own]
         covered = [_true_j(truth, _covered(curve, run.spans[i])) for i in own]

@@ -46,6 +46,21 @@ def test_measured_plus_minus_2u_holds_the_truth_and_u_is_as_large_as_the_errors_
     assert abs(group.pull_mean) <= 0.4
 
 
+def test_where_links_differ_the_sum_of_each_link_is_as_true_as_its_u_says(
+    proof: ModuleType, outcomes: list[Any]
+) -> None:
+    """Wi-Fi and LTE, down and up, gross and net; with one power for all of a direction a third would hold."""
+    figures = [figure for what in proof.CLASSES for figure in proof.figures_of(outcomes, what)]
+    group = proof.Group.of(figures)
+    assert group.runs >= 8 * 15
+    assert group.held >= 0.92
+    assert 0.65 <= group.pull_sd <= 1.3
+    # Where a transfer lasts some readings, every single class is known to a percent.
+    for what in proof.CLASSES:
+        long = proof.figures_of(outcomes, what, lambda o: o.scenario.transfer_s >= 5.0)
+        assert abs(proof.Group.of(long).bias) <= 0.01, what
+
+
 def test_the_bias_of_whole_runs_is_below_0_3_percent_and_of_phases_below_3(
     proof: ModuleType, outcomes: list[Any]
 ) -> None:
