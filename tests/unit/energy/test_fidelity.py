@@ -49,7 +49,7 @@ def test_measured_plus_minus_2u_holds_the_truth_and_u_is_as_large_as_the_errors_
 def test_where_links_differ_the_sum_of_each_link_is_as_true_as_its_u_says(
     proof: ModuleType, outcomes: list[Any]
 ) -> None:
-    """Wi-Fi and LTE, down and up, gross and net; with one power for all of a direction a third would hold."""
+    """Wi-Fi and LTE, down and up, gross and net; with one power per direction 76 % hold, z scatters by 9."""
     figures = [figure for what in proof.CLASSES for figure in proof.figures_of(outcomes, what)]
     group = proof.Group.of(figures)
     assert group.runs >= 8 * 15
