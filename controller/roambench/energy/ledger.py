@@ -164,7 +164,8 @@ def account_device(
                 device=span.device,
                 step=step_of_training.get(span.train_order_id, span.step) if active else span.step,
                 phase=span.phase,
-                fate=fates.get(span.train_order_id, Fate.PENDING) if active else None,
+                # A cloud aggregation's model on its way to a device belongs to no training: it has no fate.
+                fate=fates.get(span.train_order_id, Fate.PENDING) if active and span.train_order_id else None,
                 train_order_id=span.train_order_id,
                 duration_s=span.duration_s,
                 covered_s=part.covered_s,

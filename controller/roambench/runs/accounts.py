@@ -181,7 +181,7 @@ class _Found:
         for event in self.events:
             phase, order = _BEGINNINGS.get(event.kind), given.get(event.detail)
             if phase is not None and order is not None and (phase, order.order_id) not in recorded:
-                training = order.train_order_id if phase is Phase.UPLOAD else order.order_id
+                training = order.order_id if order.kind == "train" else order.train_order_id
                 at = event.monotonic_ns
                 spans.append(PhaseSpan(device, boot_id, phase, order.step, at, at, order.order_id, training))
         return spans

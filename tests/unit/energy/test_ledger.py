@@ -65,6 +65,15 @@ def test_every_span_has_a_row_with_its_joules_fate_and_the_round_of_its_training
     assert all(r.resolved for r in rows)
 
 
+def test_a_transfer_of_no_training_is_consumed_and_has_no_fate() -> None:
+    samples, spans = three_rounds()
+    spans = [replace(s, train_order_id="") if s.phase is Phase.UPLOAD else s for s in spans]
+    rows = build_ledger(samples, spans, {"t0": Fate.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S)
+    (synced,) = [row for row in rows if row.phase is Phase.UPLOAD]
+    assert (synced.fate, synced.step) == (None, 2)
+    assert synced.gross_j == pytest.approx(60.0, rel=2e-3)
+
+
 def test_rows_add_up_to_the_whole_run(virtual: ModuleType) -> None:
     signal = virtual.rounds_of_one_device(3, 30)
     account = account_device(
