@@ -24,7 +24,7 @@ from roambench.controller.config import load_experiment
 from roambench.controller.plan import Plan, plan_experiment
 from roambench.report.report import report
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.alone]
 FACTOR = 1.5
 WORLD = """
 seed = 3
