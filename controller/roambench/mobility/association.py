@@ -6,6 +6,7 @@ first asked for; a placement is then a slice. Measured on 2 cores: `benchmarks/p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,7 +78,7 @@ class NearestAp:
         return self._columns[1]
 
     def placement(self, step: int) -> Placement:
-        return _placement(self, step)
+        return placement_at(self, step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,7 @@ class FixedAp:
         return _distances_m(self.trace, slice(None), self.aps)
 
     def placement(self, step: int) -> Placement:
-        return _placement(self, step)
+        return placement_at(self, step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,27 @@ class RingWalkAp:
         return _distances_m(self.trace, slice(None), self.aps)
 
     def placement(self, step: int) -> Placement:
-        return _placement(self, step)
+        return placement_at(self, step)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedAp:
+    """The AP that the trace itself recorded for every fix (base-station records, an edge-hopping model)."""
+
+    trace: Trace
+
+    @property
+    def aps(self) -> IntColumn:
+        if self.trace.ap is None:
+            raise TraceError("the trace records no access point of its fixes: take the nearest one")
+        return self.trace.ap
+
+    @cached_property
+    def distances_m(self) -> FloatColumn:
+        return _distances_m(self.trace, slice(None), self.aps)
+
+    def placement(self, step: int) -> Placement:
+        return placement_at(self, step)
 
 
 #: The rules by name; the seed only matters to rules that draw.
@@ -162,7 +183,28 @@ def distance_statistics(association: Association) -> tuple[float, float]:
     return float(distances.mean()), float(distances.std())
 
 
-def _placement(association: Association, step: int) -> Placement:
+def all_pair_statistics(trace: Trace) -> tuple[float, float]:
+    """The same over all (fix, AP) pairs, whoever serves the device: one mapping for all systems.
+
+    Costs fixes x APs operations in bounded memory. Raises TraceError where there are no pairs.
+    """
+    _require_aps(trace)
+    if not len(trace.step):
+        raise TraceError("nobody is ever present in this trace: there are no distances to average")
+    rows = max(1, _CHUNK // len(trace.ap_names))
+    total = squares = 0.0
+    for start in range(0, len(trace.step), rows):
+        part = slice(start, start + rows)
+        squared = (trace.x_m[part, None] - trace.ap_x_m) ** 2 + (trace.y_m[part, None] - trace.ap_y_m) ** 2
+        total += float(np.sqrt(squared).sum())
+        squares += float(squared.sum())
+    pairs = len(trace.step) * len(trace.ap_names)
+    mean = total / pairs
+    return mean, math.sqrt(max(0.0, squares / pairs - mean * mean))
+
+
+def placement_at(association: Association, step: int) -> Placement:
+    """A rule's columns cut to one step. Raises TraceError for a step outside the trace."""
     trace = association.trace
     if not 0 <= step < trace.steps:
         raise TraceError(f"step {step} lies outside the trace's 0..{trace.steps - 1}")

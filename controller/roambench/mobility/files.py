@@ -2,6 +2,7 @@
 
 Rows are of four kinds, in this order: `device` (name), `ap` (name, x_m, y_m), `place` (x_m, y_m) and `fix`
 (step, device, x_m, y_m); the other columns of a row are null, so that any Parquet tool can read the file.
+A trace that recorded access points has one column more, `ap`: for each fix the index of an `ap` row.
 The schema's metadata hold steps, clock, provenance and the content hash. Equal traces give equal bytes.
 """
 
@@ -36,6 +37,7 @@ _SCHEMA: Final = pa.schema(
         ("y_m", pa.float64()),
     ]
 )
+_AP: Final = pa.field("ap", pa.int32())
 _KINDS: Final = ("device", "ap", "place", "fix")
 
 
@@ -49,6 +51,8 @@ def content_hash(trace: Trace) -> str:
     _feed(digest, json.dumps(head, ensure_ascii=True, separators=(",", ":")).encode())
     for column in (trace.step, trace.device):
         _feed(digest, np.ascontiguousarray(column, "<i4").tobytes())
+    if trace.ap is not None:
+        _feed(digest, b"ap" + np.ascontiguousarray(trace.ap, "<i4").tobytes())
     for points in (trace.x_m, trace.y_m, trace.ap_x_m, trace.ap_y_m, trace.place_x_m, trace.place_y_m):
         _feed(digest, (np.ascontiguousarray(points, "<f8") + 0.0).tobytes())  # + 0.0: -0.0 equals 0.0
     return digest.hexdigest()
@@ -125,7 +129,10 @@ def _table(trace: Trace) -> pa.Table:
         pa.concat_arrays([nowhere, pa.array(np.concatenate((trace.ap_x_m, trace.place_x_m, trace.x_m)))]),
         pa.concat_arrays([nowhere, pa.array(np.concatenate((trace.ap_y_m, trace.place_y_m, trace.y_m)))]),
     ]
-    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+    if trace.ap is None:
+        return pa.Table.from_arrays(columns, schema=_SCHEMA)
+    columns.append(pa.concat_arrays([none, pa.array(trace.ap, pa.int32())]))
+    return pa.Table.from_arrays(columns, schema=_SCHEMA.append(_AP))
 
 
 def _header(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
@@ -174,6 +181,7 @@ def _trace(table: pa.Table, header: Mapping[str, Any]) -> Trace:
         place_x_m=_column(part["place"], "x_m", pa.float64()),
         place_y_m=_column(part["place"], "y_m", pa.float64()),
         provenance=header["provenance"],
+        ap=_column(part["fix"], "ap", pa.int32()) if "ap" in table.column_names else None,
     )
 
 

@@ -2,40 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.errors import TraceError
+from roambench.mobility.plane_box import PlaneBox
+from roambench.mobility.projection import Box
 from roambench.mobility.readers import READERS
-from roambench.mobility.readers.fixes import MalformedRow
+from roambench.mobility.readers.account import MalformedRow
+from roambench.mobility.readers.condensing import Area, condensed, counts
+from roambench.mobility.readers.fixes import Fixes, Stations, rows_of, with_used_ids
+from roambench.mobility.readers.medians import Tally
 from roambench.mobility.readers.opening import SourceOptions, read_files
+from roambench.mobility.readers.stations import read_stations
 from roambench.mobility.recipe import Recipe, build_trace
-from roambench.mobility.trace import Trace
+from roambench.mobility.trace import FloatColumn, Trace
 
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A trace and what to tell the user about the reading: the first malformed rows (all are counted)."""
+    """A trace and what to tell the user about the reading.
+
+    All malformed rows are counted, the first of them kept; `left_out` counts by reason the rows that are
+    sound, but no part of the trace (duplicates too).
+    """
 
     trace: Trace
     rows: int
     malformed: int
     malformed_rows: tuple[MalformedRow, ...]
+    left_out: Mapping[str, int]
 
 
 def import_trace(
-    reader: str, paths: Sequence[Path], recipe: Recipe, options: SourceOptions | None = None
+    reader: str,
+    paths: Sequence[Path],
+    recipe: Recipe,
+    options: SourceOptions | None = None,
+    aps_file: Path | None = None,
 ) -> Imported:
     """Read `paths` with the reader of that name and make the trace of `recipe`.
 
+    `aps_file` is a table of access points (ap and lat, lon or x, y) that stand instead of any drawn ones.
     Raises ConfigError for an unknown reader or option, TraceError for files that cannot be used.
     """
-    fixes, sources = read_files(READERS.load(reader), paths, options)
-    trace = build_trace(fixes, recipe, [asdict(source) for source in sources])
-    trace = replace(trace, provenance={**trace.provenance, "reader": reader})
-    return Imported(trace, fixes.rows, fixes.malformed, fixes.malformed_rows)
+    row = READERS.load(reader)
+    condensing = _Condensing(recipe)
+    fixes, sources = read_files(row, paths, options, step_s=recipe.step_s, condense=condensing)
+    if condensing.needs_box:
+        recipe = replace(recipe, box=condensing.box())
+        fixes, sources = read_files(row, paths, options, step_s=recipe.step_s, condense=_Condensing(recipe))
+    described = [asdict(source) for source in sources]
+    if aps_file is not None:
+        stations, source = read_stations(aps_file, plane=fixes.plane)
+        fixes = replace(fixes, stations=_only_these(fixes, stations))
+        described.append({**asdict(source), "holds": "access points"})
+    trace = build_trace(fixes, recipe, described)
+    coordinates = "synthetic" if fixes.synthetic else "metres" if fixes.plane else "degrees"
+    provenance = {**trace.provenance, "reader": reader, "coordinates": coordinates, "reading": counts(fixes)}
+    duplicates = {"duplicates": fixes.duplicates} if fixes.duplicates else {}
+    return Imported(
+        replace(trace, provenance=provenance),
+        fixes.rows,
+        fixes.malformed,
+        fixes.malformed_rows,
+        {**duplicates, **fixes.left_out},
+    )
 
 
 def import_checkins(paths: Sequence[Path], recipe: Recipe, options: SourceOptions | None = None) -> Imported:
     """`import_trace` with the `checkins` reader."""
     return import_trace("checkins", paths, recipe, options)
+
+
+class _Condensing:
+    """What is done with every block of fixes: they are thinned to what can matter.
+
+    On the globe that needs a box. Without one only their positions are counted: they give the box around
+    their median, and the files are read again. So a year of GPS never lies in memory as a whole. Stays and
+    what a lookup lists come whole.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self.needs_box = False
+        self._latitudes, self._longitudes = Tally(), Tally()
+
+    def __call__(self, fixes: Fixes) -> Fixes:
+        recipe = self._recipe
+        if not len(fixes.device) or fixes.stations is not None:
+            return fixes
+        if recipe.box is None and not fixes.plane:
+            self.needs_box = True
+            self._latitudes.add(fixes.latitude)
+            self._longitudes.add(fixes.longitude)
+            return with_used_ids(rows_of(fixes, np.empty(0, np.int64)))
+        if recipe.box is not None and isinstance(recipe.box, PlaneBox) != fixes.plane:
+            return fixes  # the recipe will refuse them
+        area: Area = recipe.box or _EVERYWHERE
+        return condensed(fixes, area, recipe.step_s, recipe.reduce)
+
+    def box(self) -> Box:
+        return Box.square(self._latitudes.median(), self._longitudes.median())
+
+
+@dataclass(frozen=True, slots=True)
+class _Everywhere:
+    """A plane without borders: metres stay as they are, so that cells lie as in any box on their grid."""
+
+    def project(self, latitude: FloatColumn, longitude: FloatColumn) -> tuple[FloatColumn, FloatColumn]:
+        return longitude, latitude
+
+    def inside(self, x_m: FloatColumn, y_m: FloatColumn) -> npt.NDArray[np.bool_]:
+        return np.ones(len(x_m), np.bool_)
+
+
+_EVERYWHERE = _Everywhere()
+
+
+def _only_these(fixes: Fixes, stations: Stations) -> Stations:
+    if fixes.synthetic:
+        raise TraceError(
+            "the source has no positions: give the access points' beside it, as a file of its own"
+        )
+    return stations

@@ -18,18 +18,25 @@ from roambench.mobility.trace import FloatColumn
 
 _A_M: Final = 6378137.0  # WGS84 semi-major axis
 _E2: Final = 0.00669437999014  # WGS84 first eccentricity squared
+#: MOHAWK's code takes 0.00089977 degrees for 100 m, east as well as north.
+DEGREE_M: Final = 100.0 / 0.00089977
 #: Beyond this the local plane is no longer a good approximation (and a city no longer a city).
 MAX_SIDE_M: Final = 200_000.0
+_BORDER_M: Final = 1e-4  # what a position on a border given in degrees may lie beyond it after rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle around (latitude, longitude) in degrees, `width_m` east-west by `height_m` north-south."""
+    """A rectangle around (latitude, longitude) in degrees, `width_m` east-west by `height_m` north-south.
+
+    With `width_degrees` it ends at two meridians: it narrows towards the pole, `width_m` is its widest part.
+    """
 
     latitude: float
     longitude: float
     width_m: float
     height_m: float
+    width_degrees: float | None = None
 
     def __post_init__(self) -> None:
         if not (-85.0 <= self.latitude <= 85.0 and -180.0 <= self.longitude <= 180.0):
@@ -45,6 +52,23 @@ class Box:
         """MOHAWK's area is 17.5 km x 17.5 km."""
         return cls(latitude, longitude, side_m, side_m)
 
+    @classmethod
+    def between(cls, south: float, west: float, north: float, east: float) -> Box:
+        """The box of these parallels and meridians in degrees; over the date line `west` is more than `east`.
+
+        MOHAWK's: 30.1961, -97.8395, 30.3511, -97.6819. Raises TraceError for corners that make no box.
+        """
+        if not (
+            -85.0 <= south < north <= 85.0 and abs(west) <= 180.0 and abs(east) <= 180.0 and west != east
+        ):
+            raise TraceError("expected SOUTH less than NORTH within 85 degrees, WEST and EAST within 180")
+        wide, latitude = (east - west) % 360.0, (south + north) / 2
+        nearest = min(max(0.0, south), north)  # the equator, or the side nearest to it
+        parallel_m = _prime_vertical_m(math.radians(nearest)) * math.cos(math.radians(nearest))
+        longitude = (west + wide / 2 + 180.0) % 360.0 - 180.0
+        height_m = _meridian_m(latitude) * math.radians(north - south)
+        return cls(latitude, longitude, parallel_m * math.radians(wide), height_m, wide)
+
     def project(self, latitude: FloatColumn, longitude: FloatColumn) -> tuple[FloatColumn, FloatColumn]:
         """Metres east and north of the box's south-west corner.
 
@@ -56,11 +80,40 @@ class Box:
         prime_vertical_m = _A_M / np.sqrt(1.0 - _E2 * sine2)
         east = np.mod(longitude - self.longitude + 180.0, 360.0) - 180.0  # the short way round
         x_m = prime_vertical_m * np.cos(phi) * np.radians(east)
-        sine2_0 = math.sin(math.radians(self.latitude)) ** 2
-        meridian_m = _A_M * (1.0 - _E2) / (1.0 - _E2 * sine2_0) ** 1.5
-        y_m = meridian_m * np.radians(latitude - self.latitude)
+        y_m = _meridian_m(self.latitude) * np.radians(latitude - self.latitude)
         return x_m + self.width_m / 2, y_m + self.height_m / 2
 
+    def in_degrees(self, latitude: FloatColumn, longitude: FloatColumn) -> tuple[FloatColumn, FloatColumn]:
+        """The authors' plane: degrees east and north of the box's south-west corner, times `DEGREE_M`.
+
+        A degree of longitude counts as much as one of latitude, so east-west distances are too long (by a
+        third at 40 degrees) and another AP may be the nearest. The corner is the box's westernmost.
+        """
+        widest = math.radians(abs(self.latitude)) + self.height_m / 2 / _meridian_m(self.latitude)
+        parallel_m = _prime_vertical_m(widest) * math.cos(widest)
+        west = (self.width_degrees or math.degrees(self.width_m / parallel_m)) / 2
+        south = math.degrees(self.height_m / 2 / _meridian_m(self.latitude))
+        east = np.mod(longitude - self.longitude + 180.0, 360.0) - 180.0
+        return (east + west) * DEGREE_M, (latitude - self.latitude + south) * DEGREE_M
+
     def inside(self, x_m: FloatColumn, y_m: FloatColumn) -> npt.NDArray[np.bool_]:
-        """Which projected points lie in the box, borders included."""
-        return (x_m >= 0.0) & (x_m <= self.width_m) & (y_m >= 0.0) & (y_m <= self.height_m)
+        """Which projected points lie in the box, borders included (of meridians and parallels to 0.1 mm)."""
+        if self.width_degrees is None:
+            return (x_m >= 0.0) & (x_m <= self.width_m) & (y_m >= 0.0) & (y_m <= self.height_m)
+        phi = math.radians(self.latitude) + (y_m - self.height_m / 2) / _meridian_m(self.latitude)
+        parallel_m = _A_M / np.sqrt(1.0 - _E2 * np.sin(phi) ** 2) * np.cos(phi)
+        half_m = parallel_m * math.radians(self.width_degrees / 2)
+        east_m = x_m - self.width_m / 2
+        return (np.abs(east_m) <= half_m + _BORDER_M) & (
+            np.abs(y_m - self.height_m / 2) <= self.height_m / 2 + _BORDER_M
+        )
+
+
+def _prime_vertical_m(phi: float) -> float:
+    return _A_M / math.sqrt(1.0 - _E2 * math.sin(phi) ** 2)
+
+
+def _meridian_m(latitude: float) -> float:
+    """Radius of curvature along the meridian: metres per radian of latitude."""
+    sine2 = math.sin(math.radians(latitude)) ** 2
+    return _A_M * (1.0 - _E2) / math.pow(1.0 - _E2 * sine2, 1.5)

@@ -7,22 +7,40 @@ drawn from every place ever visited in the box. The order of the input rows play
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, TraceError
+from roambench.mobility.candidates import (
+    AccessPoints,
+    Places,
+    Plane,
+    centre_of,
+    listed_places,
+    named_access_points,
+    visited_places,
+)
+from roambench.mobility.outages import (
+    OUTAGE_POLICIES,
+    OutagePolicy,
+    empty_runs,
+    outage_runs,
+    with_outages,
+)
+from roambench.mobility.plane_box import PlaneBox
+from roambench.mobility.presence import hold_steps, with_presence
 from roambench.mobility.projection import Box
-from roambench.mobility.readers.fixes import Fixes
-from roambench.mobility.selection import ap_names, busiest_devices, draw_places
-from roambench.mobility.trace import FloatColumn, Trace
+from roambench.mobility.readers.condensing import CELL_M, OUTSIDE, canonical_order
+from roambench.mobility.readers.fixes import Fixes, Stations
+from roambench.mobility.reducing import Indices, Reduce, one_per_step
+from roambench.mobility.selection import AP_DRAWS, ApDraw, ap_names, busiest_devices, draw_places
+from roambench.mobility.trace import Trace
 
-_CELL_M: Final = 250.0  # candidate places of fixes without a place: visited cells of this size
 _DAY_S: Final = 86_400
-
-Indices = npt.NDArray[np.int64]
+MAX_STEPS: Final = 10_000_000  # what a trace file may hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +48,62 @@ class Recipe:
     """How fixes become a trace. The defaults are MOHAWK's §4.1 but for the box, which is the data's.
 
     `box` None: 17.5 km around the median fix. `start_utc_s` None: the UTC midnight that opens the `steps`
-    steps with the most (device, step) pairs. A device is present in a step if it has a fix in it; of
-    several the `reduce` one counts. `devices` None keeps all, else the busiest are kept (fewer if fewer
-    exist). `aps` are drawn from the places in the box with `seed`.
+    steps with the most (device, step) pairs. Of several fixes in a step the `reduce` one counts: the `first`,
+    the `last`, or (`mode`) the first at the place with the most of them. `presence` says in which other
+    steps a device is there (see `presence`), `outage` what becomes of holes in the recording (see
+    `outages`); devices are ranked, and holes found, by the fixes themselves. `devices` None keeps all, else
+    the busiest are kept (fewer if fewer exist). `aps` are drawn from the places in the box with `seed`,
+    unless `ap_source` is `places` (every place is one) or `stations` (those that the source or the user
+    names; the default where there are any).
+
+    `metric` degrees and `ap_draw` mohawk do as the authors' code does: distances in raw degrees
+    (`Box.in_degrees`), and the draw of `selection.draw_places`, from the places in the order of their list
+    where the source has one, else by id. Ids that are all numbers go by value; `ap_draw` pcg64_text sorts
+    these as text, as earlier versions did.
+
+    Movement on a plane in metres takes a `PlaneBox`; None is the box around all of it. Of a simulation the
+    window starts at its second 0 (at its first fix where that is later or all lie before), and `steps` None
+    lasts to its end; None is 744 where times are UTC.
     """
 
-    box: Box | None = None
+    box: Box | PlaneBox | None = None
     start_utc_s: int | None = None
-    steps: int = 744
+    steps: int | None = 744
     step_s: int = 3600
-    reduce: Literal["first", "last"] = "first"
+    reduce: Reduce = "first"
+    presence: str = "event"
+    outage: OutagePolicy = "keep"
+    metric: Literal["metres", "degrees"] = "metres"
+    ap_draw: ApDraw = "pcg64"
     devices: int | None = 1000
     aps: int = 100
     seed: int = 42
+    ap_source: Literal["auto", "draw", "places", "stations"] = "auto"
 
     def __post_init__(self) -> None:
         problems = [
             f"{name} is {value}, expected at least 1"
             for name, value in (("steps", self.steps), ("step_s", self.step_s), ("aps", self.aps))
-            if value < 1
+            if value is not None and value < 1
         ]
         if self.devices is not None and self.devices < 1:
             problems.append(f"devices is {self.devices}, expected at least 1")
-        if self.reduce not in ("first", "last"):
-            problems.append(f"reduce is {self.reduce!r}, expected first or last")
+        choices = (
+            ("reduce", self.reduce, ("first", "last", "mode")),
+            ("outage", self.outage, OUTAGE_POLICIES),
+            ("metric", self.metric, ("metres", "degrees")),
+            ("ap_draw", self.ap_draw, AP_DRAWS),
+            ("ap_source", self.ap_source, ("auto", "draw", "places", "stations")),
+        )
+        problems += [
+            f"{name} is {value!r}, expected one of {', '.join(known)}"
+            for name, value, known in choices
+            if value not in known
+        ]
+        try:
+            hold_steps(self.presence)
+        except ConfigError as error:
+            problems += error.problems
         if self.seed < 0:
             problems.append(f"seed is {self.seed}, expected 0 or more")
         if problems:
@@ -63,30 +113,43 @@ class Recipe:
 def build_trace(fixes: Fixes, recipe: Recipe, sources: Sequence[Mapping[str, object]] = ()) -> Trace:
     """The trace that `recipe` makes of `fixes`; `sources` go into its provenance (name, sha256, ...).
 
-    Raises TraceError when nothing is left in the box or the window, or places are fewer than APs.
+    Raises TraceError for a policy that the fixes do not allow, when nothing is left in the box or the window,
+    or places are fewer than APs.
     """
+    outside = fixes.left_out.get(OUTSIDE, 0)
     if not len(fixes.device):
+        if outside and recipe.box is not None:
+            raise TraceError(f"none of {outside} fixes lies in the box {centre_of(recipe.box)}")
         raise TraceError("no readable fix at all" + _examples(fixes))
-    box = recipe.box or Box.square(float(np.median(fixes.latitude)), float(np.median(fixes.longitude)))
+    _require_fitting(fixes, recipe)
+    box = recipe.box or box_of(fixes)
+    if isinstance(box, PlaneBox) != fixes.plane:
+        wanted = "X,Y,WIDTH,HEIGHT in metres" if fixes.plane else "LAT,LON,SIDE_M"
+        raise TraceError(f"the box does not fit the source, which needs one of {wanted}")
     x_m, y_m = box.project(fixes.latitude, fixes.longitude)
     boxed = np.flatnonzero(box.inside(x_m, y_m))
     if not len(boxed):
-        raise TraceError(f"none of {len(fixes.device)} fixes lies in the box around {_centre(box)}")
-    rows = boxed[_canonical_order(fixes, boxed)]
-    start_utc_s = _densest_start(fixes, rows, recipe) if recipe.start_utc_s is None else recipe.start_utc_s
-    start_utc_s -= start_utc_s % recipe.step_s
+        raise TraceError(f"none of {len(fixes.device) + outside} fixes lies in the box {centre_of(box)}")
+    rows = boxed[canonical_order(fixes, boxed)]
+    recipe, start_utc_s = _with_window(recipe, fixes, rows)
+    steps = recipe.steps or 1
     step = (fixes.t_utc_s - start_utc_s) // recipe.step_s
-    windowed = rows[(step[rows] >= 0) & (step[rows] < recipe.steps)]
+    windowed = rows[(step[rows] >= 0) & (step[rows] < steps)]
     if not len(windowed):
         raise TraceError(f"none of the {len(rows)} fixes in the box lies in the window")
-    reduced = _one_per_step(step, fixes.device, windowed, recipe.reduce)
-    places = _places(fixes, rows, x_m, y_m)
-    chosen = draw_places(len(places.x_m), recipe.aps, recipe.seed)
+    reduced = one_per_step(fixes, step, windowed, recipe.reduce, x_m, y_m)
+    plane = box.in_degrees if recipe.metric == "degrees" and isinstance(box, Box) else box.project
+    x_m, y_m = plane(fixes.latitude, fixes.longitude)
+    if fixes.listed is not None:
+        places = listed_places(fixes.listed, box, plane, recipe.ap_draw)
+    else:
+        places = visited_places(fixes, rows, x_m, y_m, recipe.ap_draw)
+    points = _access_points(fixes, recipe, box, plane, places)
     codes, names = _named_devices(fixes, reduced)
     order = np.lexsort((codes, step[reduced]))
     kept = reduced[order]
     everyone = Trace(
-        steps=recipe.steps,
+        steps=steps,
         step_s=float(recipe.step_s),
         start_utc_s=start_utc_s,
         device_names=names,
@@ -94,20 +157,21 @@ def build_trace(fixes: Fixes, recipe: Recipe, sources: Sequence[Mapping[str, obj
         device=codes[order].astype(np.int32),
         x_m=x_m[kept],
         y_m=y_m[kept],
-        ap_names=ap_names(recipe.aps),
-        ap_x_m=places.x_m[chosen],
-        ap_y_m=places.y_m[chosen],
+        ap_names=points.names,
+        ap_x_m=points.x_m,
+        ap_y_m=points.y_m,
         place_x_m=places.x_m,
         place_y_m=places.y_m,
+        ap=None if points.of_place is None else points.of_place[fixes.place[kept]].astype(np.int32),
         provenance={
             "made_by": "import",
             "sources": [dict(source) for source in sources],
             "seed": recipe.seed,
-            "recipe": _described(recipe, box, start_utc_s),
+            "recipe": _described(recipe, box, start_utc_s, fixes),
             "counts": {
                 "rows": fixes.rows,
                 "malformed": fixes.malformed,
-                "outside_box": len(fixes.device) - len(boxed),
+                "outside_box": len(fixes.device) - len(boxed) + outside,
                 "outside_window": len(boxed) - len(windowed),
                 "same_device_and_step": len(windowed) - len(reduced),
                 "places": len(places.x_m),
@@ -115,55 +179,92 @@ def build_trace(fixes: Fixes, recipe: Recipe, sources: Sequence[Mapping[str, obj
             },
         },
     )
-    return busiest_devices(everyone, min(recipe.devices or len(names), len(names)))
+    present = np.bincount(everyone.step, minlength=steps)
+    holes = outage_runs(present, everyone.step_s, start_utc_s)
+    outage_steps = sum(length for _, length in holes)
+    found = {
+        "empty_runs": len(empty_runs(present)),
+        "outage_steps": outage_steps,
+        "empty_steps": int((present == 0).sum()) - outage_steps,
+    }
+    counts = {**cast(Mapping[str, object], everyone.provenance["counts"]), **found}
+    everyone = replace(everyone, provenance={**everyone.provenance, "counts": counts})
+    kept_devices = busiest_devices(everyone, min(recipe.devices or len(names), len(names)))
+    return with_outages(with_presence(kept_devices, recipe.presence), holes, recipe.outage)
 
 
-class _Places(NamedTuple):
-    x_m: FloatColumn
-    y_m: FloatColumn
+def _require_fitting(fixes: Fixes, recipe: Recipe) -> None:
+    if recipe.presence == "interval" and not fixes.intervals:
+        raise TraceError(
+            "presence interval: the source says when devices were seen, not from when to when; "
+            "expected event, hold:STEPS or always"
+        )
+    if recipe.metric == "degrees" and fixes.plane:
+        raise TraceError("metric degrees: the source is in metres, it has no degrees")
+    if recipe.metric == "degrees" and not fixes.place_ids and fixes.stations is None:
+        raise TraceError("metric degrees: the source has no places; name the access points with a file")
 
 
-def _canonical_order(fixes: Fixes, rows: Indices) -> Indices:
-    """An order of `rows` that only their values decide: time, place, position."""
-    names = np.array(["", *fixes.place_ids])
-    by_name = np.empty(len(names), np.int64)
-    by_name[np.argsort(names, kind="stable")] = np.arange(len(names))
-    place_rank = by_name[fixes.place[rows] + 1]  # rank of the id's text: codes follow the file's order
-    keys = (fixes.longitude[rows], fixes.latitude[rows], place_rank, fixes.t_utc_s[rows])
-    return np.lexsort(keys).astype(np.int64)
+def box_of(fixes: Fixes) -> Box | PlaneBox:
+    """The box of fixes for which none is given: 17.5 km around the median, or a plane's whole extent."""
+    if not fixes.plane:
+        return Box.square(float(np.median(fixes.latitude)), float(np.median(fixes.longitude)))
+    stations = fixes.stations or Stations((), np.empty(0), np.empty(0))
+    x_m, y_m = (
+        np.concatenate(columns)
+        for columns in ((fixes.longitude, stations.longitude), (fixes.latitude, stations.latitude))
+    )
+    return PlaneBox.around(x_m, y_m, CELL_M)
+
+
+def _with_window(recipe: Recipe, fixes: Fixes, rows: Indices) -> tuple[Recipe, int]:
+    """The recipe with its number of steps, and the second at which the first of them starts."""
+    if not fixes.simulated:
+        recipe = replace(recipe, steps=recipe.steps or 744)
+        start_utc_s = recipe.start_utc_s
+        if start_utc_s is None:
+            start_utc_s = _densest_start(fixes, rows, recipe)
+        return recipe, start_utc_s - start_utc_s % recipe.step_s
+    times = fixes.t_utc_s[rows]
+    first, last = int(times[0]), int(times[-1])
+    start_utc_s = recipe.start_utc_s
+    if start_utc_s is None:
+        start_utc_s = 0 if first <= 0 <= last else first
+    start_utc_s -= start_utc_s % recipe.step_s
+    steps = recipe.steps or max(1, (last - start_utc_s) // recipe.step_s + 1)
+    if steps > MAX_STEPS:
+        raise TraceError(
+            f"it lasts {steps:,} steps of {recipe.step_s} s, more than {MAX_STEPS:,}: give fewer"
+        )
+    return replace(recipe, steps=steps), start_utc_s
+
+
+def _access_points(
+    fixes: Fixes, recipe: Recipe, box: Box | PlaneBox, plane: Plane, places: Places
+) -> AccessPoints:
+    stations, source = fixes.stations, recipe.ap_source
+    if source == "stations" and stations is None:
+        raise TraceError("the source names no access points, and no file with them is given")
+    if stations is not None and source in ("auto", "stations"):
+        return named_access_points(fixes, stations, box, plane)
+    if source == "places":
+        names = places.ids or ap_names(len(places.x_m))
+        return AccessPoints(names, places.x_m, places.y_m)
+    chosen = draw_places(len(places.x_m), recipe.aps, recipe.seed, recipe.ap_draw)
+    return AccessPoints(ap_names(recipe.aps), places.x_m[chosen], places.y_m[chosen])
 
 
 def _densest_start(fixes: Fixes, rows: Indices, recipe: Recipe) -> int:
     """The UTC midnight (at or before the data's last fix) whose window holds most (device, step) pairs."""
     first_midnight = int(fixes.t_utc_s[rows[0]]) // _DAY_S * _DAY_S
-    step = (fixes.t_utc_s[rows] - first_midnight) // recipe.step_s
+    opening = first_midnight // recipe.step_s  # steps are those of the trace, also where none begins a day
+    step = fixes.t_utc_s[rows] // recipe.step_s - opening
+    window = recipe.steps or 1
     pairs = np.unique(np.stack((step, fixes.device[rows].astype(np.int64))), axis=1)[0]  # ascending steps
     days = (int(fixes.t_utc_s[rows[-1]]) - first_midnight) // _DAY_S + 1
-    starts = np.arange(days) * _DAY_S // recipe.step_s
-    inside = np.searchsorted(pairs, starts + recipe.steps) - np.searchsorted(pairs, starts)
+    starts = (first_midnight + np.arange(days) * _DAY_S) // recipe.step_s - opening
+    inside = np.searchsorted(pairs, starts + window) - np.searchsorted(pairs, starts)
     return first_midnight + int(np.argmax(inside)) * _DAY_S
-
-
-def _one_per_step(
-    step: Indices, device: npt.NDArray[np.int32], rows: Indices, reduce: Literal["first", "last"]
-) -> Indices:
-    """Of the rows (in canonical order) the first or last of every (step, device)."""
-    ordered = rows if reduce == "first" else rows[::-1]
-    key = step[ordered] * (int(device.max()) + 1) + device[ordered]
-    _, first = np.unique(key, return_index=True)
-    return ordered[first]
-
-
-def _places(fixes: Fixes, rows: Indices, x_m: FloatColumn, y_m: FloatColumn) -> _Places:
-    """Distinct places of the rows (in canonical order), sorted by id; without ids, by visited cell."""
-    named = rows[fixes.place[rows] >= 0]
-    if len(named):
-        codes, first = np.unique(fixes.place[named], return_index=True)
-        order = np.argsort(np.array(fixes.place_ids)[codes], kind="stable")
-        where = named[first[order]]
-        return _Places(x_m[where], y_m[where])
-    cells = np.unique(np.floor(np.stack((x_m[rows], y_m[rows])) / _CELL_M), axis=1)
-    return _Places((cells[0] + 0.5) * _CELL_M, (cells[1] + 0.5) * _CELL_M)
 
 
 def _named_devices(fixes: Fixes, rows: Indices) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
@@ -176,27 +277,21 @@ def _named_devices(fixes: Fixes, rows: Indices) -> tuple[npt.NDArray[np.int64], 
     return rank[inverse], tuple(names[order].tolist())
 
 
-def _described(recipe: Recipe, box: Box, start_utc_s: int) -> Mapping[str, object]:
+def _described(recipe: Recipe, box: Box | PlaneBox, start_utc_s: int, fixes: Fixes) -> Mapping[str, object]:
     return {
-        "box": {
-            "latitude": box.latitude,
-            "longitude": box.longitude,
-            "width_m": box.width_m,
-            "height_m": box.height_m,
-        },
+        "box": asdict(box),
         "start_utc_s": start_utc_s,
         "steps": recipe.steps,
         "step_s": recipe.step_s,
         "reduce": recipe.reduce,
-        "presence": "event",
+        "presence": "interval" if fixes.intervals and recipe.presence == "event" else recipe.presence,
+        "outage": recipe.outage,
+        "metric": recipe.metric,
         "devices": recipe.devices,
         "aps": recipe.aps,
-        "ap_draw": "pcg64",
+        "ap_draw": recipe.ap_draw,
+        "ap_source": recipe.ap_source,
     }
-
-
-def _centre(box: Box) -> str:
-    return f"{box.latitude:.4f}, {box.longitude:.4f}"
 
 
 def _examples(fixes: Fixes) -> str:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import TraceError
+from roambench.mobility.outages import clipped, marked_outages
 from roambench.mobility.trace import Trace
+
+ApDraw = Literal["pcg64", "pcg64_text", "mohawk"]
+AP_DRAWS: Final = ("pcg64", "pcg64_text", "mohawk")
 
 
 def window(trace: Trace, first: int, steps: int) -> Trace:
@@ -24,8 +29,34 @@ def window(trace: Trace, first: int, steps: int) -> Trace:
         device=trace.device[rows],
         x_m=trace.x_m[rows],
         y_m=trace.y_m[rows],
+        ap=None if trace.ap is None else trace.ap[rows],
         start_utc_s=trace.start_utc_s + round(first * trace.step_s),
-        provenance=_derived(trace, {"window": {"first": first, "steps": steps}}),
+        provenance=_derived(_with_marks(trace, first, steps), {"window": {"first": first, "steps": steps}}),
+    )
+
+
+def repeated(trace: Trace, times: int) -> Trace:
+    """The trace played `times` times on end: step k of the n-th time is step n * steps + k."""
+    if times < 1:
+        raise TraceError(f"cannot play a trace {times} times")
+    if times == 1:
+        return trace
+    turns = np.repeat(np.arange(times, dtype=np.int32), len(trace.step)) * np.int32(trace.steps)
+    marks = [
+        [first + turn * trace.steps, length]
+        for turn in range(times)
+        for first, length in marked_outages(trace)
+    ]
+    told = {**trace.provenance, "outages": marks} if marks else trace.provenance
+    return replace(
+        trace,
+        steps=trace.steps * times,
+        step=np.tile(trace.step, times) + turns,
+        device=np.tile(trace.device, times),
+        x_m=np.tile(trace.x_m, times),
+        y_m=np.tile(trace.y_m, times),
+        ap=None if trace.ap is None else np.tile(trace.ap, times),
+        provenance=_derived(replace(trace, provenance=told), {"repeated": {"times": times}}),
     )
 
 
@@ -50,6 +81,7 @@ def busiest_devices(trace: Trace, devices: int) -> Trace:
         device=rank[trace.device[rows]],
         x_m=trace.x_m[rows],
         y_m=trace.y_m[rows],
+        ap=None if trace.ap is None else trace.ap[rows],
         provenance=_derived(trace, {"busiest_devices": {"kept": devices, "of": total}}),
     )
 
@@ -83,24 +115,31 @@ def busiest_window(trace: Trace, steps: int, devices: int) -> Trace:
 
 
 def with_aps(trace: Trace, aps: int, seed: int) -> Trace:
-    """The same movement with `aps` access points drawn anew from the trace's places."""
+    """The same movement with `aps` access points drawn anew from the trace's places; what the trace recorded
+    of its old ones goes with them."""
     chosen = draw_places(len(trace.place_x_m), aps, seed)
     return replace(
         trace,
         ap_names=ap_names(aps),
         ap_x_m=trace.place_x_m[chosen],
         ap_y_m=trace.place_y_m[chosen],
+        ap=None,
         provenance=_derived(trace, {"with_aps": {"aps": aps, "seed": seed}}),
     )
 
 
-def draw_places(places: int, aps: int, seed: int) -> npt.NDArray[np.int64]:
-    """Indices of `aps` of `places` places, ascending: Generator(PCG64(seed)).choice without replacement.
+def draw_places(places: int, aps: int, seed: int, draw: ApDraw = "pcg64") -> npt.NDArray[np.int64]:
+    """Indices of `aps` of `places` places; `pcg64`: Generator(PCG64(seed)).choice, no place twice, sorted.
 
-    MOHAWK's own draw (numpy.random.seed and pandas.sample) gives other APs for the same seed.
+    `mohawk` draws what numpy.random.seed(seed) and pandas' sample(n=aps) draw, in the order drawn: the same
+    seed gives other places than `pcg64`.
     """
     if not 1 <= aps <= places:
         raise TraceError(f"cannot draw {aps} access points from {places} places")
+    if draw == "mohawk":
+        # pandas.sample hands the legacy global generator's `choice` the number of rows; its stream is frozen.
+        legacy = np.random.RandomState(seed)
+        return legacy.choice(places, aps, replace=False).astype(np.int64)
     chosen = np.random.Generator(np.random.PCG64(seed)).choice(places, aps, replace=False)
     return np.sort(chosen).astype(np.int64)
 
@@ -115,6 +154,14 @@ def _ranking(trace: Trace) -> npt.NDArray[np.int64]:
     first = np.full(total, trace.steps, np.int64)
     np.minimum.at(first, trace.device, trace.step)
     return np.lexsort((np.arange(total), first, -hours)).astype(np.int64)
+
+
+def _with_marks(trace: Trace, first: int, steps: int) -> Trace:
+    """The trace with its marked outages told in the steps of a window; only its provenance is right."""
+    if "outages" not in trace.provenance:
+        return trace
+    marks = clipped(marked_outages(trace), first, steps)
+    return replace(trace, provenance={**trace.provenance, "outages": marks})
 
 
 def _derived(trace: Trace, made: Mapping[str, object]) -> Mapping[str, object]:

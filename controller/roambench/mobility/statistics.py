@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from roambench.mobility.association import FixedAp, NearestAp, RingWalkAp, distance_statistics
+from roambench.mobility.outages import marked_outages
 from roambench.mobility.trace import Trace
 
 #: Within this distance of its AP a device is on Wi-Fi (MOHAWK §3.2).
 WIFI_M = 100.0
 _DAY_S = 86_400.0
+_DENSE_CELLS = 50_000_000  # (step, AP) pairs that are counted in one array; beyond, by sorting
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +45,30 @@ class AggregatedModels:
 
 @dataclass(frozen=True, slots=True)
 class TraceStatistics:
-    """`trace_statistics` of one trace. Distances in metres, gaps in steps."""
+    """`trace_statistics` of one trace. Distances in metres, gaps in steps.
+
+    What is said of access points is said of the nearest ones, or of those that the trace records.
+    """
 
     steps: int
     step_s: float
     devices: int
+    devices_before_cut: int  # that existed before the busiest were chosen; `devices` where nothing was cut
     places: int
     aps: int
     fixes: int
     present: Distribution  # devices per step
+    present_mean_nonempty: float  # the mean over steps with anybody at all
     empty_steps: int
+    outage_steps: int | None  # of the empty ones those that the trace marks as its recorder's; None: no marks
+    outages: int | None  # runs of them
     steps_per_device: Distribution
-    occupied_aps: Distribution  # nearest APs with at least one device, per non-empty step
+    recorded_aps: bool  # the trace records its APs, and the next five are about these
+    occupied_aps: Distribution  # APs with at least one device, per non-empty step
     devices_per_occupied_ap: Distribution
-    ap_change_rate: float  # share of consecutive appearances of a device with another nearest AP
+    busiest_ap_share: float  # of all fixes
+    ap_change_rate: float  # share of consecutive appearances of a device at another AP
+    ap_change_rate_next_step: float  # the same over appearances in consecutive steps
     gap_steps: Distribution  # between consecutive appearances of a device (1: the very next step)
     nearest_m: Distribution
     share_on_wifi: float  # within WIFI_M of the nearest AP
@@ -79,8 +92,13 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
     nearest, fixed, ring = NearestAp(trace), FixedAp(trace), RingWalkAp(trace, seed)
     per_step = np.bincount(trace.step, minlength=trace.steps)
     ring_mean_m, ring_sd_m = distance_statistics(ring)
-    occupied = np.unique(trace.step.astype(np.int64) * len(trace.ap_names) + nearest.aps, return_counts=True)
-    change_rate, gaps = _between_appearances(trace, nearest.aps)
+    aps = nearest.aps if trace.ap is None else trace.ap
+    occupied_aps, devices_per_ap = _occupation(trace, aps)
+    appearances = _appearances(trace)
+    changed = aps[appearances.later] != aps[appearances.earlier]
+    gaps = trace.step[appearances.later] - trace.step[appearances.earlier]
+    outages = marked_outages(trace)
+    marked = {at for first, length in outages for at in range(first, min(first + length, trace.steps))}
     if utc_offset_h is None:
         stated = trace.provenance.get("utc_offset_h", 0.0)
         utc_offset_h = float(stated) if isinstance(stated, int | float) else 0.0
@@ -88,25 +106,32 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
         steps=trace.steps,
         step_s=trace.step_s,
         devices=len(trace.device_names),
+        devices_before_cut=_devices_before_cut(trace),
         places=len(trace.place_x_m),
         aps=len(trace.ap_names),
         fixes=len(trace.step),
         present=distribution(per_step),
+        present_mean_nonempty=float(per_step[per_step > 0].mean()),
         empty_steps=int((per_step == 0).sum()),
+        outage_steps=sum(1 for step in marked if per_step[step] == 0) if outages else None,
+        outages=len(outages) if outages else None,
         steps_per_device=distribution(np.bincount(trace.device, minlength=len(trace.device_names))),
-        occupied_aps=distribution(np.unique(occupied[0] // len(trace.ap_names), return_counts=True)[1]),
-        devices_per_occupied_ap=distribution(occupied[1]),
-        ap_change_rate=change_rate,
+        recorded_aps=trace.ap is not None,
+        occupied_aps=distribution(occupied_aps),
+        devices_per_occupied_ap=distribution(devices_per_ap),
+        busiest_ap_share=float(np.bincount(aps).max() / len(aps)),
+        ap_change_rate=_mean(changed),
+        ap_change_rate_next_step=_mean(changed[gaps == 1]),
         gap_steps=distribution(gaps),
         nearest_m=distribution(nearest.distances_m),
         share_on_wifi=float((nearest.distances_m <= WIFI_M).mean()),
         fixed_m=distribution(fixed.distances_m),
         ring_walk_mean_m=ring_mean_m,
         ring_walk_sd_m=ring_sd_m,
-        hierfavg=aggregated_at_next_step(trace),
-        mohawk_k2_2=aggregated_dynamically(trace, 2),
-        mohawk_k2_5=aggregated_dynamically(trace, 5),
-        mohawk_k2_10=aggregated_dynamically(trace, 10),
+        hierfavg=_next_step_of(trace, appearances),
+        mohawk_k2_2=_dynamic_of(trace, appearances, 2),
+        mohawk_k2_5=_dynamic_of(trace, appearances, 5),
+        mohawk_k2_10=_dynamic_of(trace, appearances, 10),
         hour_profile=_hour_profile(trace, per_step, utc_offset_h),
         utc_offset_h=utc_offset_h,
     )
@@ -126,11 +151,7 @@ def aggregated_at_next_step(trace: Trace) -> AggregatedModels:
 
     Everybody present trains, except at the last step.
     """
-    aggregated = sum(
-        len(np.intersect1d(trace.present(step - 1), trace.present(step), assume_unique=True))
-        for step in range(1, trace.steps)
-    )
-    return _aggregated(trace, aggregated)
+    return _next_step_of(trace, _appearances(trace))
 
 
 def aggregated_dynamically(trace: Trace, k2: int) -> AggregatedModels:
@@ -139,16 +160,50 @@ def aggregated_dynamically(trace: Trace, k2: int) -> AggregatedModels:
     Per step: present devices in Tr are aggregated and leave Tr; when t % k2 == 0 (t > 0) Tr is cleared; then
     everybody present trains and enters Tr, except at the last step.
     """
-    outstanding = np.zeros(len(trace.device_names), np.bool_)
-    aggregated = 0
-    for step in range(trace.steps):
-        present = trace.present(step)
-        aggregated += int(outstanding[present].sum())
-        outstanding[present] = False
-        if step and step % k2 == 0:
-            outstanding[:] = False
-        outstanding[present] = True
-    return _aggregated(trace, aggregated)
+    return _dynamic_of(trace, _appearances(trace), k2)
+
+
+def aggregated_per_step(trace: Trace, k2: int | None = None) -> npt.NDArray[np.int64]:
+    """How many models each step aggregates, shape (steps,): `k2` as `aggregated_dynamically`, None as
+    `aggregated_at_next_step`.
+    """
+    appearances = _appearances(trace)
+    rows = appearances.later[_used(trace, appearances, k2)]
+    return np.bincount(trace.step[rows], minlength=trace.steps).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Appearances:
+    """Rows of consecutive appearances of one device each, by device and step: shape (pairs,)."""
+
+    earlier: npt.NDArray[np.intp]
+    later: npt.NDArray[np.intp]
+
+
+def _appearances(trace: Trace) -> _Appearances:
+    order = np.argsort(trace.device, kind="stable")  # the columns are sorted by step already
+    same_device = np.diff(trace.device[order]) == 0
+    return _Appearances(order[:-1][same_device], order[1:][same_device])
+
+
+def _used(trace: Trace, appearances: _Appearances, k2: int | None) -> npt.NDArray[np.bool_]:
+    """Of every pair of appearances, whether the later one aggregates the model trained at the earlier one.
+
+    The cloud's clearing in step s comes after that step's edge aggregation and before its training: a model
+    of step t is still there in step u unless a multiple of k2 lies in t + 1 .. u - 1.
+    """
+    earlier, later = trace.step[appearances.earlier], trace.step[appearances.later]
+    if k2 is None:
+        return np.asarray(later - earlier == 1)
+    return np.asarray((later - 1) // k2 == earlier // k2)
+
+
+def _next_step_of(trace: Trace, appearances: _Appearances) -> AggregatedModels:
+    return _aggregated(trace, int(_used(trace, appearances, None).sum()))
+
+
+def _dynamic_of(trace: Trace, appearances: _Appearances, k2: int) -> AggregatedModels:
+    return _aggregated(trace, int(_used(trace, appearances, k2).sum()))
 
 
 def _aggregated(trace: Trace, aggregated: int) -> AggregatedModels:
@@ -157,13 +212,34 @@ def _aggregated(trace: Trace, aggregated: int) -> AggregatedModels:
     return AggregatedModels(aggregated / max(1, trace.steps - 1), trainings, wasted)
 
 
-def _between_appearances(trace: Trace, aps: npt.NDArray[np.int32]) -> tuple[float, npt.NDArray[np.int32]]:
-    """Share of consecutive appearances of a device at another AP, and their distances in steps."""
-    order = np.lexsort((trace.step, trace.device))
-    same_device = np.diff(trace.device[order]) == 0
-    changed = (np.diff(aps[order]) != 0)[same_device]
-    gaps = np.diff(trace.step[order])[same_device]
-    return (float(changed.mean()) if len(changed) else float("nan")), gaps
+def _occupation(
+    trace: Trace, aps: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Occupied APs of every non-empty step, and the devices at every (step, occupied AP)."""
+    columns = len(trace.ap_names)
+    cells = trace.step.astype(np.int64) * columns + aps
+    if trace.steps * columns <= _DENSE_CELLS:
+        counts = np.bincount(cells, minlength=trace.steps * columns)
+        occupied = np.flatnonzero(counts)
+        devices = counts[occupied]
+    else:
+        occupied, devices = np.unique(cells, return_counts=True)
+    per_step = np.bincount(occupied // columns, minlength=trace.steps)
+    return per_step[per_step > 0], devices
+
+
+def _devices_before_cut(trace: Trace) -> int:
+    counts, derived = trace.provenance.get("counts"), trace.provenance.get("derived")
+    stated = counts.get("devices_before_cut") if isinstance(counts, Mapping) else None
+    for made in derived if isinstance(derived, Sequence) else ():
+        cut = made.get("busiest_devices") if isinstance(made, Mapping) else None
+        if isinstance(cut, Mapping) and stated is None:
+            stated = cut.get("of")
+    return stated if isinstance(stated, int) else len(trace.device_names)
+
+
+def _mean(flags: npt.NDArray[np.bool_]) -> float:
+    return float(flags.mean()) if len(flags) else float("nan")
 
 
 def _hour_profile(trace: Trace, per_step: npt.NDArray[np.int64], utc_offset_h: float) -> tuple[float, ...]:

@@ -38,6 +38,7 @@ class Trace:
     place_x_m: FloatColumn = field(default_factory=lambda: np.empty(0))
     place_y_m: FloatColumn = field(default_factory=lambda: np.empty(0))
     provenance: Mapping[str, object] = field(default_factory=dict)  # source, seed, recipe, counts
+    ap: IntColumn | None = None  # the AP that the source recorded for each fix, shape (fixes,); None: none
 
     def __post_init__(self) -> None:
         if self.steps < 1 or not self.step_s > 0:
@@ -47,6 +48,11 @@ class Trace:
         fixes = len(self.step)
         if not len(self.device) == len(self.x_m) == len(self.y_m) == fixes:
             raise TraceError("trace columns differ in length")
+        if self.ap is not None:
+            if len(self.ap) != fixes:
+                raise TraceError("trace columns differ in length")
+            if fixes and not 0 <= self.ap.min() <= self.ap.max() < len(self.ap_names):
+                raise TraceError(f"recorded access points must lie in 0..{len(self.ap_names) - 1}")
         if not len(self.ap_names) == len(self.ap_x_m) == len(self.ap_y_m):
             raise TraceError("access point columns differ in length")
         if len(self.place_x_m) != len(self.place_y_m):

@@ -12,7 +12,8 @@ from roambench.mobility.association import NearestAp
 from roambench.mobility.files import content_hash, write_trace
 from roambench.mobility.importing import import_checkins, import_trace
 from roambench.mobility.projection import Box
-from roambench.mobility.readers.fixes import FixCollector, Fixes
+from roambench.mobility.readers.collecting import FixCollector
+from roambench.mobility.readers.fixes import Fixes, Stations
 from roambench.mobility.recipe import Recipe, build_trace
 
 BOX = Box.square(40.0, -74.0, 2000.0)
@@ -61,6 +62,9 @@ def test_fixes_become_steps_devices_and_metres():
         "same_device_and_step": 1,
         "places": 5,
         "devices_before_cut": 3,
+        "empty_runs": 0,
+        "outage_steps": 0,
+        "empty_steps": 0,
     }
 
 
@@ -143,8 +147,13 @@ def test_a_recipe_that_leaves_nothing_says_at_which_stage(rows, recipe, message)
 
 def test_all_impossible_settings_are_told_at_once():
     with pytest.raises(ConfigError) as caught:
-        Recipe(steps=0, step_s=0, aps=0, devices=0, seed=-1, reduce="mode")  # type: ignore[arg-type]
-    assert len(caught.value.problems) == 6
+        Recipe(  # type: ignore[arg-type]
+            **dict.fromkeys(("steps", "step_s", "aps", "devices"), 0),
+            **dict.fromkeys(("reduce", "presence", "outage", "metric", "ap_draw", "ap_source"), "x"),
+            seed=-1,
+        )
+    assert len(caught.value.problems) == 11
+    assert "outage is 'x', expected one of keep, drop, mark" in caught.value.problems
 
 
 def test_the_same_file_gives_the_same_bytes_and_another_seed_other_aps(tmp_path):
@@ -164,6 +173,92 @@ def test_the_same_file_gives_the_same_bytes_and_another_seed_other_aps(tmp_path)
         for seed in range(6)
     ]
     assert len(set(seeds)) > 1
+
+
+def test_the_place_with_most_fixes_counts_and_of_equals_the_earlier_one():
+    often = [("ann", 1, 0.0, "a"), ("ann", 2, 300.0, "b"), ("ann", 3, 300.0, "b"), ("bob", 9, 0.0, "a")]
+    often += [("bob", 10, 300.0, "b")]
+    recipe = replace(RECIPE, reduce="mode", aps=1)
+    assert build_trace(fixes_of(often), recipe).y_m.tolist() == pytest.approx([1300, 1000], abs=0.1)
+    # without places: the 250 m cell with most fixes, and its first fix (1010 of 1010, 1110 | 1300)
+    cells = [("ann", 1, 300.0, ""), ("ann", 2, 10.0, ""), ("ann", 3, 110.0, "")]
+    assert build_trace(fixes_of(cells), recipe).y_m.tolist() == pytest.approx([1010], abs=0.1)
+    again = build_trace(fixes_of(cells[::-1]), recipe)
+    assert content_hash(again) == content_hash(build_trace(fixes_of(cells), recipe))
+
+
+def test_devices_are_ranked_by_what_was_seen_not_by_what_is_held():
+    rows = [("ann", 0, 0.0, "p"), ("bob", 3600, 0.0, "p"), ("bob", 7200, 0.0, "p")]
+    held = build_trace(fixes_of(rows), replace(RECIPE, presence="hold:2", aps=1))
+    assert held.device_names == ("bob", "ann")  # 2 hours seen against 1, 2 held against 3
+    assert [len(held.present(step)) for step in range(3)] == [1, 2, 2]
+    assert held.provenance["recipe"]["presence"] == "hold:2"
+
+
+def test_holes_are_counted_and_dropped_or_marked_before_devices_are_cut():
+    rows = [("ann", 0, 0.0, "p"), ("bob", 3600, 0.0, "p"), ("ann", 14400, 0.0, "p"), ("ann", 18000, 0.0, "p")]
+    recipe = replace(RECIPE, steps=6, aps=1, devices=1)
+    kept = build_trace(fixes_of(rows), recipe)
+    assert kept.provenance["counts"]["outage_steps"] == 2  # 2 and 3; step 1 had bob, who is cut
+    assert [len(kept.present(step)) for step in range(6)] == [1, 0, 0, 0, 1, 1]
+    dropped = build_trace(fixes_of(rows), replace(recipe, outage="drop"))
+    assert [len(dropped.present(step)) for step in range(dropped.steps)] == [1, 0, 1, 1]
+    assert build_trace(fixes_of(rows), replace(recipe, outage="mark")).provenance["outages"] == [[2, 2]]
+
+
+def test_check_ins_have_no_intervals_and_intervals_say_so():
+    with pytest.raises(TraceError, match="presence interval: the source says when devices were seen"):
+        build_trace(fixes_of(ROWS), replace(RECIPE, presence="interval"))
+    stays = replace(fixes_of(ROWS), intervals=True)
+    for presence in ("event", "interval"):
+        trace = build_trace(stays, replace(RECIPE, presence=presence))
+        assert trace.provenance["recipe"]["presence"] == "interval"
+
+
+def test_in_degrees_another_ap_may_be_nearest():
+    # At 40 N a degree of longitude is 0.768 of one of latitude: 0.010 deg east (854 m) is nearer than 0.009
+    # deg north (999 m), but not in degrees.
+    collector = FixCollector("test")
+    for device, north, east, place in (
+        ("ann", 0, 0, "here"),
+        ("b", 0, 0.01, "east"),
+        ("c", 0.009, 0, "north"),
+    ):
+        collector.add(device, START, 40.0 + north, -74.0 + east, place)
+    sites = Stations(("east", "north"), np.array([40.0, 40.009]), np.array([-73.99, -74.0]))
+    fixes = replace(collector.fixes(), stations=sites)
+    recipe = replace(RECIPE, box=Box.square(40.0, -74.0, 4000.0))
+    metres, degrees = (build_trace(fixes, replace(recipe, metric=metric)) for metric in ("metres", "degrees"))
+    assert [trace.ap_names[NearestAp(trace).aps[0]] for trace in (metres, degrees)] == ["east", "north"]
+    assert NearestAp(metres).distances_m[0] == pytest.approx(854, abs=1)
+    assert NearestAp(degrees).distances_m[0] == pytest.approx(0.009 / 0.00089977 * 100)  # 1000.26 "m"
+    assert metres.device_names == degrees.device_names
+    assert degrees.x_m.min() >= 0.0
+
+
+def test_degrees_need_positions_in_degrees_that_are_places():
+    bare = fixes_of([("ann", 5, 0.0, ""), ("bob", 5, 100.0, "")])
+    with pytest.raises(TraceError, match="metric degrees: the source has no places"):
+        build_trace(bare, replace(RECIPE, metric="degrees"))
+    plane = FixCollector("test", plane=True, simulated=True)
+    plane.add("ann", 5, 1.0, 2.0, "")
+    with pytest.raises(TraceError, match="metric degrees: the source is in metres"):
+        build_trace(plane.fixes(), Recipe(metric="degrees", aps=1))
+
+
+def test_listed_places_are_candidates_though_nobody_came_and_mohawk_draws_them_as_listed():
+    listed = Stations(
+        ("p9", "p2", "p7", "far"), 40.0 + NORTH * np.array([900, 200, 700, 5000]), np.full(4, -74.0)
+    )
+    fixes = replace(fixes_of(ROWS), listed=listed)
+    by_id = build_trace(fixes, RECIPE)
+    assert by_id.place_y_m.tolist() == pytest.approx(
+        [1200, 1700, 1900], abs=0.1
+    )  # p2 p7 p9; far lies outside
+    theirs = build_trace(fixes, replace(RECIPE, ap_draw="mohawk", seed=182))
+    assert theirs.place_y_m.tolist() == pytest.approx([1900, 1200, 1700], abs=0.1)
+    # numpy.random.seed(182); pandas.DataFrame(range(3)).sample(n=2).index is [2, 0]
+    assert theirs.ap_y_m.tolist() == pytest.approx([1700, 1900], abs=0.1)
 
 
 def test_a_tsmc2014_file_gives_the_same_trace_as_its_derived_csv(nyc_checkins, tmp_path):

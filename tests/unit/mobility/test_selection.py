@@ -9,6 +9,7 @@ from roambench.mobility.selection import (
     busiest_window,
     busiest_window_start,
     draw_places,
+    repeated,
     window,
     with_aps,
 )
@@ -92,3 +93,31 @@ def test_another_draw_of_aps_takes_distinct_places_by_seed(make_trace):
 def test_what_the_trace_does_not_hold_is_refused(make_trace, wrong, message):
     with pytest.raises(TraceError, match=message):
         wrong(make_trace(FIXES, APS, devices=4, steps=4))
+
+
+@pytest.mark.parametrize(
+    ("places", "seed", "sampled"),
+    [
+        (12, 42, [10, 9, 0, 8, 5]),
+        (12, 182, [4, 1, 7, 3, 6]),
+        (12, 392, [0, 5, 2, 1, 8]),
+        (37_994, 42, [4824, 6756, 12706, 26913, 31117]),
+        (37_994, 182, [16038, 29341, 426, 7423, 21895]),
+        (37_994, 392, [1091, 12470, 21965, 21959, 23817]),
+    ],
+)
+def test_mohawks_draw_is_that_of_pandas(places, seed, sampled):
+    # What pandas 3.1.1 gives: numpy.random.seed(seed); pandas.DataFrame(range(places)).sample(n=100).index
+    # (n=5 of 12).
+    assert draw_places(places, min(100, places // 2 - 1), seed, "mohawk").tolist()[:5] == sampled
+
+
+def test_a_repeated_trace_plays_its_steps_again(make_trace):
+    trace = make_trace([(0, 1, 1.0, 2.0), (2, 0, 3.0, 4.0)], APS, devices=2, steps=3)
+    twice = repeated(trace, 2)
+    assert (twice.steps, twice.step.tolist(), twice.device.tolist()) == (6, [0, 2, 3, 5], [1, 0, 1, 0])
+    assert twice.x_m.tolist() == [1.0, 3.0, 1.0, 3.0]
+    assert twice.provenance["derived"] == [{"repeated": {"times": 2}}]
+    assert repeated(trace, 1) is trace
+    with pytest.raises(TraceError, match="0 times"):
+        repeated(trace, 0)

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from roambench.mobility.importing import import_checkins
-from roambench.mobility.paper import PAPER_TARGETS
+from roambench.mobility.paper import PAPER_TARGETS, PaperTarget
 from roambench.mobility.projection import Box
 from roambench.mobility.recipe import Recipe
-from roambench.mobility.statistics import aggregated_at_next_step, aggregated_dynamically, trace_statistics
+from roambench.mobility.selection import busiest_devices
+from roambench.mobility.statistics import (
+    aggregated_at_next_step,
+    aggregated_dynamically,
+    aggregated_per_step,
+    trace_statistics,
+)
 
 #: a is present at 0, 1, 2; b at 0, 3; c at 1, 4. APs at x = 0 and x = 1000.
 FIXES = [
@@ -46,6 +54,44 @@ def test_appearances_give_gaps_and_changes_of_ap(three_devices):
     assert (found.gap_steps.median, found.gap_steps.mean) == (2, (1 + 1 + 3 + 3) / 4)
 
 
+def test_changes_of_ap_between_consecutive_steps_are_told_apart(three_devices):
+    # Only a is seen in consecutive steps: AP0 to AP1, then AP1 still.
+    assert trace_statistics(three_devices).ap_change_rate_next_step == 1 / 2
+    assert trace_statistics(three_devices).busiest_ap_share == 5 / 7
+
+
+def test_recorded_aps_count_where_there_are_any(three_devices):
+    recorded = replace(three_devices, ap=np.array([0, 0, 0, 0, 0, 1, 0], np.int32))
+    found = trace_statistics(recorded)
+    assert found.recorded_aps
+    assert (found.busiest_ap_share, found.ap_change_rate) == (6 / 7, 1 / 4)
+    assert found.nearest_m.mean == trace_statistics(three_devices).nearest_m.mean
+
+
+def test_empty_steps_are_split_where_the_trace_marks_its_outages(three_devices):
+    assert trace_statistics(three_devices).outage_steps is None
+    # Step 5 is empty. Of a marked outage over steps 4 and 5 only the empty one counts as lost.
+    marked = replace(three_devices, provenance={"outages": [[4, 2]]})
+    found = trace_statistics(marked)
+    assert (found.empty_steps, found.outages, found.outage_steps) == (1, 1, 1)
+    assert found.present_mean_nonempty == 7 / 5
+
+
+def test_devices_cut_by_the_import_are_told(three_devices):
+    assert trace_statistics(three_devices).devices_before_cut == 3
+    counted = replace(three_devices, provenance={"counts": {"devices_before_cut": 12_866}})
+    assert trace_statistics(counted).devices_before_cut == 12_866
+    assert trace_statistics(busiest_devices(three_devices, 2)).devices_before_cut == 3
+
+
+def test_a_target_is_missed_by_so_much_of_it(three_devices):
+    found = trace_statistics(three_devices)  # at most 2 present
+    target = PaperTarget("most", 4, "", "", lambda s: s.present.max)
+    assert target.deviation(found) == -0.5
+    assert replace(target, paper=1.0, to=3.0).deviation(found) == 0
+    assert replace(target, paper=1.0, to=1.6).deviation(found) == pytest.approx(0.25)
+
+
 def test_occupied_aps_and_distances_follow_the_nearest_ap(three_devices):
     found = trace_statistics(three_devices)
     # step 0: both at AP0; step 1: both at AP1; then one each
@@ -68,6 +114,26 @@ def test_models_are_aggregated_as_the_algorithms_say(three_devices):
     assert aggregated_dynamically(three_devices, 2).per_step == 2 / 5
     # k2 = 3: cleared at 3 after b was aggregated; c's model of 1 is not there at 4.
     assert aggregated_dynamically(three_devices, 3).per_step == 3 / 5
+    assert aggregated_per_step(three_devices).tolist() == [0, 1, 1, 0, 0, 0]
+    assert aggregated_per_step(three_devices, 10).tolist() == [0, 1, 1, 1, 1, 0]
+    assert aggregated_per_step(three_devices, 3).tolist() == [0, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("k2", [1, 2, 3, 7])
+def test_dynamic_aggregation_is_what_the_algorithm_does_step_by_step(make_trace, k2):
+    there = np.random.default_rng(k2).random((40, 12)) < 0.3
+    fixes = [(int(step), int(device), 0.0, 0.0) for step, device in np.argwhere(there)]
+    outstanding, expected = set(), []
+    for step in range(40):
+        present = set(np.flatnonzero(there[step]).tolist())
+        expected.append(len(outstanding & present))
+        outstanding -= present
+        if step and step % k2 == 0:
+            outstanding.clear()
+        outstanding |= present
+    trace = make_trace(fixes, APS, devices=12, steps=40)
+    assert aggregated_per_step(trace, k2).tolist() == expected
+    assert aggregated_dynamically(trace, k2).per_step == pytest.approx(sum(expected) / 39)
 
 
 def test_a_model_trained_at_a_cloud_step_outlives_that_aggregation(make_trace):

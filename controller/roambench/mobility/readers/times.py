@@ -17,6 +17,7 @@ _MONTHS: Final = {
     )
 }
 _PAIRED_HOUR: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{1,2})$")
+_DATE_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}", re.ASCII)
 
 
 def foursquare(text: str) -> int:
@@ -85,3 +86,10 @@ def _seconds(text: str, unit_s: float) -> int:
     if not -(2**40) < seconds < 2**40:
         raise ValueError(f"{text!r} is not a time")
     return seconds
+
+
+def date_time(text: str) -> int:
+    """`2008-10-24 23:44:05`, exactly so, as if it were UTC."""
+    if not _DATE_TIME.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not a time like '2008-10-24 23:44:05'")
+    return iso(text)

@@ -1,9 +1,10 @@
 """A synthetic city: people with homes and routines among clustered places, seen by day, hardly at night.
 
 Marked synthetic in its provenance. A device is away, out and seen, or out and unseen; the chances of
-passing from one to the other follow the hour of the day. Whoever is seen is at a place (or at home), and
-tends to be there still in the next step. Every draw is keyed by (seed, purpose, step); a device's draws are
-the row of its number, so more devices do not change what the first ones do.
+passing from one to the other follow the hour of the day; or it is seen wherever it checks in
+(`city_checkins`). Whoever is seen is at a place (or at home), and tends to be there still in the next step.
+Every draw is keyed by (seed, purpose, step); a device's draws are the row of its number, so more devices
+do not change what the first ones do.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy.typing as npt
 from roambench.contract.draws import generator
 from roambench.mobility.selection import ap_names, busiest_devices, draw_places
 from roambench.mobility.trace import FloatColumn, Trace
-from roambench.mobility.walks.city_parameters import CityParameters
+from roambench.mobility.walks.city_checkins import checkin_presence, outage_runs
+from roambench.mobility.walks.city_parameters import CITY_PRESETS, CityParameters
 from roambench.mobility.walks.generator import Generator
 
 _AWAY, _SEEN, _UNSEEN = 0, 1, 2
@@ -26,7 +28,8 @@ _DAY_H: Final = 24.0
 _GOLDEN: Final = (5**0.5 - 1) / 2
 _MOST_OUTINGS: Final = 60.0  # the busiest device goes out this many times as often as the laziest
 _DECIMALS: Final = 2  # positions are whole centimetres: the last bit of another CPU's log() does not show
-_HOMES_AT_ONCE: Final = 1024  # devices whose favourites are drawn together: bounds (devices, places) arrays
+_MOST_TURNS: Final = 64
+_CANDIDATES: Final = 32  # places offered at once to every device that still looks for favourites
 
 Indices = npt.NDArray[np.int64]
 
@@ -77,6 +80,7 @@ def city(parameters: CityParameters, seed: int) -> Trace:
             "seed": seed,
             "recipe": asdict(parameters),
             "utc_offset_h": parameters.utc_offset_h,
+            **({"outages": outage_runs(parameters, seed)} if parameters.outages else {}),
         },
     )
     return busiest_devices(trace, parameters.devices)
@@ -84,9 +88,10 @@ def city(parameters: CityParameters, seed: int) -> Trace:
 
 CITY: Final = Generator(
     "city",
-    "synthetic city calibrated to MOHAWK's trace: hubs, homes, routines, day and night",
+    "synthetic city: hubs, homes, routines, day and night; presets mohawk (its paper's trace) and checkins",
     CityParameters,
     city,
+    CITY_PRESETS,
 )
 
 
@@ -119,19 +124,13 @@ def _map(parameters: CityParameters, seed: int) -> _Map:
 
 def _people(parameters: CityParameters, places: _Map, seed: int) -> _People:
     count = parameters.devices
-    home_draw, choice_draw = generator(seed, "city homes"), generator(seed, "city favourites")
-    draws = home_draw.random((count, 3))
+    draws = generator(seed, "city homes").random((count, 3))
     near = np.minimum((draws[:, 0] * parameters.places).astype(np.int64), parameters.places - 1)
     # Homes are a few streets from a place, whoever visits it.
     home_x_m = np.clip(places.x_m[near] + 600.0 * (draws[:, 1] - 0.5), 0.0, parameters.box_m)
     home_y_m = np.clip(places.y_m[near] + 600.0 * (draws[:, 2] - 0.5), 0.0, parameters.box_m)
     home_x_m, home_y_m = np.round(home_x_m, _DECIMALS), np.round(home_y_m, _DECIMALS)
-    favourites = np.empty((count, parameters.favourites), np.int64)
-    for start in range(0, count, _HOMES_AT_ONCE):
-        rows = slice(start, start + _HOMES_AT_ONCE)
-        apart_m = np.hypot(home_x_m[rows, None] - places.x_m, home_y_m[rows, None] - places.y_m)
-        weights = places.popularity * np.exp(-apart_m / parameters.near_home_m)
-        favourites[rows] = _draw_rows(weights, choice_draw.random((len(weights), parameters.favourites)))
+    favourites = _favourites(parameters, places, home_x_m, home_y_m, seed)
     # Multiples of the golden ratio fill 0..1 evenly however many are taken: the city's mean rate does not
     # hang on a few lucky draws (independent draws moved the mean presence by +-7 % between seeds).
     even = (generator(seed, "city rates").random() + np.arange(count) * _GOLDEN) % 1.0
@@ -141,15 +140,36 @@ def _people(parameters: CityParameters, places: _Map, seed: int) -> _People:
     return _People(home_x_m, home_y_m, favourites, per_step * rates)
 
 
-def _draw_rows(weights: FloatColumn, draws: FloatColumn) -> Indices:
-    """Columns drawn by each row's own weights: weights (rows, columns), draws (rows, n) -> (rows, n)."""
-    rows, columns = weights.shape
-    cumulative = np.cumsum(weights, axis=1)
-    cumulative /= cumulative[:, -1:]
-    offset = np.arange(rows)[:, None]
-    flat = np.searchsorted((cumulative + offset).ravel(), (draws + offset).ravel(), side="right")
-    drawn: Indices = np.clip(flat.reshape(draws.shape) - offset * columns, 0, columns - 1).astype(np.int64)
-    return drawn
+def _favourites(
+    parameters: CityParameters, places: _Map, home_x_m: FloatColumn, home_y_m: FloatColumn, seed: int
+) -> Indices:
+    """Places drawn by popularity * exp(-distance from home / near_home_m): shape (devices, favourites).
+
+    By rejection: places offered by popularity are accepted by distance, so the cost does not grow with the
+    number of places. Of the last round everything is accepted, lest a home at the end of the world loops.
+    """
+    count, wanted = len(home_x_m), parameters.favourites
+    popular = np.cumsum(places.popularity)
+    favourites = np.zeros((count, wanted), np.int64)
+    found = np.zeros(count, np.int64)
+    for turn in range(_MOST_TURNS):
+        draws = generator(seed, "city favourites", step=turn).random((count, _CANDIDATES, 2))
+        looking = np.flatnonzero(found < wanted)
+        if not len(looking):
+            break
+        offered = np.minimum(np.searchsorted(popular, draws[looking, :, 0], side="right"), len(popular) - 1)
+        apart_m = np.hypot(
+            home_x_m[looking, None] - places.x_m[offered], home_y_m[looking, None] - places.y_m[offered]
+        )
+        accepted = draws[looking, :, 1] < np.exp(-apart_m / parameters.near_home_m)
+        accepted |= turn == _MOST_TURNS - 1
+        rank = (
+            found[looking, None] + np.cumsum(accepted, axis=1) - 1
+        )  # which favourite an accepted one becomes
+        row, column = np.nonzero(accepted & (rank < wanted))
+        favourites[looking[row], rank[row, column]] = offered[row, column]
+        found[looking] = np.minimum(found[looking] + accepted.sum(axis=1), wanted)
+    return favourites
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,10 +189,14 @@ def _live(parameters: CityParameters, places: _Map, people: _People, seed: int) 
     routine = np.cumsum(1.0 / np.arange(1, parameters.favourites + 1))
     routine /= routine[-1]
     devices, xs_m, ys_m = [], [], []
+    checkins = checkin_presence(parameters, seed) if parameters.presence == "checkins" else None
     for step, rhythm in enumerate(awake(parameters)):
         draws = generator(seed, "city step", step=step).random((count, 4))
         before = state
-        if parameters.presence == "always":
+        if checkins is not None:
+            state = np.where(checkins[step], _SEEN, _AWAY)
+            asleep = np.zeros(count, np.bool_)
+        elif parameters.presence == "always":
             state = np.full(count, _SEEN)
             asleep = draws[:, 0] >= rhythm
         else:

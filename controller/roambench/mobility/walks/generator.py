@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from roambench.contract.errors import ConfigError
@@ -21,10 +21,23 @@ class Generator:
     summary: str
     parameters: type[Any]
     make: Callable[[Any, int], Trace]
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the first changes no default
+
+    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """`given` on top of what its key `preset` stands for. Raises ConfigError for an unknown preset."""
+        if not self.presets or "preset" not in given:
+            return dict(given)
+        name = given["preset"]
+        if name not in self.presets:
+            raise ConfigError([f"{self.name}: expected a preset of {', '.join(self.presets)}, got {name!r}"])
+        return {**self.presets[name], **{key: value for key, value in given.items() if key != "preset"}}
 
     def generate(self, seed: int, parameters: Mapping[str, Any] | None = None) -> Trace:
-        """The trace of `seed`, with the given fields changed from their defaults. ConfigError for others."""
-        given = dict(parameters or {})
+        """The trace of `seed`, with the given fields changed from their defaults (or their preset's).
+
+        Raises ConfigError for names that are no field.
+        """
+        given = self.settings(parameters or {})
         known = [field.name for field in fields(self.parameters)]
         unknown = [name for name in given if name not in known]
         if unknown:

@@ -1,0 +1,64 @@
+"""When a device counts as present: policies that fill the steps between and around its fixes. Pure.
+
+`event`: in the steps in which it has a fix (MOHAWK). `hold:h`: also in the h steps after each fix, where it
+last was. `interval`: while a record says that it is there (the readers of interval data give a fix for every
+step touched). `always`: from the first step to the last; before its first fix it stands where that will be.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from roambench.contract.errors import ConfigError
+from roambench.mobility.trace import Trace
+
+POLICIES: Final = "event, hold:STEPS, interval or always"
+_HOLD: Final = re.compile(r"hold:([1-9]\d{0,5})", re.ASCII)
+
+
+def hold_steps(policy: str) -> int | None:
+    """For how many steps after a fix a device stays; None: for ever. Raises ConfigError for no policy."""
+    if policy in ("event", "interval"):
+        return 0
+    if policy == "always":
+        return None
+    held = _HOLD.fullmatch(policy)
+    if held is None:
+        raise ConfigError([f"presence is {policy!r}, expected {POLICIES}, for example hold:6"])
+    return int(held[1])
+
+
+def with_presence(trace: Trace, policy: str) -> Trace:
+    """The trace with the fixes that `policy` adds: a held device keeps its position and its recorded AP.
+
+    A device without any fix stays away under every policy.
+    """
+    hold = hold_steps(policy)
+    if hold == 0 or not len(trace.step):
+        return trace
+    rows = np.lexsort((trace.step, trace.device))
+    step, device = trace.step[rows].astype(np.int64), trace.device[rows]
+    last_of_device = np.concatenate((np.diff(device) != 0, [True]))
+    until = np.where(last_of_device, trace.steps, np.concatenate((step[1:], [0])))  # its next fix
+    if hold is None:
+        first_of_device = np.concatenate(([True], last_of_device[:-1]))
+        begin = np.where(first_of_device, 0, step)
+    else:
+        begin, until = step, np.minimum(until, step + hold + 1)
+    counts = until - begin
+    source = np.repeat(np.arange(len(rows)), counts)
+    at = begin[source] + np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = np.lexsort((device[source], at))
+    taken = rows[source[order]]
+    return replace(
+        trace,
+        step=at[order].astype(np.int32),
+        device=trace.device[taken],
+        x_m=trace.x_m[taken],
+        y_m=trace.y_m[taken],
+        ap=None if trace.ap is None else trace.ap[taken],
+    )

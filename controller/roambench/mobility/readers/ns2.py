@@ -1,0 +1,124 @@
+r"""ns-2's setdest, as BonnMotion and The ONE's MovementNs2Report write it.
+
+    $node_(0) set X_ 131.89                                     where a node starts; Y_ and Z_ alike
+    $ns_ at 0.0 "$node_(0) setdest 353.66 171.85 0.8055"        towards x, y at so many metres per second
+
+A node moves in a straight line from where it is until it arrives or the next order comes; speed 0 stops it.
+`#` starts a comment (BonnMotion's pauses). The ONE escapes the dollar (`\$node_`) and has negative times: the
+warm-up, which a window from second 0 leaves out. BonnMotion shifts all positions by +10 m.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from roambench.mobility.readers.account import RowAccount, check_metres, number, seconds
+from roambench.mobility.readers.documents import Head, numbered_rows
+from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
+from roambench.mobility.readers.sampling import Path, sampled
+
+_N: Final = r"([^\s\"]+)"
+_SET: Final = re.compile(rf"\\?\$node_\((\d+)\)\s+set\s+([XYZ])_\s+{_N}", re.ASCII)
+_SETDEST: Final = re.compile(
+    rf"\$ns_\s+at\s+{_N}\s+\"\\?\$node_\((\d+)\)\s+setdest\s+{_N}\s+{_N}\s+{_N}\"", re.ASCII
+)
+_ANY: Final = re.compile(f"{_SET.pattern}|{_SETDEST.pattern}", re.ASCII)
+
+
+@dataclass(slots=True)
+class _Node:
+    x_m: float | None = None
+    y_m: float | None = None
+    orders: list[tuple[float, int, float, float, float]] = field(default_factory=list)  # t, line, x, y, speed
+
+
+def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
+    """One fix per node and step, from the first second to the last that any order tells.
+
+    Rows of a node whose start is unknown are malformed.
+    """
+    account = RowAccount(options.file)
+    nodes: dict[str, _Node] = {}
+    for line, row in numbered_rows(lines):
+        try:
+            if start := _SET.fullmatch(row):
+                _set(nodes.setdefault(start[1][-18:], _Node()), start[2], number(start[3], start[2]))
+            elif order := _SETDEST.fullmatch(row):
+                t_s, x_m, y_m = seconds(order[1]), number(order[3], "x"), number(order[4], "y")
+                speed = number(order[5], "speed")
+                check_metres(x_m, y_m)
+                if speed < 0:
+                    raise ValueError(f"speed {speed:g} is negative")
+                nodes.setdefault(order[2][-18:], _Node()).orders.append((t_s, line, x_m, y_m, speed))
+            else:
+                raise ValueError(f"{row[:60]!r} is neither `set` nor `setdest`")
+            account.used += 1
+        except ValueError as error:
+            account.reject(line, str(error))
+    for name in [name for name, node in nodes.items() if node.x_m is None or node.y_m is None]:
+        for _, line, *_ in nodes.pop(name).orders:
+            account.used -= 1
+            account.reject(line, f"node {name} has no starting X_ and Y_")
+    first_s, last_s = _extent(nodes)
+    paths = {name: _path(node, first_s, last_s) for name, node in nodes.items()}
+    return sampled(paths, options.step_s, account)
+
+
+def _set(node: _Node, axis: str, value: float) -> None:
+    check_metres(value, 0.0)
+    if axis == "X":
+        node.x_m = value
+    elif axis == "Y":
+        node.y_m = value
+
+
+def _extent(nodes: dict[str, _Node]) -> tuple[float, float]:
+    """From the first order (or 0) to the last order or arrival of all nodes."""
+    first_s = min([0.0, *(order[0] for node in nodes.values() for order in node.orders)])
+    last_s = 0.0
+    for node in nodes.values():
+        waypoints = _waypoints(node, first_s)
+        last_s = max(last_s, waypoints[-1][0])
+    return first_s, last_s
+
+
+def _waypoints(node: _Node, first_s: float) -> list[tuple[float, float, float]]:
+    x_m, y_m = node.x_m or 0.0, node.y_m or 0.0
+    points = [(first_s, x_m, y_m)]
+    ordered = sorted(node.orders)  # by time, then by line
+    for at, (t_s, _, to_x, to_y, speed) in enumerate(ordered):
+        points.append((t_s, x_m, y_m))
+        distance = float(np.hypot(to_x - x_m, to_y - y_m))
+        if not (speed > 0 and distance > 0):
+            continue
+        arrival = t_s + distance / speed
+        following = ordered[at + 1][0] if at + 1 < len(ordered) else float("inf")
+        if arrival <= following:
+            x_m, y_m = to_x, to_y
+            if arrival < float(1 << 40):
+                points.append((arrival, x_m, y_m))
+            continue
+        share = (following - t_s) / (arrival - t_s)
+        x_m, y_m = x_m + (to_x - x_m) * share, y_m + (to_y - y_m) * share
+    return points
+
+
+def _path(node: _Node, first_s: float, last_s: float) -> Path:
+    table = np.array(_waypoints(node, first_s))
+    return Path(table[:, 0], table[:, 1], table[:, 2], [(first_s, last_s)])
+
+
+def recognises(head: Head) -> str | None:
+    if head.mostly(_ANY):
+        return "lines of `$node_(0) set X_` or `setdest`"
+    return None
+
+
+NS2: Final = Reader(
+    "ns2", "movement for ns-2 (setdest) of BonnMotion and The ONE", read, recognises=recognises
+)

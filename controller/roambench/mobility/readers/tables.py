@@ -1,0 +1,88 @@
+"""Tables as text: which mark separates the cells, and which column holds which field."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from roambench.contract.errors import ConfigError, TraceError
+from roambench.mobility.readers.account import number
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`columns` gives the cell positions of every field found (two or more for a time in parts)."""
+
+    separator: str
+    columns: Mapping[str, tuple[int, ...]]
+    has_header: bool
+
+    def cells(self, line: str) -> Sequence[str]:
+        """The cells of a line. Raises ValueError for one with fewer than the fields need."""
+        found = cells_of(line, self.separator)
+        last = max(max(positions) for positions in self.columns.values())
+        if len(found) <= last:
+            raise ValueError(f"{len(found)} columns, expected at least {last + 1}")
+        return found
+
+    def text(self, cells: Sequence[str], field: str) -> str:
+        """The field's cells, joined by a blank; empty where the table has no such column."""
+        return " ".join(cells[position].strip() for position in self.columns.get(field, ()))
+
+    def number(self, cells: Sequence[str], field: str) -> float:
+        """The field as a number; a decimal comma is one where it does not separate cells."""
+        return number(self.text(cells, field), field)
+
+
+def layout_of(first: str, given: Mapping[str, str], known: Mapping[str, Sequence[str]], file: str) -> Layout:
+    """What the first line and the user's column map (`field=name`, `a+b`, positions from 0) tell.
+
+    `known` are the usual names of every field, in lower case. Raises ConfigError for fields that do not
+    exist, TraceError for columns that the file does not have.
+    """
+    unknown = [field for field in given if field not in known]
+    if unknown:
+        raise ConfigError(
+            [f"columns: unknown field {field!r}, expected one of {', '.join(known)}" for field in unknown]
+        )
+    separator = next((mark for mark in "\t,;" if mark in first), ",")
+    try:
+        cells = [cell.strip() for cell in cells_of(first, separator)]
+    except ValueError as error:
+        raise TraceError(f"{file}:1: {error}") from None
+    asked = {field: tuple(name.split("+")) for field, name in given.items()}
+    if asked and all(name.isdecimal() and len(name) < 6 for names in asked.values() for name in names):
+        positions = {field: tuple(int(name) for name in names) for field, names in asked.items()}
+        return Layout(separator, positions, has_header=False)
+    columns = dict(_recognised(cells, known))
+    for field, names in asked.items():
+        columns[field] = tuple(_position(cells, name, field, file) for name in names)
+    return Layout(separator, columns, has_header=True)
+
+
+def cells_of(line: str, separator: str) -> Sequence[str]:
+    """Cells of one line, parsed alone: an unclosed quote costs one row, not the rest. Tabs are not quoted."""
+    if separator == "\t" or '"' not in line:
+        return line.split(separator)
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error as error:
+        raise ValueError(f"not CSV: {error}") from None
+
+
+def _recognised(
+    cells: Sequence[str], known: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    lowered = [cell.lower() for cell in cells]
+    for field, names in known.items():
+        found = next((name for name in names if name in lowered), None)
+        if found is not None:
+            yield field, (lowered.index(found),)
+
+
+def _position(cells: Sequence[str], name: str, field: str, file: str) -> int:
+    try:
+        return cells.index(name)
+    except ValueError:
+        raise TraceError(f"{file}:1: no column {name!r} for {field}; it has {', '.join(cells)}") from None

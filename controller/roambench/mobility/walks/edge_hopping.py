@@ -1,0 +1,90 @@
+"""Edge hopping (MIDDLE §III, synthetic trace): with probability P a device is at another edge next step.
+
+The target is uniform over the other edges (the paper does not say). Edges have no geography there; here they
+stand on a grid and every device keeps its own spot within reach of whichever edge it is at. The trace records
+the edge of every fix (association `recorded`), which is also the nearest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roambench.contract.draws import generator
+from roambench.mobility.association import fixed_assignment
+from roambench.mobility.trace import FloatColumn, IntColumn, Trace
+from roambench.mobility.walks.generator import Generator
+from roambench.mobility.walks.sites import stood_at
+from roambench.mobility.walks.walkers import grid_points, presence_problems, refuse
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeHoppingParameters:
+    """MIDDLE's defaults: 100 devices, 10 edges, P = 0.5 for all."""
+
+    devices: int = 100
+    steps: int = 200
+    step_s: float = 60.0
+    aps: int = 10
+    p: float | Sequence[float] = 0.5  # chance to move per step; a list gives each device its own
+    spacing_m: float = 1000.0  # between neighbouring edges
+    reach_m: float = 100.0  # how far a device's spot is from its edge, at most
+    presence: float = 1.0  # share of the steps in which a device is there (absent ones move, too)
+    stay_steps: float = 10.0  # mean length of a stay, in steps, where presence is below 1
+
+    def __post_init__(self) -> None:
+        chances = self.p if isinstance(self.p, Sequence) else [self.p]
+        problems = [f"p holds {chance}, expected 0 to 1" for chance in chances if not 0 <= chance <= 1]
+        if isinstance(self.p, Sequence) and len(self.p) != self.devices:
+            problems.append(f"p has {len(self.p)} chances, expected one for each of {self.devices} devices")
+        if self.aps == 1 and any(chances):
+            problems.append("p is more than 0, but with one access point there is no other to move to")
+        if not 2 * self.reach_m < self.spacing_m:
+            problems.append(f"reach_m is {self.reach_m:g}, expected less than half of spacing_m")
+        refuse(
+            self,
+            at_least_one=("devices", "steps", "aps"),
+            positive=("step_s", "spacing_m"),
+            not_negative=("reach_m",),
+            problems=(*problems, *presence_problems(self.presence, self.stay_steps)),
+        )
+
+
+def edge_hopping(parameters: EdgeHoppingParameters, seed: int) -> Trace:
+    """At step 0 device d is at edge floor(d * edges / devices), as HierFAVG deals devices out."""
+    ap = hops(parameters, seed)
+    columns, rows = _across(parameters.aps)
+    ap_x_m, ap_y_m = grid_points(parameters.aps, columns * parameters.spacing_m, rows * parameters.spacing_m)
+    draws = generator(seed, "edge spots").random((parameters.devices, 2))
+    away_m, angle = parameters.reach_m * np.sqrt(draws[:, 0]), 2.0 * np.pi * draws[:, 1]
+    beside_m = away_m * np.cos(angle), away_m * np.sin(angle)
+    return stood_at("edge-hopping", parameters, seed, ap, ap_x_m, ap_y_m, beside_m)
+
+
+def hops(parameters: EdgeHoppingParameters, seed: int) -> IntColumn:
+    """The edge of every device in every step, shape (steps, devices)."""
+    chance: FloatColumn = np.broadcast_to(np.asarray(parameters.p, np.float64), (parameters.devices,))
+    ap = np.empty((parameters.steps, parameters.devices), np.int32)
+    ap[0] = fixed_assignment(parameters.devices, parameters.aps)
+    for step in range(1, parameters.steps):
+        draws = generator(seed, "edge hops", step=step).random((parameters.devices, 2))
+        further = 1 + np.minimum((draws[:, 1] * (parameters.aps - 1)).astype(np.int32), parameters.aps - 2)
+        ap[step] = np.where(draws[:, 0] < chance, (ap[step - 1] + further) % parameters.aps, ap[step - 1])
+    return ap
+
+
+def _across(count: int) -> tuple[int, int]:
+    """Columns and rows of `grid_points`."""
+    columns = int(np.ceil(np.sqrt(count)))
+    return columns, -(-count // columns)
+
+
+EDGE_HOPPING: Final = Generator(
+    "edge-hopping",
+    "each step with probability P to another access point (MIDDLE); records the access point",
+    EdgeHoppingParameters,
+    edge_hopping,
+)

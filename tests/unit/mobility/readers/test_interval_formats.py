@@ -1,0 +1,138 @@
+"""Stays at access points: association logs, Wi-Fi events, base stations."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from roambench.contract.draws import generator
+from roambench.contract.errors import TraceError
+from roambench.mobility.association import NearestAp, RecordedAp
+from roambench.mobility.importing import import_trace
+from roambench.mobility.readers import READERS, overlaps
+from roambench.mobility.readers.opening import SourceOptions, read_files
+from roambench.mobility.readers.overlaps import IntervalCollector
+from roambench.mobility.recipe import Recipe
+
+MAP = {"device": "device", "ap": "lac_ci", "start": "from", "end": "till"}
+MIDNIGHT = 1_438_300_800  # 2015-07-31T00Z
+JUNE_1 = 1_401_580_800  # 2014-06-01T00Z
+
+
+def stays(rows):
+    return [(device, t_s, place) for device, t_s, _, _, place in rows]
+
+
+def test_the_access_point_of_the_longest_summed_stay_counts(read, rows, account):
+    fixes = read("intervals", "intervals/stays.csv", columns=MAP)
+    # hour 0: 30 min at -1, 20 min at -2; hour 1: 5 + 10 min at -2, 15 min at -1, a tie: the first id
+    assert stays(rows(fixes)) == [
+        ("a", MIDNIGHT, "43024-1"),
+        ("a", MIDNIGHT + 3600, "43024-1"),
+        ("b", MIDNIGHT + 3600, "43024-3"),  # a stay without length is a sighting
+    ]
+    assert account(fixes) == (8, 5, 2, 1, 0)
+    assert [row.line for row in fixes.malformed_rows] == [7, 9]
+
+
+def test_access_points_without_positions_stand_on_a_grid_and_the_trace_says_so(tmp_path):
+    from pathlib import Path
+
+    path = Path(__file__).parents[1] / "fixtures" / "intervals" / "stays.csv"
+    recipe = Recipe(start_utc_s=MIDNIGHT, steps=3)
+    trace = import_trace("intervals", [path], recipe, SourceOptions(columns=MAP)).trace
+    assert trace.provenance["coordinates"] == "synthetic"
+    assert trace.ap_names == ("43024-1", "43024-2", "43024-3")
+    assert [trace.ap_names[ap] for ap in NearestAp(trace).aps] == ["43024-1", "43024-1", "43024-3"]
+    assert NearestAp(trace).distances_m.tolist() == [0.0, 0.0, 0.0]
+    assert RecordedAp(trace).aps.tolist() == NearestAp(trace).aps.tolist()
+
+
+def test_stations_at_one_place_are_told_apart_by_what_was_recorded(tmp_path):
+    (tmp_path / "aps.csv").write_text("ap,x,y\nhigh,5,5\nlow,5,5\n")
+    (tmp_path / "stays.csv").write_text("device,ap,start,end\na,low,0,3600\na,high,3600,7200\n")
+    trace = import_trace("intervals", [tmp_path], Recipe(start_utc_s=0, steps=2)).trace
+    assert [trace.ap_names[ap] for ap in RecordedAp(trace).aps] == ["low", "high"]
+    assert NearestAp(trace).aps.tolist() == [0, 0]
+
+
+def test_positions_beside_the_stays_are_used_and_a_stay_elsewhere_is_malformed(read, rows, account):
+    fixes = read("intervals", "intervals_positioned")
+    assert rows(fixes) == [("d1", 0, 400.0, 300.0, "A2"), ("d1", 3600, 200.0, 100.0, "A1")]
+    assert account(fixes) == (3, 2, 1, 0, 0)
+    assert (fixes.plane, fixes.synthetic, fixes.stations.ids) == (True, False, ("A1", "A2", "A3"))
+    assert "access point 'A9' has no position" in str(fixes.malformed_rows[0])
+
+
+def test_events_hold_until_the_next_and_off_ends_them(read, rows, account):
+    fixes = read("intervals", "events.csv")
+    assert stays(rows(fixes)) == [
+        ("u1", 0, "LibBldg2AP1"),  # 1000 s and then 2000 s
+        ("u2", 7200, "AcadBldg18AP2"),
+    ]
+    assert account(fixes) == (5, 3, 0, 0, 2)
+
+
+@pytest.mark.parametrize("name", ["telecom_new.csv", "telecom_old.csv"])
+def test_both_headers_of_shanghai_telecom_are_read(name, read, rows):
+    fixes = read("shanghai-telecom", name)
+    station = (31.237872, 121.470259, "31.237872/121.470259")
+    assert rows(fixes)[:2] == [
+        ("u1", JUNE_1 + 2 * 3600, *station),  # 10:22 at UTC+8 is 02:22Z
+        ("u1", JUNE_1 + 3 * 3600, *station),
+    ]
+
+
+def test_shanghais_bad_rows_and_far_stations_are_told(read, account):
+    new, old = read("shanghai-telecom", "telecom_new.csv"), read("shanghai-telecom", "telecom_old.csv")
+    assert account(new) == (4, 2, 1, 0, 1)
+    assert new.left_out == {"stations outside Shanghai": 1}
+    assert "telecom_new.csv:4: lat, lon is empty" in str(new.malformed_rows[0])
+    assert account(old) == (4, 1, 3, 0, 0)
+    assert [row.line for row in old.malformed_rows] == [3, 4, 5]
+
+
+def test_a_workbook_is_read_like_its_csv(tmp_path, read, rows):
+    import datetime
+
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append(["month", "date", "start time", "end time", "latitude", "longitude", "user id"])
+    start = datetime.datetime(2014, 6, 1, 10, 22)
+    sheet.append([201406, start, start, start.replace(hour=11, minute=9), 31.237872, 121.470259, "u1"])
+    sheet.append([None] * 7)
+    sheet.append([201406, start, None, None, 31.2, 121.4, "u1"])
+    book.save(tmp_path / "data_6.1~6.15_.xlsx")
+    fixes, _ = read_files(READERS.load("shanghai-telecom"), [tmp_path / "data_6.1~6.15_.xlsx"])
+    assert rows(fixes) == rows(read("shanghai-telecom", "telecom_old.csv"))
+    assert (fixes.rows, fixes.malformed, fixes.malformed_rows[0].line) == (2, 1, 4)
+
+
+def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    (tmp_path / "a.xlsx").write_bytes(b"PK")
+    with pytest.raises(TraceError, match=r"install roambench\[xlsx\], or save it as CSV"):
+        read_files(READERS.load("shanghai-telecom"), [tmp_path / "a.xlsx"])
+
+
+def test_a_damaged_workbook_is_named(tmp_path):
+    pytest.importorskip("openpyxl")
+    (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04 no workbook")
+    with pytest.raises(TraceError, match=r"a\.xlsx: not a readable workbook"):
+        read_files(READERS.load("shanghai-telecom"), [tmp_path / "a.xlsx"])
+
+
+def test_stays_weighed_device_by_device_give_the_same_fixes(monkeypatch):
+    draw = generator(3, "stays")
+    stays = IntervalCollector("f")
+    for _ in range(300):
+        start_s = int(draw.integers(0, 200_000))
+        stays.add(f"d{draw.integers(0, 20)}", f"a{draw.integers(0, 6)}", start_s, start_s + 9000)
+    whole = stays.fixes_without_positions(3600)
+    monkeypatch.setattr(overlaps, "_AT_ONCE", 7)
+    apart = stays.fixes_without_positions(3600)
+    assert len(whole.device) > 600
+    for name in ("device", "place", "t_utc_s", "latitude", "longitude"):
+        assert getattr(apart, name).tolist() == getattr(whole, name).tolist()
