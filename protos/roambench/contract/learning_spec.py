@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from roambench.contract.json_values import from_json
+
+#: Of a model's numbers. float64 is a test mode of simulated fleets: in it, layouts and devices agree.
+PRECISIONS: Final = ("float32", "float64")
+
+#: Of local training; their numbers other than step size, momentum and weight decay are the usual ones.
+OPTIMISERS: Final = ("sgd", "adam")
+
+#: Begins a `LearningSpec.shard` that is no path: the SHA-256 (hex) of data that the controller ships.
+SHARD_BY_DIGEST: Final = "sha256:"
 
 
 @dataclass(frozen=True, slots=True)
 class LearningSpec:
     """Local training settings shared by all devices of a run.
 
-    `shard` is the path of the device's own data file on its machine (safetensors with `images`, float32
+    `shard` is the path of the device's own data file on its machine, or its digest (SHARD_BY_DIGEST): the
+    agent then fetches it (safetensors with `images`, float32
     of shape (n, channels, height, width), already normalised, and `labels`, int64 of shape (n,)).
     """
 
@@ -29,6 +40,8 @@ class LearningSpec:
     task: str = ""  # "package.module:Name" of the user's own task, whose model goes before `model`
     height: int = 32  # pixels of an image
     width: int = 32
+    optimiser: str = "sgd"  # one of OPTIMISERS
+    precision: str = "float32"  # one of PRECISIONS
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), sort_keys=True).encode()

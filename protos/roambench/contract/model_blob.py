@@ -1,9 +1,12 @@
-"""A model as bytes: a checked header in front of a flat little-endian float32 vector. Never pickle.
+"""A model as bytes: a checked header in front of a flat little-endian vector. Never pickle.
 
     magic   8 B  b"ROAMBLB1"
     size    4 B  little-endian length of the JSON header (at most 4,096)
-    header       {"layout": hex, "count": int, "dtype": "float32"}; `layout` fingerprints names and shapes
+    header       {"layout": hex, "count": int, "dtype": "float32"}; `layout` fingerprints names and shapes;
+                 blanks fill it up until data begins at a multiple of 16
     data         count * 4 bytes
+
+In the float64 test mode of simulated fleets the header says "float64" and the data has count * 8 bytes.
 
 The digest is SHA-256 over all of it, so a version of a model is named by its bytes. (With a processor's SHA
 instructions it takes half the time of BLAKE2b: 1.3 against 2.6 ms for 2.6 MB.)
@@ -36,6 +39,10 @@ BULK_CHUNK_BYTES: Final = 4 * 1024 * 1024
 #: Refuse anything larger than this before reading it (a ResNet-50 is 94 MB).
 MAX_BLOB_BYTES: Final = 512 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 4096
+#: Blanks after the header let the numbers begin at a multiple of this: NumPy copies what is not aligned
+#: before it computes (sums of received models took 2.3 times as long).
+_ALIGNMENT: Final = 16
+_WIRE_DTYPES: Final = {"float32": "<f4", "float64": "<f8"}
 
 
 def digest_of(blob: bytes) -> str:
@@ -44,21 +51,49 @@ def digest_of(blob: bytes) -> str:
 
 
 def encode(vector: Vector, layout: str) -> bytes:
-    """The blob of a flat float32 `vector`, shape (parameters,); `layout` as `learning` computes it."""
-    if vector.dtype != np.float32 or vector.ndim != 1:
-        raise ModelError(f"a model is a flat float32 vector, got {vector.dtype} of shape {vector.shape}")
+    """The blob of a flat float32 or float64 `vector`, shape (parameters,); `layout` as `learning` has it."""
+    dtype = str(vector.dtype)
+    if dtype not in _WIRE_DTYPES or vector.ndim != 1:
+        raise ModelError(f"a model is a flat float32 vector, got {dtype} of shape {vector.shape}")
     header = json.dumps(
-        {"layout": layout, "count": vector.size, "dtype": "float32"}, separators=(",", ":"), sort_keys=True
+        {"layout": layout, "count": vector.size, "dtype": dtype}, separators=(",", ":"), sort_keys=True
     ).encode()
-    data = np.ascontiguousarray(vector, dtype="<f4").view(np.uint8).data
+    header += b" " * (-(12 + len(header)) % _ALIGNMENT)
+    data = np.ascontiguousarray(vector, dtype=_WIRE_DTYPES[dtype]).view(np.uint8).data
     return b"".join((MAGIC, struct.pack("<I", len(header)), header, data))
 
 
-def decode(blob: bytes, *, layout: str | None = None) -> Vector:
-    """The vector of a blob (read-only view of its bytes), shape (parameters,).
+def decode(blob: bytes, *, layout: str | None = None, dtype: str = "float32") -> Vector:
+    """The vector of a blob (read-only view of its bytes), shape (parameters,), of the `dtype` expected.
 
     Raises ModelError for anything that `encode` did not make: wrong magic, header, length, layout, NaN.
     """
+    size, found_layout, count, found_dtype = _header(blob)
+    if found_dtype != dtype or type(count) is not int or count < 0 or not isinstance(found_layout, str):
+        raise ModelError(f"model header: expected {dtype}, a count and a layout")
+    if layout is not None and found_layout != layout:
+        raise ModelError(f"model has layout {found_layout[:12]}, expected {layout[:12]}")
+    wire_dtype = np.dtype(_WIRE_DTYPES[dtype])
+    if len(blob) - 12 - size != wire_dtype.itemsize * count:
+        raise ModelError(
+            f"model data has {len(blob) - 12 - size} bytes, its header says {wire_dtype.itemsize * count}"
+        )
+    vector: Vector = np.frombuffer(blob, dtype=wire_dtype, count=count, offset=12 + size)
+    if not np.isfinite(vector).all():
+        raise ModelError("model holds NaN or infinity")
+    return vector
+
+
+def layout_of(blob: bytes) -> str:
+    """The layout that a blob says it has; ModelError where there is no readable header."""
+    _, layout, _, _ = _header(blob)
+    if not isinstance(layout, str):
+        raise ModelError("model header: expected a layout")
+    return layout
+
+
+def _header(blob: bytes) -> tuple[int, object, object, object]:
+    """The header's length, and its layout, count and dtype as they were found."""
     if len(blob) < 12 or blob[:8] != MAGIC:
         raise ModelError("not a model blob (wrong magic)")
     (size,) = struct.unpack_from("<I", blob, 8)
@@ -66,19 +101,9 @@ def decode(blob: bytes, *, layout: str | None = None) -> Vector:
         raise ModelError(f"model header of {size} bytes does not fit")
     try:
         header = json.loads(blob[12 : 12 + size])
-        found_layout, count, dtype = header["layout"], header["count"], header["dtype"]
+        return size, header["layout"], header["count"], header["dtype"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"model header is not readable: {error}") from None
-    if dtype != "float32" or type(count) is not int or count < 0 or not isinstance(found_layout, str):
-        raise ModelError("model header: expected float32, a count and a layout")
-    if layout is not None and found_layout != layout:
-        raise ModelError(f"model has layout {found_layout[:12]}, expected {layout[:12]}")
-    if len(blob) - 12 - size != 4 * count:
-        raise ModelError(f"model data has {len(blob) - 12 - size} bytes, its header says {4 * count}")
-    vector = np.frombuffer(blob, dtype="<f4", count=count, offset=12 + size)
-    if not np.isfinite(vector).all():
-        raise ModelError("model holds NaN or infinity")
-    return vector
 
 
 def piece_bytes(mbit_s: float) -> int:

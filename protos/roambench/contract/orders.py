@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,11 @@ Vector = npt.NDArray[np.float32]  # a flat model, shape (parameters,)
 
 @dataclass(frozen=True, slots=True)
 class TrainOrder:
-    """Download the AP's model, build the start model, run `local_epochs` of the local objective."""
+    """Download the AP's model, build the start model, run `local_epochs` of the local objective.
+
+    With `local_steps`, so many mini-batches instead. `previous_digest` is a second model to download: the
+    present one of the AP where the device was before, for start rules that mix it in; empty: none.
+    """
 
     order_id: str
     device: int
@@ -30,11 +34,13 @@ class TrainOrder:
     start_rule: str = "ap"
     objective: str = "ce"
     download_mbit_s: float = 0.0  # 0: the link's native speed
+    local_steps: int = 0
+    previous_digest: str = ""
 
     @property
-    def model_digest(self) -> str:
-        """Which published model the order lets its device download."""
-        return self.start_digest
+    def model_digests(self) -> tuple[str, ...]:
+        """Which published models the order lets its device download."""
+        return (self.start_digest, self.previous_digest) if self.previous_digest else (self.start_digest,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,13 @@ class UploadOrder:
     train_order_id: str
     upload_mbit_s: float = 0.0
     keeps_model: bool = False  # the model stays on the device as its own (the MIDDLE family)
+    free: bool = False  # not communication: unpaced, outside every measured phase, told as no bytes
+
+    @property
+    def collects(self) -> bool:
+        """Of a decentralised run: the mixed model that the device holds, whichever exchange made it, is
+        wanted for scoring. It stays held (`keeps_model`), the transfer is `free`."""
+        return not self.train_order_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +89,57 @@ class SyncOrder:
     ap: int
     digest: str  # hex digest of the global model
     download_mbit_s: float = 0.0
+    free: bool = False  # not communication: unpaced, outside every measured phase, told as no bytes
 
     @property
-    def model_digest(self) -> str:
-        """Which published model the order lets its device download."""
-        return self.digest
+    def model_digests(self) -> tuple[str, ...]:
+        """Which published models the order lets its device download."""
+        return (self.digest,)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeOrder:
+    """One iteration of decentralised learning on one device: a local half step, then x_i ← Σ_j W_ij x_j.
+
+    1. Train `local_epochs` (or `local_steps` mini-batches) from the held model, which is what the device's
+       last exchange left; with a `start_digest`, download that published model first and start from it,
+       without momentum. Otherwise the velocity of SGD's momentum goes on from order to order: it stays on
+       the device and is never mixed.
+    2. Send the half-step model to every neighbour and get theirs, all at the same time. Each neighbour has an
+       order of the same `step` that names this device: the orders of a step are given together.
+    3. The mixed model is `roambench.vectors.weighted_mean` of the half-step models in ascending order of
+       device, oneself at one's place among them, with the float64 weights given here; a model of weight 0 is
+       not added. A neighbour that failed, or from whom no model came within `deadline_s`, is left out: its
+       weight is added to `own_weight`, in ascending order of those left out (float64).
+    4. The mixed model is held from now on. DONE tells who was left out.
+
+    A half step that cannot be done is REFUSED or FAILED: nothing is sent, and the model held before stays
+    held. REFUSED with the reason `NO_MODEL_HELD`: the device has nothing to start from (it lost its disk).
+    """
+
+    order_id: str
+    device: int
+    step: int
+    neighbours: tuple[int, ...]  # ascending, without oneself; they send to this device and get from it
+    weights: tuple[float, ...]  # W_ij of each of them; may be negative
+    own_weight: float  # W_ii
+    seed: int  # keyed by (seed, "train", device, step)
+    local_epochs: int = 1
+    local_steps: int = 0
+    start_digest: str = ""  # empty: the held model
+    objective: str = "ce"
+    download_mbit_s: float = 0.0  # of the start model; 0: the link's native speed
+    exchange_mbit_s: float = 0.0  # of all that the device sends together, and of all that it gets; 0: native
+    deadline_s: float = 60.0  # device time from the end of the half step until late neighbours are left out
+
+    @property
+    def model_digests(self) -> tuple[str, ...]:
+        """Which published models the order lets its device download."""
+        return (self.start_digest,) if self.start_digest else ()
+
+
+#: The reason of a REFUSED exchange whose device has no model to start from.
+NO_MODEL_HELD: Final = "no model held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +169,7 @@ class TransferOrder:
 
 
 #: Orders that are outstanding until the device answers.
-Task = TrainOrder | UploadOrder | SyncOrder
+Task = TrainOrder | UploadOrder | SyncOrder | ExchangeOrder
 Order = Task | DiscardOrder | IdleOrder
 
 
@@ -163,6 +222,40 @@ class SyncReply:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A neighbour whose half-step model did not enter the mixed one, or who did not take ours."""
+
+    device: int
+    reason: str  # "late", "lost", "refused", "garbage", with details behind a colon
+    moved_bytes: int = 0  # as far as the model came
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeReply:
+    """What a device tells of an iteration. The model itself stays on the device, held under `model_digest`.
+
+    Bytes and seconds are of whole half-step models and their frames; a model that was left out counts as far
+    as it came. `exchange_s` is from the end of the half step until the last model was sent and received.
+    """
+
+    samples: int
+    sgd_steps: int
+    mean_loss: float
+    mean_squared_loss: float
+    model_digest: str  # of the mixed model; simulated fleets leave it empty
+    left_out: tuple[LeftOut, ...] = ()  # ascending by device
+    not_taken: tuple[LeftOut, ...] = ()  # who did not take the whole half-step model, ascending by device
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    exchange_s: float = 0.0
+    cpu_s: float = 0.0
+    device_s: float = 0.0  # of the half step
+    late_s: float = 0.0
+    downloaded_bytes: int = 0  # of the start model
+    download_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TransferReply:
     """Ballast that was moved: whole transfers, their bytes and the device seconds they took together."""
 
@@ -180,4 +273,4 @@ class Answer:
     step: int
     status: AnswerStatus
     reason: str = ""
-    reply: TrainReply | UploadReply | SyncReply | TransferReply | None = None
+    reply: TrainReply | UploadReply | SyncReply | ExchangeReply | TransferReply | None = None

@@ -25,6 +25,27 @@ def test_a_model_survives_the_round_trip_bit_by_bit() -> None:
     assert blob[-12:] == struct.pack("<3f", 1.5, -2.25, 3.0)
 
 
+def test_a_float64_model_survives_in_its_own_precision_and_only_where_it_is_expected() -> None:
+    third = np.array([1.0 / 3.0, -2.0])
+    blob = encode(third, "ab")  # type: ignore[arg-type]
+    assert blob[-16:] == struct.pack("<2d", 1.0 / 3.0, -2.0)
+    assert decode(blob, dtype="float64").tolist() == [1.0 / 3.0, -2.0]
+    with pytest.raises(ModelError, match="expected float32"):
+        decode(blob)
+    with pytest.raises(ModelError, match="expected float64"):
+        decode(encode(MODEL, "ab"), dtype="float64")
+    with pytest.raises(ModelError, match="15 bytes, its header says 16"):
+        decode(blob[:-1], dtype="float64")
+
+
+@pytest.mark.parametrize("count", [1, 10, 100, 1000])
+def test_the_numbers_begin_at_a_multiple_of_16(count: int) -> None:
+    for layout in ("ab", "ab" * 16):
+        blob = encode(np.ones(count, np.float32), layout)
+        assert (len(blob) - 4 * count) % 16 == 0
+        assert decode(blob, layout=layout).flags.aligned
+
+
 def test_the_digest_is_sha_256_of_all_bytes() -> None:
     blob = encode(MODEL, "ab")
     assert digest_of(blob) == hashlib.sha256(blob).hexdigest()
@@ -58,7 +79,7 @@ def test_a_model_of_another_layout_is_refused() -> None:
 
 
 def test_only_flat_float32_vectors_are_models() -> None:
-    for wrong in (MODEL.astype(np.float64), MODEL.reshape(1, 3)):
+    for wrong in (MODEL.astype(np.float16), MODEL.astype(np.int64), MODEL.reshape(1, 3)):
         with pytest.raises(ModelError, match="flat float32"):
             encode(wrong, "ab")  # type: ignore[arg-type]
 

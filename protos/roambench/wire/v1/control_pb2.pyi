@@ -22,7 +22,7 @@ class AgentFrame(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., clock_echo: _Optional[_Union[ClockEcho, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "device", "machine_id", "boot_id", "agent_version", "build", "capabilities", "spool_uuid", "trained_order_ids", "rss_bytes", "trainer_rss_bytes", "started_monotonic_ns")
+    __slots__ = ("protocol_version", "device", "machine_id", "boot_id", "agent_version", "build", "capabilities", "spool_uuid", "trained_order_ids", "rss_bytes", "trainer_rss_bytes", "started_monotonic_ns", "peer_address")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class Hello(_message.Message):
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     TRAINER_RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     STARTED_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     device: str
     machine_id: str
@@ -47,7 +48,8 @@ class Hello(_message.Message):
     rss_bytes: int
     trainer_rss_bytes: int
     started_monotonic_ns: int
-    def __init__(self, protocol_version: _Optional[int] = ..., device: _Optional[str] = ..., machine_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., build: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., spool_uuid: _Optional[str] = ..., trained_order_ids: _Optional[_Iterable[str]] = ..., rss_bytes: _Optional[int] = ..., trainer_rss_bytes: _Optional[int] = ..., started_monotonic_ns: _Optional[int] = ...) -> None: ...
+    peer_address: str
+    def __init__(self, protocol_version: _Optional[int] = ..., device: _Optional[str] = ..., machine_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., build: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., spool_uuid: _Optional[str] = ..., trained_order_ids: _Optional[_Iterable[str]] = ..., rss_bytes: _Optional[int] = ..., trainer_rss_bytes: _Optional[int] = ..., started_monotonic_ns: _Optional[int] = ..., peer_address: _Optional[str] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("order_id", "kind", "monotonic_ns", "detail")
@@ -62,7 +64,7 @@ class Event(_message.Message):
     def __init__(self, order_id: _Optional[str] = ..., kind: _Optional[str] = ..., monotonic_ns: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("order_id", "status", "reason", "train", "upload", "sync", "transfer")
+    __slots__ = ("order_id", "status", "reason", "train", "upload", "sync", "transfer", "exchange")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATUS_UNSPECIFIED: _ClassVar[Answer.Status]
@@ -80,6 +82,7 @@ class Answer(_message.Message):
     UPLOAD_FIELD_NUMBER: _ClassVar[int]
     SYNC_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     status: Answer.Status
     reason: str
@@ -87,7 +90,8 @@ class Answer(_message.Message):
     upload: UploadReport
     sync: SyncReport
     transfer: TransferReport
-    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReport, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ..., sync: _Optional[_Union[SyncReport, _Mapping]] = ..., transfer: _Optional[_Union[TransferReport, _Mapping]] = ...) -> None: ...
+    exchange: ExchangeReport
+    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReport, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ..., sync: _Optional[_Union[SyncReport, _Mapping]] = ..., transfer: _Optional[_Union[TransferReport, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeReport, _Mapping]] = ...) -> None: ...
 
 class TransferReport(_message.Message):
     __slots__ = ("transfers", "transferred_bytes", "transfer_s")
@@ -141,6 +145,49 @@ class SyncReport(_message.Message):
     download_s: float
     def __init__(self, downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ...) -> None: ...
 
+class ExchangeReport(_message.Message):
+    __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "model_digest", "left_out", "not_taken", "sent_bytes", "received_bytes", "exchange_s", "cpu_s", "device_s", "late_s", "downloaded_bytes", "download_s")
+    class Shortfall(_message.Message):
+        __slots__ = ("device", "reason", "moved_bytes")
+        DEVICE_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+        device: int
+        reason: str
+        moved_bytes: int
+        def __init__(self, device: _Optional[int] = ..., reason: _Optional[str] = ..., moved_bytes: _Optional[int] = ...) -> None: ...
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    SGD_STEPS_FIELD_NUMBER: _ClassVar[int]
+    MEAN_LOSS_FIELD_NUMBER: _ClassVar[int]
+    MEAN_SQUARED_LOSS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    NOT_TAKEN_FIELD_NUMBER: _ClassVar[int]
+    SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_S_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_S_FIELD_NUMBER: _ClassVar[int]
+    LATE_S_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
+    samples: int
+    sgd_steps: int
+    mean_loss: float
+    mean_squared_loss: float
+    model_digest: bytes
+    left_out: _containers.RepeatedCompositeFieldContainer[ExchangeReport.Shortfall]
+    not_taken: _containers.RepeatedCompositeFieldContainer[ExchangeReport.Shortfall]
+    sent_bytes: int
+    received_bytes: int
+    exchange_s: float
+    cpu_s: float
+    device_s: float
+    late_s: float
+    downloaded_bytes: int
+    download_s: float
+    def __init__(self, samples: _Optional[int] = ..., sgd_steps: _Optional[int] = ..., mean_loss: _Optional[float] = ..., mean_squared_loss: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., left_out: _Optional[_Iterable[_Union[ExchangeReport.Shortfall, _Mapping]]] = ..., not_taken: _Optional[_Iterable[_Union[ExchangeReport.Shortfall, _Mapping]]] = ..., sent_bytes: _Optional[int] = ..., received_bytes: _Optional[int] = ..., exchange_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., device_s: _Optional[float] = ..., late_s: _Optional[float] = ..., downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ...) -> None: ...
+
 class ClockEcho(_message.Message):
     __slots__ = ("probe", "received_monotonic_ns", "sent_monotonic_ns")
     PROBE_FIELD_NUMBER: _ClassVar[int]
@@ -176,14 +223,24 @@ class ControllerFrame(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Quiet, _Mapping]] = ..., duty: _Optional[_Union[Duty, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("run_id", "data_address", "experiment_json")
+    __slots__ = ("run_id", "data_address", "experiment_json", "exchanges", "revoked_serials", "quiet", "host_period_s", "host_during_phases")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     EXPERIMENT_JSON_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGES_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_SERIALS_FIELD_NUMBER: _ClassVar[int]
+    QUIET_FIELD_NUMBER: _ClassVar[int]
+    HOST_PERIOD_S_FIELD_NUMBER: _ClassVar[int]
+    HOST_DURING_PHASES_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     data_address: str
     experiment_json: bytes
-    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., experiment_json: _Optional[bytes] = ...) -> None: ...
+    exchanges: bool
+    revoked_serials: _containers.RepeatedScalarFieldContainer[str]
+    quiet: bool
+    host_period_s: float
+    host_during_phases: bool
+    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., experiment_json: _Optional[bytes] = ..., exchanges: _Optional[bool] = ..., revoked_serials: _Optional[_Iterable[str]] = ..., quiet: _Optional[bool] = ..., host_period_s: _Optional[float] = ..., host_during_phases: _Optional[bool] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "final")
@@ -194,7 +251,7 @@ class Refusal(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("order_id", "step", "deadline_s", "train", "upload", "discard", "idle", "sync", "transfer")
+    __slots__ = ("order_id", "step", "deadline_s", "train", "upload", "discard", "idle", "sync", "transfer", "exchange")
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
@@ -204,6 +261,7 @@ class Order(_message.Message):
     IDLE_FIELD_NUMBER: _ClassVar[int]
     SYNC_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     step: int
     deadline_s: float
@@ -213,7 +271,8 @@ class Order(_message.Message):
     idle: IdleOrder
     sync: SyncOrder
     transfer: TransferOrder
-    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ...) -> None: ...
+    exchange: ExchangeOrder
+    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ...) -> None: ...
 
 class TransferOrder(_message.Message):
     __slots__ = ("upload", "total_bytes", "mbit_s", "repeats")
@@ -228,7 +287,7 @@ class TransferOrder(_message.Message):
     def __init__(self, upload: _Optional[bool] = ..., total_bytes: _Optional[int] = ..., mbit_s: _Optional[float] = ..., repeats: _Optional[int] = ...) -> None: ...
 
 class TrainOrder(_message.Message):
-    __slots__ = ("ap", "start_digest", "start_rule", "objective", "local_epochs", "seed", "download_mbit_s")
+    __slots__ = ("ap", "start_digest", "start_rule", "objective", "local_epochs", "seed", "download_mbit_s", "local_steps", "previous_digest")
     AP_FIELD_NUMBER: _ClassVar[int]
     START_DIGEST_FIELD_NUMBER: _ClassVar[int]
     START_RULE_FIELD_NUMBER: _ClassVar[int]
@@ -236,6 +295,8 @@ class TrainOrder(_message.Message):
     LOCAL_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ap: int
     start_digest: bytes
     start_rule: str
@@ -243,19 +304,23 @@ class TrainOrder(_message.Message):
     local_epochs: int
     seed: int
     download_mbit_s: float
-    def __init__(self, ap: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., start_rule: _Optional[str] = ..., objective: _Optional[str] = ..., local_epochs: _Optional[int] = ..., seed: _Optional[int] = ..., download_mbit_s: _Optional[float] = ...) -> None: ...
+    local_steps: int
+    previous_digest: bytes
+    def __init__(self, ap: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., start_rule: _Optional[str] = ..., objective: _Optional[str] = ..., local_epochs: _Optional[int] = ..., seed: _Optional[int] = ..., download_mbit_s: _Optional[float] = ..., local_steps: _Optional[int] = ..., previous_digest: _Optional[bytes] = ...) -> None: ...
 
 class UploadOrder(_message.Message):
-    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model")
+    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free")
     AP_FIELD_NUMBER: _ClassVar[int]
     TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
     KEEPS_MODEL_FIELD_NUMBER: _ClassVar[int]
+    FREE_FIELD_NUMBER: _ClassVar[int]
     ap: int
     train_order_id: str
     upload_mbit_s: float
     keeps_model: bool
-    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: _Optional[bool] = ...) -> None: ...
+    free: bool
+    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: _Optional[bool] = ..., free: _Optional[bool] = ...) -> None: ...
 
 class DiscardOrder(_message.Message):
     __slots__ = ("train_order_id", "reason", "keeps_model")
@@ -268,14 +333,53 @@ class DiscardOrder(_message.Message):
     def __init__(self, train_order_id: _Optional[str] = ..., reason: _Optional[str] = ..., keeps_model: _Optional[bool] = ...) -> None: ...
 
 class SyncOrder(_message.Message):
-    __slots__ = ("ap", "digest", "download_mbit_s")
+    __slots__ = ("ap", "digest", "download_mbit_s", "free")
     AP_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    FREE_FIELD_NUMBER: _ClassVar[int]
     ap: int
     digest: bytes
     download_mbit_s: float
-    def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ...) -> None: ...
+    free: bool
+    def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ..., free: _Optional[bool] = ...) -> None: ...
+
+class ExchangeOrder(_message.Message):
+    __slots__ = ("device", "neighbours", "own_weight", "seed", "local_epochs", "local_steps", "start_digest", "objective", "download_mbit_s", "exchange_mbit_s", "deadline_s")
+    class Neighbour(_message.Message):
+        __slots__ = ("device", "name", "address", "weight")
+        DEVICE_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        WEIGHT_FIELD_NUMBER: _ClassVar[int]
+        device: int
+        name: str
+        address: str
+        weight: float
+        def __init__(self, device: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., weight: _Optional[float] = ...) -> None: ...
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
+    OWN_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    START_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    device: int
+    neighbours: _containers.RepeatedCompositeFieldContainer[ExchangeOrder.Neighbour]
+    own_weight: float
+    seed: int
+    local_epochs: int
+    local_steps: int
+    start_digest: bytes
+    objective: str
+    download_mbit_s: float
+    exchange_mbit_s: float
+    deadline_s: float
+    def __init__(self, device: _Optional[int] = ..., neighbours: _Optional[_Iterable[_Union[ExchangeOrder.Neighbour, _Mapping]]] = ..., own_weight: _Optional[float] = ..., seed: _Optional[int] = ..., local_epochs: _Optional[int] = ..., local_steps: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., objective: _Optional[str] = ..., download_mbit_s: _Optional[float] = ..., exchange_mbit_s: _Optional[float] = ..., deadline_s: _Optional[float] = ...) -> None: ...
 
 class IdleOrder(_message.Message):
     __slots__ = ("present",)

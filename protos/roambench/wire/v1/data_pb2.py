@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1croambench/wire/v1/data.proto\x12\x11roambench.wire.v1\"O\n\x0f\x44ownloadRequest\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x10\n\x08order_id\x18\x02 \x01(\t\x12\n\n\x02\x61p\x18\x03 \x01(\r\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"5\n\x0e\x44ownloadHeader\x12\x13\n\x0btotal_bytes\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\"y\n\x0cUploadHeader\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x10\n\x08order_id\x18\x02 \x01(\t\x12\x16\n\x0etrain_order_id\x18\x03 \x01(\t\x12\n\n\x02\x61p\x18\x04 \x01(\r\x12\x13\n\x0btotal_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x06 \x01(\x0c\"1\n\rUploadReceipt\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1croambench/wire/v1/data.proto\x12\x11roambench.wire.v1\"^\n\x0f\x44ownloadRequest\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x10\n\x08order_id\x18\x02 \x01(\t\x12\n\n\x02\x61p\x18\x03 \x01(\r\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\x12\r\n\x05shard\x18\x05 \x01(\x08\"5\n\x0e\x44ownloadHeader\x12\x13\n\x0btotal_bytes\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\"y\n\x0cUploadHeader\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x10\n\x08order_id\x18\x02 \x01(\t\x12\x16\n\x0etrain_order_id\x18\x03 \x01(\t\x12\n\n\x02\x61p\x18\x04 \x01(\r\x12\x13\n\x0btotal_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x06 \x01(\x0c\"1\n\rUploadReceipt\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,11 +32,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'roambench.wire.v1.data_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DOWNLOADREQUEST']._serialized_start=51
-  _globals['_DOWNLOADREQUEST']._serialized_end=130
-  _globals['_DOWNLOADHEADER']._serialized_start=132
-  _globals['_DOWNLOADHEADER']._serialized_end=185
-  _globals['_UPLOADHEADER']._serialized_start=187
-  _globals['_UPLOADHEADER']._serialized_end=308
-  _globals['_UPLOADRECEIPT']._serialized_start=310
-  _globals['_UPLOADRECEIPT']._serialized_end=359
+  _globals['_DOWNLOADREQUEST']._serialized_end=145
+  _globals['_DOWNLOADHEADER']._serialized_start=147
+  _globals['_DOWNLOADHEADER']._serialized_end=200
+  _globals['_UPLOADHEADER']._serialized_start=202
+  _globals['_UPLOADHEADER']._serialized_end=323
+  _globals['_UPLOADRECEIPT']._serialized_start=325
+  _globals['_UPLOADRECEIPT']._serialized_end=374
 # @@protoc_insertion_point(module_scope)

@@ -5,16 +5,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DownloadRequest(_message.Message):
-    __slots__ = ("device", "order_id", "ap", "digest")
+    __slots__ = ("device", "order_id", "ap", "digest", "shard")
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     AP_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     device: str
     order_id: str
     ap: int
     digest: bytes
-    def __init__(self, device: _Optional[str] = ..., order_id: _Optional[str] = ..., ap: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+    shard: bool
+    def __init__(self, device: _Optional[str] = ..., order_id: _Optional[str] = ..., ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., shard: _Optional[bool] = ...) -> None: ...
 
 class DownloadHeader(_message.Message):
     __slots__ = ("total_bytes", "digest")

@@ -15,10 +15,18 @@ DATA_SERVICE: Final = "roambench.wire.v1.Data"
 DOWNLOAD: Final = f"/{DATA_SERVICE}/Download"
 UPLOAD: Final = f"/{DATA_SERVICE}/Upload"
 
+PEER_SERVICE: Final = "roambench.wire.v1.Peer"
+PULL: Final = f"/{PEER_SERVICE}/Pull"
+#: The event by which an agent tells its peer port's address.
+PEER_PORT_OPEN: Final = "peer port open"
+
 #: gRPC's own 4 MB default is replaced on purpose: control frames are small; a data message is one piece of
 #: a model, at most `contract.model_blob.BULK_CHUNK_BYTES`.
 MAX_CONTROL_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 MAX_DATA_MESSAGE_BYTES: Final = 5 * 1024 * 1024
+#: A device's own training data: more would not fit a Pi's memory either.
+MAX_SHARD_BYTES: Final = 512 * 1024 * 1024
+MAX_PULL_REQUEST_BYTES: Final = 4096
 
 #: A dead peer is noticed within about 20 s outside measured phases; gRPC's default hides it for a minute.
 KEEPALIVE_OPTIONS: Final = (
