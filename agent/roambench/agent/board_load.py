@@ -26,6 +26,7 @@ class BoardLoad:
         self._clock = clock
         self._feed = WorkFeed(Path(emulation.work_feed), device)
         self._activity = IDLE
+        self._phase = Phase.IDLE
         self._own_cores = 0.0  # what the board draws for the agent itself
         self._radio_rest: asyncio.TimerHandle | None = None
         self._radio_rest_ns = 0
@@ -37,6 +38,7 @@ class BoardLoad:
             if self._radio_rest_ns < ns:
                 self._rest_radio()  # it was due and this loop was late
             self._radio_rest = None
+        self._phase = phase
         self._activity = Activity(
             busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
             tx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.UPLOAD else 0.0,
@@ -53,6 +55,14 @@ class BoardLoad:
         loop = asyncio.get_running_loop()
         self._radio_rest = loop.call_later(max(0.0, left_s), self._rest_radio)
 
+    def exchange(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
+        """While models are exchanged: what is sent and what comes from now on (infinite: a port's speed)."""
+        if self._phase is Phase.EXCHANGE:  # the last transfer's end may be told after the phase's
+            self._activity = Activity(
+                tx_mbit_s=min(sending_mbit_s, PORT_MBIT_S), rx_mbit_s=min(coming_mbit_s, PORT_MBIT_S)
+            )
+            self._draw(self._clock.now_ns())
+
     async def draw_for_the_agent(self) -> None:
         """For ever: let the board draw what this process computed in the period before."""
         slowdown = self._emulation.cpu_slowdown or 1.0
@@ -64,6 +74,11 @@ class BoardLoad:
             self._own_cores = min(float(CORES), cores)
             used_s, then_ns = now_s, now_ns
             self._draw(now_ns)
+
+    def burn(self, cores: float) -> None:
+        """From now on (between runs) the board computes on so many cores; 0: it rests."""
+        self._activity = Activity(busy_cores=cores)
+        self._draw(self._clock.now_ns())
 
     def close(self) -> None:
         if self._radio_rest is not None:

@@ -7,6 +7,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from roambench.agent.ctl_client import SOCKET
+from roambench.agent.ctl_client import main as ask_agent
 from roambench.agent.launch import run_agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.traffic_shaper import Shape, apply
@@ -28,9 +30,20 @@ def main() -> None:
     shape.add_argument("--up-mbit-s", type=float, metavar="RATE", help="sending, in Mbit/s")
     shape.add_argument("--down-mbit-s", type=float, metavar="RATE", help="receiving, in Mbit/s")
     shape.add_argument("--off", action="store_true", help="set the interface free")
+    ctl = commands.add_parser("ctl", help="ask the agent that runs on this machine; the answer is JSON")
+    ctl.add_argument(
+        "words", nargs="+", metavar="WHAT", help="status, smoke, burn SECONDS, spool-export, ..."
+    )
+    ctl.add_argument("--socket", type=Path, default=SOCKET, metavar="PATH", help=f"default: {SOCKET}")
+    ctl.add_argument(
+        "--timeout", type=float, default=700.0, metavar="S", help="longest silence; default: 700"
+    )
     arguments = parser.parse_args()
     try:
-        status = _shape(arguments) if "interface" in arguments else _run(arguments)
+        if "words" in arguments:
+            status = ask_agent(arguments.words, arguments.socket, arguments.timeout)
+        else:
+            status = _shape(arguments) if "interface" in arguments else _run(arguments)
     except RoambenchError as error:
         for line in str(error).splitlines():
             print(f"roambench-agent: {line}", file=sys.stderr)

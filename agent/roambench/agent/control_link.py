@@ -9,15 +9,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import grpc
 import grpc.aio
 
+from roambench.agent.dial_trouble import dial_trouble
 from roambench.contract.draws import generator
-from roambench.contract.errors import LinkError
+from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.records import RecordKind
 from roambench.identity.authority import CONTROLLER_NAME, Credential
+from roambench.spool.drain import BatchRefused, NotWelcome
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
 
 _FIRST_REDIAL_S = 0.2
 _LONGEST_REDIAL_S = 10.0
+_REFUSED = "Connection refused"  # gRPC's words where nobody listens: nothing more is to be learnt
 
 
 def secure_channel(
@@ -47,17 +50,24 @@ class ControlLink:
     def __init__(
         self,
         address: str,
-        credential: Credential,
+        credential: Credential | Callable[[], Credential],
         device: str,
         hello: Callable[[], wire.Hello],
         on_frame: Callable[[wire.ControllerFrame], None],
         log: Callable[[str], None],
         *,
         keepalive: bool = True,
+        patient: bool = False,
     ) -> None:
+        """`patient`: that nobody listens is normal, and no refusal is final.
+
+        A `credential` that may change is asked for at every dial; an IdentityError of it is a failed dial.
+        """
         self._address = address
-        self._keepalive = keepalive
-        self._credential = credential
+        self.keepalive = keepalive  # of the next session
+        self._patient = patient
+        self._told = ""
+        self._credential = credential if callable(credential) else lambda: credential
         self._device = device
         self._hello = hello
         self._on_frame = on_frame
@@ -67,6 +77,7 @@ class ControlLink:
         self._ended = asyncio.Event()
         self._awake = asyncio.Event()
         self._awake.set()
+        self._at_once = False
 
     def send(self, frame: wire.AgentFrame) -> None:
         """Queue a frame for the open session; without one it is dropped (answers and records are on disk)."""
@@ -77,16 +88,27 @@ class ControlLink:
         """Say Goodbye and end the session; `run` returns."""
         self._ended.set()
         self._awake.set()
+        self._goodbye(reason)
+
+    def _goodbye(self, reason: str) -> None:
         if self._outgoing is not None:
             self._outgoing.put_nowait(wire.AgentFrame(goodbye=wire.Goodbye(reason=reason)))
             self._outgoing.put_nowait(None)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session."""
+        return self._outgoing is not None
+
+    def redial(self, reason: str) -> None:
+        """End the session politely and dial again at once."""
+        self._at_once = True
+        self._goodbye(reason)
+
     def rest(self, reason: str) -> None:
         """End the session politely and dial no more, until `wake`."""
         self._awake.clear()
-        if self._outgoing is not None:
-            self._outgoing.put_nowait(wire.AgentFrame(goodbye=wire.Goodbye(reason=reason)))
-            self._outgoing.put_nowait(None)
+        self._goodbye(reason)
 
     def wake(self) -> None:
         self._awake.set()
@@ -105,11 +127,27 @@ class ControlLink:
             wait_s = min(_LONGEST_REDIAL_S, _FIRST_REDIAL_S * 2.0 ** min(failures, 8))
             key = zlib.crc32(self._device.encode())
             wait_s *= 0.5 + 0.5 * float(generator(key, "redial", 0, failures).random())
+            if self._at_once:
+                self._at_once = False
+                continue
             if self._awake.is_set():
-                self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
+                self._tell_of(welcomed, problem, wait_s)
             await asyncio.sleep(wait_s)
 
+    def _tell_of(self, welcomed: bool, problem: str, wait_s: float) -> None:
+        """A service's log has one line when its controller goes, not one for each time it dials in vain."""
+        if not self._patient:
+            self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
+        elif welcomed or problem != self._told:
+            self._told = problem
+            now = "session ended" if welcomed else "no session"
+            self._log(f"{now} ({problem}); dialling {self._address} on")
+
     async def _hold_one_session(self) -> tuple[bool, str]:
+        try:
+            credential = self._credential()
+        except IdentityError as error:
+            return False, str(error)
         outgoing: asyncio.Queue[wire.AgentFrame | None] = asyncio.Queue()
         outgoing.put_nowait(wire.AgentFrame(hello=self._hello()))
 
@@ -119,7 +157,7 @@ class ControlLink:
 
         welcomed = False
         channel = secure_channel(
-            self._address, self._credential, MAX_CONTROL_MESSAGE_BYTES, keepalive=self._keepalive
+            self._address, credential, MAX_CONTROL_MESSAGE_BYTES, keepalive=self.keepalive
         )
         self._channel = channel
         session = channel.stream_stream(
@@ -130,7 +168,7 @@ class ControlLink:
         try:
             async for frame in session(frames()):
                 if frame.HasField("refusal"):
-                    if frame.refusal.final:
+                    if frame.refusal.final and not self._patient:
                         raise LinkError(f"the controller refuses this agent: {frame.refusal.reason}")
                     return welcomed, f"refused: {frame.refusal.reason}"
                 if frame.HasField("welcome"):
@@ -139,7 +177,10 @@ class ControlLink:
                 self._on_frame(frame)
             return welcomed, "closed by the controller"
         except grpc.aio.AioRpcError as error:
-            return welcomed, error.details() or str(error.code())
+            problem = error.details() or str(error.code())
+            if not welcomed and error.code() is grpc.StatusCode.UNAVAILABLE and _REFUSED not in problem:
+                problem = await dial_trouble(self._address, credential) or problem
+            return welcomed, problem
         finally:
             self._outgoing = None
             outgoing.put_nowait(None)
@@ -149,7 +190,11 @@ class ControlLink:
     async def drain(
         self, spool_uuid: str, records: Sequence[tuple[int, RecordKind, bytes]], timeout_s: float = 20.0
     ) -> int:
-        """Send records; returns the highest seq that is durable at the controller. Raises LinkError."""
+        """Send records; returns the highest seq that is durable at the controller.
+
+        Raises BatchRefused for what it will never take at once, NotWelcome when a person must act, LinkError
+        when it should be tried again.
+        """
         if self._channel is None or self._outgoing is None:
             raise LinkError("no session")
         request = wire.DrainRequest(
@@ -165,5 +210,16 @@ class ControlLink:
         try:
             reply = await call(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            raise LinkError(f"drain failed: {error.details()}") from None
+            reason = f"drain failed: {error.details()}"
+            if error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED):
+                raise BatchRefused(reason) from None  # unreadable, too many or too large for one message
+            if error.code() is grpc.StatusCode.PERMISSION_DENIED:
+                raise NotWelcome(reason) from None
+            raise LinkError(reason) from None
+        except asyncio.CancelledError:
+            # Closing a session's channel cancels the calls over it; that must not end whoever made them.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise LinkError("drain failed: the session ended") from None
         return int(reply.through_seq)

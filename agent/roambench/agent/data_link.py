@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -15,7 +18,7 @@ from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
 from roambench.contract.pacing import paced
 from roambench.wire.v1 import data_pb2 as wire
-from roambench.wire.v1.methods import DOWNLOAD, UPLOAD
+from roambench.wire.v1.methods import DOWNLOAD, MAX_SHARD_BYTES, UPLOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,38 @@ class DataLink:
         if received != total_bytes:
             raise ModelError(f"download of {order_id}: got {max(received, 0)} of {total_bytes} bytes")
         return Transfer(received, (self._clock.now_ns() - started_ns) * 1e-9)
+
+    async def fetch_shard(self, digest: str, path: Path, limit_s: float) -> None:
+        """Write the device's own data, whose SHA-256 is `digest`, to `path` (whole or not at all).
+
+        Raises ModelError when it is not what its digest says, LinkError when the transfer breaks off.
+        """
+        request = wire.DownloadRequest(device=self._device, digest=bytes.fromhex(digest), shard=True)
+        unfinished = path.with_name(path.name + ".part")
+        hasher, received = hashlib.sha256(), -1  # the header comes first
+        try:
+            with unfinished.open("wb") as file:
+                call = self._download(request.SerializeToString(), timeout=limit_s, wait_for_ready=True)
+                async for message in call:
+                    if received < 0:
+                        received = 0
+                        continue
+                    received += len(message)
+                    if received > MAX_SHARD_BYTES:
+                        raise ModelError(f"shard {digest[:12]}: longer than {MAX_SHARD_BYTES} bytes")
+                    hasher.update(message)
+                    file.write(message)
+                file.flush()
+                await asyncio.to_thread(os.fsync, file.fileno())
+            if hasher.hexdigest() != digest:
+                raise ModelError(
+                    f"shard {digest[:12]}: the digest of {max(received, 0)} bytes does not match"
+                )
+            unfinished.replace(path)
+        except grpc.aio.AioRpcError as error:
+            raise LinkError(f"download of shard {digest[:12]} broke off: {error.details()}") from None
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     async def send_ballast(self, order_id: str, total_bytes: int, mbit_s: float, limit_s: float) -> Transfer:
         """Upload ballast; raises as `upload` does."""

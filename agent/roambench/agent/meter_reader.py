@@ -9,7 +9,7 @@ from typing import TextIO
 
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.records import Reading, RecordKind
+from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.meters.catalogue import open_meter
 from roambench.spool.spool import Spool
 
@@ -42,8 +42,9 @@ async def read_meter(
     spool: Spool,
     folder: Path,
     alive: Callable[[int], None] = lambda ns: None,
+    heard: Callable[[Reading | AgentEvent], None] = lambda item: None,
 ) -> None:
-    """Spool readings and events until cancelled; `alive` hears the stamp of every reading.
+    """Spool readings and events until cancelled; `alive` hears the stamp of every reading, `heard` all.
 
     Raises MeterError when the port cannot be opened. `folder` keeps the latch of a meter that may be opened
     only once per boot.
@@ -59,6 +60,7 @@ async def read_meter(
     try:
         async with contextlib.aclosing(meter):
             async for item in meter:
+                heard(item)
                 if isinstance(item, Reading):
                     if witness is not None:
                         witness.before(item)

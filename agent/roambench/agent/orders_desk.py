@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from roambench.agent.data_link import DataLink, Transfer
 from roambench.agent.settings import ChaosSettings
@@ -26,11 +27,22 @@ from roambench.wire.v1 import control_pb2 as wire
 Emit = Callable[[wire.AgentFrame], None]
 
 
+class Exchanges(Protocol):
+    """Who carries out the orders of decentralised runs (`exchange_desk`)."""
+
+    async def carry_out(self, order: wire.Order) -> wire.Answer: ...
+
+    async def collect(self, order: wire.Order) -> wire.Answer: ...
+
+    def recall(self, order_id: str) -> wire.Answer | None: ...
+
+
 @dataclass(slots=True)
 class OrdersDesk:
     """The agent's order queue. `data` is set by the link once the controller has named its data plane.
 
-    `cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown.
+    `cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown, unless
+    `sgd_step_s` (above 0) says how many device seconds an SGD step lasts.
     `moving` hears how many bytes the open phase will move, at which pace.
     """
 
@@ -43,8 +55,10 @@ class OrdersDesk:
     record: Callable[[RecordKind, bytes], object]
     cpu_slowdown: float | None
     chaos: ChaosSettings
+    sgd_step_s: float = 0.0
     before_phase: Callable[[], Awaitable[None]] | None = None
     data: DataLink | None = None
+    exchanges: Exchanges | None = None
     moving: Callable[[int, float], None] = lambda total_bytes, mbit_s: None
     _queue: asyncio.Queue[wire.Order] = field(default_factory=asyncio.Queue)
     _known: set[str] = field(default_factory=set)
@@ -64,6 +78,12 @@ class OrdersDesk:
             await self._carry_out(order)
             self._known.discard(order.order_id)
 
+    def forget(self) -> None:
+        """The orders that wait here are nobody's any more: their run is over."""
+        self._known.clear()
+        while not self._queue.empty():
+            self._queue.get_nowait()
+
     def _remembered(self, order_id: str) -> wire.Answer | None:
         """The answer of an order that was carried out before, perhaps in an earlier life of the agent."""
         answer = self.shelf.answer(order_id)
@@ -72,7 +92,7 @@ class OrdersDesk:
         model = self.shelf.trained()
         if model is not None and model.order_id == order_id:  # it died before it could note the answer
             return wire.Answer(order_id=order_id, status=wire.Answer.DONE, train=_report(model.reply))
-        return None
+        return None if self.exchanges is None else self.exchanges.recall(order_id)
 
     async def _carry_out(self, order: wire.Order) -> None:
         match order.WhichOneof("kind"):
@@ -84,6 +104,10 @@ class OrdersDesk:
                 await self._answer(order, await self._attempt(self._sync, order))
             case "train":
                 await self._answer(order, await self._attempt(self._train, order))
+            case "exchange" if self.exchanges is not None:
+                await self._answer(order, await self._attempt(self.exchanges.carry_out, order))
+            case "upload" if self.exchanges is not None and not order.upload.train_order_id:
+                await self._answer(order, await self._attempt(self.exchanges.collect, order))
             case "upload":
                 await self._answer(order, await self._attempt(self._upload, order))
             case "transfer":
@@ -110,33 +134,24 @@ class OrdersDesk:
 
     async def _train(self, order: wire.Order) -> wire.Answer:
         spec, order_id = order.train, order.order_id
-        await self._fall_quiet()
-        self._event("download started", order_id)
-        self.timeline.enter(
-            Phase.DOWNLOAD,
-            order.step,
-            order_id=order_id,
-            train_order_id=order_id,
-            mbit_s=spec.download_mbit_s,
-        )
-        blob, download = await self._link().download(
-            order_id,
-            spec.ap,
-            spec.start_digest.hex(),
-            self._limit_s(order),
-            lambda total_bytes: self.moving(total_bytes, spec.download_mbit_s),
-        )
-        start_path = self.folder / "start.blob"
-        _overwrite(start_path, blob)
+        await self.fall_quiet()
+        self.event("download started", order_id)
+        start_path, previous_path = self.folder / "start.blob", self.folder / "previous.blob"
+        download = last = await self._fetch(order, spec.start_digest, start_path)
+        if spec.previous_digest:
+            last = await self._fetch(order, spec.previous_digest, previous_path, download.transferred_bytes)
+            download = Transfer(
+                download.transferred_bytes + last.transferred_bytes, download.duration_s + last.duration_s
+            )
 
         started_ns = self.timeline.enter(
             Phase.TRAIN,
             order.step,
             order_id=order_id,
             train_order_id=order_id,
-            transferred_bytes=download.transferred_bytes,
+            transferred_bytes=last.transferred_bytes,
         )
-        self._event("train started", order_id)
+        self.event("train started", order_id)
         draft = self.shelf.draft(order_id)
         job = TrainJob(
             start_path=str(start_path),
@@ -147,15 +162,41 @@ class OrdersDesk:
             objective=spec.objective,
             local_epochs=spec.local_epochs,
             seed=spec.seed,
+            previous_path=str(previous_path) if spec.previous_digest else "",
+            local_steps=spec.local_steps,
         )
-        outcome, ended_ns, late_s = await self._train_for_its_time(job, order.step, started_ns)
+        outcome, ended_ns, late_s = await self.train_for_its_time(job, order.step, started_ns)
         device_s = (ended_ns - started_ns) * 1e-9
         reply = _train_reply(outcome, download, device_s, late_s)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second, and meter lines are
         # stamped when they arrive.
         await asyncio.to_thread(self.shelf.keep, order_id, reply, draft)
-        self._event("train finished", order_id)
+        self.event("train finished", order_id)
         return wire.Answer(status=wire.Answer.DONE, train=_report(reply))
+
+    async def _fetch(
+        self, order: wire.Order, digest: bytes, path: Path, transferred_bytes: int = 0
+    ) -> Transfer:
+        """Download a model of a train order to `path`, in a phase of its own (`transferred_bytes`: of the
+        phase that ends with its beginning)."""
+        spec, order_id = order.train, order.order_id
+        self.timeline.enter(
+            Phase.DOWNLOAD,
+            order.step,
+            order_id=order_id,
+            train_order_id=order_id,
+            mbit_s=spec.download_mbit_s,
+            transferred_bytes=transferred_bytes,
+        )
+        blob, download = await self.link().download(
+            order_id,
+            spec.ap,
+            digest.hex(),
+            self.limit_s(order),
+            lambda total_bytes: self.moving(total_bytes, spec.download_mbit_s),
+        )
+        overwrite(path, blob)
+        return download
 
     async def _upload(self, order: wire.Order) -> wire.Answer:
         spec, order_id = order.upload, order.order_id
@@ -164,8 +205,8 @@ class OrdersDesk:
             return wire.Answer(
                 status=wire.Answer.REFUSED, reason=f"no trained model of {spec.train_order_id} on disk"
             )
-        await self._fall_quiet()
-        self._event("upload started", order_id)
+        await self.fall_quiet()
+        self.event("upload started", order_id)
         self.timeline.enter(
             Phase.UPLOAD,
             order.step,
@@ -175,14 +216,14 @@ class OrdersDesk:
         )
         blob = model.path.read_bytes()
         self.moving(len(blob), spec.upload_mbit_s)
-        sent = await self._link().upload(
+        sent = await self.link().upload(
             order_id,
             spec.train_order_id,
             spec.ap,
             blob,
             model.reply.model_digest,
             spec.upload_mbit_s,
-            self._limit_s(order),
+            self.limit_s(order),
         )
         self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=sent.transferred_bytes)
         # Only now: the controller has it, digest checked.
@@ -196,20 +237,32 @@ class OrdersDesk:
 
     async def _sync(self, order: wire.Order) -> wire.Answer:
         spec, order_id = order.sync, order.order_id
-        await self._fall_quiet()
-        self._event("download started", order_id)
+        if spec.free:
+            return await self._sync_for_free(order)
+        await self.fall_quiet()
+        self.event("download started", order_id)
         self.timeline.enter(Phase.DOWNLOAD, order.step, order_id=order_id, mbit_s=spec.download_mbit_s)
-        blob, download = await self._link().download(
+        blob, download = await self.link().download(
             order_id,
             spec.ap,
             spec.digest.hex(),
-            self._limit_s(order),
+            self.limit_s(order),
             lambda total_bytes: self.moving(total_bytes, spec.download_mbit_s),
         )
         self.timeline.enter(Phase.WAIT, order.step, transferred_bytes=download.transferred_bytes)
         await asyncio.to_thread(self.shelf.synchronise, blob)
         report = wire.SyncReport(downloaded_bytes=download.transferred_bytes, download_s=download.duration_s)
         return wire.Answer(status=wire.Answer.DONE, sync=report)
+
+    async def _sync_for_free(self, order: wire.Order) -> wire.Answer:
+        """The same in a waiting phase: a reading of the papers in which this is no communication."""
+        spec = order.sync
+        self.timeline.enter(Phase.WAIT, order.step)
+        blob, _ = await self.link().download(
+            order.order_id, spec.ap, spec.digest.hex(), self.limit_s(order), lambda total_bytes: None
+        )
+        await asyncio.to_thread(self.shelf.synchronise, blob)
+        return wire.Answer(status=wire.Answer.DONE, sync=wire.SyncReport())
 
     async def _transfer(self, order: wire.Order) -> wire.Answer:
         """Ballast, back to back: one phase per transfer, without a gap between them."""
@@ -222,8 +275,8 @@ class OrdersDesk:
                 reason=f"{spec.repeats} transfers of {spec.total_bytes} bytes at {spec.mbit_s} Mbit/s",
             )
         phase = Phase.UPLOAD if spec.upload else Phase.DOWNLOAD
-        link, limit_s = self._link(), self._limit_s(order)
-        await self._fall_quiet()
+        link, limit_s = self.link(), self.limit_s(order)
+        await self.fall_quiet()
         moved, seconds = 0, 0.0
         for _ in range(spec.repeats):
             self.timeline.enter(
@@ -244,20 +297,21 @@ class OrdersDesk:
         report = wire.TransferReport(transfers=spec.repeats, transferred_bytes=moved, transfer_s=seconds)
         return wire.Answer(status=wire.Answer.DONE, transfer=report)
 
-    async def _train_for_its_time(
+    async def train_for_its_time(
         self, job: TrainJob, step: int, started_ns: int
     ) -> tuple[TrainOutcome, int, float]:
         """Train, then wait; returns the outcome, the stamp at which the board was done, and the lateness.
 
-        An emulated board is done after its CPU-seconds x `cpu_slowdown` of device time, whatever else keeps
-        this machine busy: its power falls then. If the real training needs longer, the board waits, and by
-        how much (device seconds) is told, so that the run can be flagged.
+        An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
+        `cpu_slowdown`), whatever else keeps this machine busy: its power falls then. If the real training
+        needs longer, the board waits, and by how much (device seconds) is told, so that the run is flagged.
         """
         training = asyncio.ensure_future(self.worker.train(job))
         if self.cpu_slowdown is None:
             outcome = await training
             return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
-        expected_s = self.worker.expected_cpu_s(job.local_epochs) * self.cpu_slowdown
+        step_s = self.sgd_step_s or self.worker.step_cpu_s * self.cpu_slowdown
+        expected_s = step_s * self.worker.sgd_steps(job.local_epochs, job.local_steps)
         due_ns = started_ns + round(expected_s * 1e9)
         left_s = self.clock.host_seconds((due_ns - self.clock.now_ns()) * 1e-9)
         await asyncio.wait({training}, timeout=max(0.0, left_s))
@@ -280,28 +334,28 @@ class OrdersDesk:
             await asyncio.sleep(delay_s)
         self.emit(wire.AgentFrame(answer=answer))
 
-    async def _fall_quiet(self) -> None:
+    async def fall_quiet(self) -> None:
         if self.before_phase is not None:
             await self.before_phase()
 
-    def _event(self, kind: str, order_id: str) -> None:
+    def event(self, kind: str, order_id: str) -> None:
         """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""
         ns = self.clock.now_ns()
         self.timeline.alive(ns)
         self.record(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
         self.emit(wire.AgentFrame(event=wire.Event(order_id=order_id, kind=kind, monotonic_ns=ns)))
 
-    def _limit_s(self, order: wire.Order) -> float:
+    def limit_s(self, order: wire.Order) -> float:
         """Host seconds a transfer may take: after its deadline nobody waits for an order's answer."""
         return self.clock.host_seconds(order.deadline_s)
 
-    def _link(self) -> DataLink:
+    def link(self) -> DataLink:
         if self.data is None:
             raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
         return self.data
 
 
-def _overwrite(path: Path, blob: bytes) -> None:
+def overwrite(path: Path, blob: bytes) -> None:
     """Write over the old bytes: a file that is truncated first is flushed when closed (4 ms, not 0.2)."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
         file.write(blob)

@@ -1,10 +1,10 @@
 """Sends nothing while energy is measured, if the experiment wants it so.
 
-Quiet phases are download, train and upload, and whatever the controller calls quiet (the idle baselines).
-In them no record is drained, no event sent and no clock probe echoed; what is to be said waits for the end of
-the phase. What still flows is the measured transfer itself, the order that begins a phase, the answer that
-follows its end, and TCP's own acknowledgements of them. gRPC's keepalive is off for such a run: that an agent
-is gone is noticed by its order's deadline.
+Quiet phases are download, train, upload and exchange, and whatever the controller calls quiet (the idle
+baselines). In them no record is drained, no event sent and no clock probe echoed; what is to be said waits
+for the end of the phase. What still flows is the measured transfer itself, the order that begins a phase, the
+answer that follows its end, and TCP's own acknowledgements of them. gRPC's keepalive is off for such a run:
+that an agent is gone is noticed by its order's deadline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from roambench.contract.phases import Phase
 from roambench.spool.gate import Gate
 from roambench.wire.v1 import control_pb2 as wire
 
-MEASURED: Final = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD})
+MEASURED: Final = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
 #: Host seconds that a batch on its way may hold up the phase that wants silence.
 PATIENCE_S: Final = 5.0
 

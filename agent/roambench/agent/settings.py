@@ -43,13 +43,15 @@ class HostSettings:
 class EmulationSettings:
     """A laptop process stands for a Pi: training lasts CPU-seconds x `cpu_slowdown` of device time.
 
-    `cpu_slowdown` None: it lasts as long as it does on this machine. `agent_cost`: the emulated board draws
-    what the agent itself computes, too (its CPU-seconds x `cpu_slowdown`); off, idle is exactly idle.
+    `cpu_slowdown` None: it lasts as long as it does on this machine. `sgd_step_s` above 0: every SGD step
+    lasts so many device seconds, whatever this machine needs. `agent_cost`: the emulated board draws what the
+    agent itself computes, too (its CPU-seconds x `cpu_slowdown`); off, idle is exactly idle.
     """
 
     cpu_slowdown: float | None
     work_feed: str  # unix socket of the meter emulator
     agent_cost: bool = False
+    sgd_step_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class AgentSettings:
     """Without a `controller` the agent is a meter logger: it reads its meter, stores, and takes no orders.
 
     Records go to the controller (unless `store_at_controller` is False) and to `influxdb`, if there is one.
+    A `service` outlives its runs: it dials for ever, and what `run`, `quiet` and `host`'s period say is told
+    by each run's controller.
     """
 
     device: str
@@ -84,6 +88,8 @@ class AgentSettings:
     influxdb: InfluxSettings | None = None
     emulation: EmulationSettings | None = None
     chaos: ChaosSettings = field(default_factory=ChaosSettings)
+    service: bool = False
+    ctl_socket: str = ""  # unix socket that `roambench-agent ctl` asks; empty: none
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -116,6 +122,8 @@ class AgentSettings:
             problems.append("identity_dir: is missing")
         if not self.controller and not self.meter.port:
             problems.append("meter.port: is missing (an agent without a controller reads a meter)")
+        if self.service and not self.controller:
+            problems.append("service: expected a controller")
         if self.meter.wifi_hop:
             try:
                 host_port(self.meter.wifi_hop, 80, lambda what: ConfigError([f"meter.wifi_hop: {what}"]))

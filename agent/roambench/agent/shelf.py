@@ -114,6 +114,14 @@ class Shelf:
         text = self._answers.get(order_id)
         return None if text is None else bytes.fromhex(text)
 
+    def clear(self) -> None:
+        """Everything here was of a run that is over."""
+        self._answers.clear()
+        self._description.unlink(missing_ok=True)  # first: never a description without its model
+        for file in self._folder.iterdir():
+            if file.is_file():
+                file.unlink(missing_ok=True)
+
     def _read_answers(self) -> dict[str, str]:
         try:
             values = json.loads(self._answers_file.read_text())

@@ -80,6 +80,11 @@ class Stores:
             tasks.append(asyncio.create_task(self._monitor(self._influx), name="spool monitor"))
         return tasks
 
+    def controller_is_there(self) -> None:
+        """Drain to it at once: it may have been away for long."""
+        if CONTROLLER in self._drains:
+            self._drains[CONTROLLER].nudge()
+
     async def flush(self, timeout_s: float) -> bool:
         """Empty the spool into every store, at once; False if some of it stays."""
         return all(await asyncio.gather(*(drain.flush(timeout_s) for drain in self._drains.values())))

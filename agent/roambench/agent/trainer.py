@@ -6,9 +6,13 @@ This module imports torch; only the nursery and its trainers (or a zygote) load 
 from __future__ import annotations
 
 import json
+import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from roambench.agent.worker import rss_bytes
 from roambench.contract.errors import RoambenchError
@@ -54,6 +58,8 @@ class Trainer:
                     return self._prepare(LearningSpec.from_json(request["spec"].encode()))
                 case "train":
                     return self._train(request)
+                case "smoke":
+                    return smoke()
                 case operation:
                     return {"refused": f"unknown operation {operation!r}"}
         except (RoambenchError, OSError, ValueError, KeyError, RuntimeError) as error:
@@ -66,6 +72,7 @@ class Trainer:
         return {
             "layout": self._learner.layout.fingerprint,
             "rss_bytes": rss_bytes(),
+            "pid": os.getpid(),
             "samples": len(self._shard.labels),
             "step_cpu_s": step_cpu_s,
         }
@@ -79,11 +86,16 @@ class Trainer:
             decode(Path(request["start_path"]).read_bytes(), layout=layout),
             _model(request["own_path"], layout),
             _model(request["global_path"], layout),
+            _model(request["previous_path"], layout),
             local_epochs=request["local_epochs"],
             seed=request["seed"],
             start_rule=request["start_rule"],
             objective=request["objective"],
+            local_steps=request["local_steps"],
+            velocity=_model(request["velocity_path"], layout),
         )
+        if request["velocity_out_path"] and result.velocity is not None:
+            Path(request["velocity_out_path"]).write_bytes(encode(result.velocity, layout))
         blob = encode(result.vector, layout)
         Path(request["out_path"]).write_bytes(blob)
         return {
@@ -94,6 +106,26 @@ class Trainer:
             "cpu_s": result.cpu_s,
             "model_digest": digest_of(blob),
         }
+
+
+def smoke() -> dict[str, Any]:
+    """A convolution, its gradient and an SGD step: what dies of SIGILL where torch is not for the board."""
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 6 * 6, 2)
+    )
+    images = torch.linspace(0.0, 1.0, 8 * 64).reshape(8, 1, 8, 8)
+    labels = torch.arange(8) % 2
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
+    started_s = time.process_time()
+    loss = torch.nn.functional.cross_entropy(module(images), labels)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+    return {
+        "torch": torch.__version__,
+        "loss": float(loss.detach()),
+        "cpu_s": time.process_time() - started_s,
+        "rss_bytes": rss_bytes(),
+    }
 
 
 def _model(path: str, layout: str) -> Vector | None:

@@ -10,6 +10,7 @@ that a dying trainer left unread in the socket is answered by the next trainer, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import json
@@ -46,6 +47,10 @@ class TrainJob:
     objective: str
     local_epochs: int
     seed: int
+    previous_path: str = ""  # the model of the AP where the device was before, if it was sent
+    local_steps: int = 0  # mini-batches instead of epochs
+    velocity_path: str = ""  # where SGD's momentum left off, empty: it begins anew
+    velocity_out_path: str = ""  # where to leave it, empty: nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,7 @@ class Worker:
         self._awaited: asyncio.Future[dict[str, Any]] | None = None
         self._steps_per_epoch = 0
         self._step_cpu_s = 0.0  # measured once, so that the emulated board's speed never changes
+        self._pid = 0
         self.rss_bytes = 0
 
     async def open(self) -> None:
@@ -152,9 +158,30 @@ class Worker:
             reply = await self._ask({"op": "train", **asdict(job)})
         return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
 
-    def expected_cpu_s(self, local_epochs: int) -> float:
-        """CPU-seconds a training should take, by the SGD step that was measured when it was prepared."""
-        return self._step_cpu_s * self._steps_per_epoch * local_epochs
+    @property
+    def is_prepared(self) -> bool:
+        """Whether a warm trainer waits for the next order."""
+        return self._prepared
+
+    def sgd_steps(self, local_epochs: int, local_steps: int = 0) -> int:
+        """How many SGD steps a training has on the data it was prepared with."""
+        return local_steps or self._steps_per_epoch * local_epochs
+
+    @property
+    def step_cpu_s(self) -> float:
+        """CPU-seconds of one SGD step, as measured when it was prepared."""
+        return self._step_cpu_s
+
+    async def smoke(self) -> dict[str, Any]:
+        """One SGD step of a small model on made-up data; what it took. Raises as `train` does."""
+        async with self._turn:
+            return await self._ask({"op": "smoke"})
+
+    def abandon(self) -> None:
+        """Nobody wants what the trainer is computing: end it, the nursery forks the next one."""
+        if self._awaited is not None and self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
 
     def close(self) -> None:
         if self._listener is not None:
@@ -166,6 +193,7 @@ class Worker:
         assert self._spec is not None
         reply = await self._ask({"op": "prepare", "spec": self._spec.to_json().decode()})
         self.rss_bytes = int(reply["rss_bytes"])
+        self._pid = int(reply.get("pid", 0))
         self._steps_per_epoch = -(-int(reply["samples"]) // self._spec.batch_size)
         self._step_cpu_s = float(reply["step_cpu_s"])
         self._prepared = True
@@ -200,6 +228,7 @@ class Worker:
 
     def _lose(self, reason: str) -> None:
         self._prepared = False
+        self._pid = 0
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_exception(TrainerDied(reason))
 

@@ -1,5 +1,7 @@
 """A bench's own certificate authority: the certificate's name is the device's identity.
 
+Whoever is trusted is a PEM of one authority, or of two while a bench changes from one to the next.
+
 Keys are ECDSA P-256 (a Pi signs in milliseconds). Private keys are written 0600 and never leave the machine
 they are made for, except when the controller makes the key of an agent it provisions.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,14 +36,17 @@ class Credential:
 
     certificate_pem: bytes
     key_pem: bytes
-    authority_pem: bytes
+    authority_pem: bytes  # whom its owner trusts: one authority or more
 
     def save(self, folder: Path) -> None:
-        """Write `cert.pem`, `key.pem` (0600) and `ca.pem` into `folder`."""
+        """Write `cert.pem`, `key.pem` (0600) and `ca.pem` into `folder`.
+
+        Each file is replaced whole. Who loads between two of them gets an IdentityError, never a mixture.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        _write_private(folder / "key.pem", self.key_pem)
-        (folder / "cert.pem").write_bytes(self.certificate_pem)
-        (folder / "ca.pem").write_bytes(self.authority_pem)
+        write_private(folder / "key.pem", self.key_pem)
+        write_private(folder / "ca.pem", self.authority_pem, mode=0o644)
+        write_private(folder / "cert.pem", self.certificate_pem, mode=0o644)
 
     @classmethod
     def load(cls, folder: Path) -> Credential:
@@ -54,6 +60,7 @@ class Credential:
         except OSError as error:
             raise IdentityError(f"{error.filename}: certificate cannot be read ({error.strerror})") from None
         check(credential.certificate_pem, credential.authority_pem)
+        check_key(credential)
         return credential
 
 
@@ -68,7 +75,8 @@ class Authority:
     def create(cls, name: str = "roambench bench authority") -> Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         now = dt.datetime.now(dt.UTC)
-        subject = _subject(name)
+        # Of two authorities with one name TLS tries the first alone, and finds a false signature.
+        subject = _subject(f"{name[:47]} {secrets.token_hex(8)}")
         certificate = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -79,6 +87,7 @@ class Authority:
             .not_valid_after(now + _AUTHORITY_LIFETIME)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(sign_certificates=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
         return cls(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
@@ -109,6 +118,9 @@ class Authority:
                 x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]),
                 critical=False,
             )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+            )
             .sign(signer, hashes.SHA256())
         )
         return Credential(
@@ -121,6 +133,11 @@ def serial_of(certificate_pem: bytes) -> int:
     return _certificate(certificate_pem).serial_number
 
 
+def expiry_of(certificate_pem: bytes) -> dt.datetime:
+    """When the certificate ends, UTC."""
+    return _certificate(certificate_pem).not_valid_after_utc
+
+
 def name_of(certificate_pem: bytes) -> str:
     """The common name: the identity."""
     attributes = _certificate(certificate_pem).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -130,15 +147,13 @@ def name_of(certificate_pem: bytes) -> str:
     return value if isinstance(value, str) else value.decode()
 
 
-def check(certificate_pem: bytes, authority_pem: bytes) -> None:
-    """Raise IdentityError unless `authority_pem` signed the certificate and it is valid now."""
-    certificate, authority = _certificate(certificate_pem), _certificate(authority_pem)
+def check(certificate_pem: bytes, authority_pem: bytes, *, now: dt.datetime | None = None) -> None:
+    """Raise IdentityError unless one of the authorities signed the certificate and it is valid `now`."""
+    certificate = _certificate(certificate_pem)
     name = name_of(certificate_pem)
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (InvalidSignature, ValueError, TypeError):
-        raise IdentityError(f"the certificate of {name!r} was not issued by this bench's authority") from None
-    now = dt.datetime.now(dt.UTC)
+    if not any(_issued(certificate, authority) for authority in _certificates(authority_pem)):
+        raise IdentityError(f"the certificate of {name!r} was not issued by this bench's authority")
+    now = now or dt.datetime.now(dt.UTC)
     if now < certificate.not_valid_before_utc:
         raise IdentityError(
             f"the certificate of {name!r} is valid only from {certificate.not_valid_before_utc:%F %T} UTC: "
@@ -147,6 +162,33 @@ def check(certificate_pem: bytes, authority_pem: bytes) -> None:
     if now > certificate.not_valid_after_utc:
         expired = f"{certificate.not_valid_after_utc:%F %T} UTC"
         raise IdentityError(f"the certificate of {name!r} expired {expired}")
+
+
+def check_key(credential: Credential) -> None:
+    """Raise IdentityError unless the private key belongs to the certificate."""
+    certificate = _certificate(credential.certificate_pem)
+    try:
+        key = serialization.load_pem_private_key(credential.key_pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise IdentityError(f"not a private key: {error}") from None
+    if key.public_key() != certificate.public_key():
+        name = name_of(credential.certificate_pem)
+        raise IdentityError(f"the private key does not belong to the certificate of {name!r}")
+
+
+def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _certificates(pem: bytes) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise IdentityError(f"not a certificate: {error}") from None
 
 
 def _certificate(pem: bytes) -> x509.Certificate:
@@ -182,8 +224,17 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(content)
+def write_private(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Put `content` in the place of `path`, whole or not at all; nobody else may ever read it before."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

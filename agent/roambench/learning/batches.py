@@ -26,7 +26,13 @@ class Batches:
     """
 
     def __init__(
-        self, images: Images, labels: Labels, *, augmentation: str = "none", channels_last: bool = True
+        self,
+        images: Images,
+        labels: Labels,
+        *,
+        augmentation: str = "none",
+        channels_last: bool = True,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         if augmentation not in AUGMENTATIONS:
             expected = ", ".join(AUGMENTATIONS)
@@ -37,7 +43,7 @@ class Batches:
         self._channels_last = channels_last
         self._augment = augmentation == "crop_flip"
         self._labels = torch.from_numpy(np.require(labels, np.int64, ("C", "W")))
-        pixels = torch.from_numpy(np.require(images, np.float32, ("C", "W")))
+        pixels = torch.from_numpy(np.require(images, np.float32, ("C", "W"))).to(dtype)
         self._height, self._width = images.shape[2:]
         if self._augment:
             pixels = _pad_with_black(pixels)
@@ -46,7 +52,7 @@ class Batches:
     def epoch(self, seed: int, epoch: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Every image once, in an order keyed by (seed, epoch); the last batch may be smaller.
 
-        Yields (n, channels, height, width) float32 and (n,) int64.
+        Yields (n, channels, height, width) of the batches' dtype and (n,) int64.
         """
         order = torch.from_numpy(generator(seed, "batches", step=epoch).permutation(self.samples))
         crops = _Crops.draw(seed, epoch, self.samples) if self._augment else None

@@ -1,4 +1,4 @@
-"""How a module's state lies in a flat float32 vector: names and shapes in order, and their fingerprint."""
+"""How a module's state lies in a flat vector: names and shapes in order, and their fingerprint."""
 
 from __future__ import annotations
 
@@ -56,10 +56,17 @@ def head_of(module: nn.Module) -> slice:
     return head
 
 
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """float64 for a module of the test mode, whose first parameter is; float32 for any other."""
+    first = next(module.parameters(), None)
+    return torch.float64 if first is not None and first.dtype == torch.float64 else torch.float32
+
+
 def flatten(module: nn.Module) -> Vector:
-    """A copy of the module's state, shape (layout.size,), whatever its memory format."""
+    """A copy of the module's state in its `dtype_of`, shape (layout.size,), whatever its memory format."""
     entries = [entry for _, entry in _entries(module)]
-    vector = np.empty(sum(entry.numel() for entry in entries), dtype=np.float32)
+    kind = np.float64 if dtype_of(module) == torch.float64 else np.float32
+    vector: Vector = np.empty(sum(entry.numel() for entry in entries), dtype=kind)
     start = 0
     for entry in entries:
         piece = torch.from_numpy(vector[start : start + entry.numel()])
@@ -69,13 +76,13 @@ def flatten(module: nn.Module) -> Vector:
 
 
 def load(module: nn.Module, vector: Vector) -> None:
-    """Copy `vector` into the module in place. ModelError if its length is not the module's."""
+    """Copy `vector` into the module in place, rounded if need be. ModelError if its length is another."""
     entries = [entry for _, entry in _entries(module)]
     size = sum(entry.numel() for entry in entries)
     if vector.shape != (size,):
         raise ModelError(f"the model has {size} parameters, the vector shape {vector.shape}")
     # A decoded blob is a read-only view, which torch will not wrap.
-    source = torch.from_numpy(np.require(vector, dtype=np.float32, requirements=("C", "W", "ALIGNED")))
+    source = torch.from_numpy(np.require(vector, requirements=("C", "W", "ALIGNED")))
     start = 0
     for entry in entries:
         entry.copy_(source[start : start + entry.numel()].view(entry.shape))

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+from torch import nn
 
-from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.errors import ConfigError
+from roambench.contract.learning_spec import PRECISIONS, LearningSpec
 from roambench.contract.orders import Vector
 from roambench.learning.layout import Layout, head_of, layout_of
 from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.tasks import build_model
 from roambench.learning.training import TrainingResult, train
+
+
+def module_of(spec: LearningSpec) -> nn.Module:
+    """The run's model in the run's precision. ConfigError names what is unknown or not installed."""
+    module = build_model(spec.task, spec.model, spec.in_channels, spec.classes)
+    if spec.precision not in PRECISIONS:
+        raise ConfigError([f"precision {spec.precision!r}: expected one of {', '.join(PRECISIONS)}"])
+    return module.double() if spec.precision == "float64" else module
 
 
 class Learner:
@@ -21,7 +31,7 @@ class Learner:
 
     def __init__(self, spec: LearningSpec) -> None:
         self._spec = spec
-        self._module = build_model(spec.task, spec.model, spec.in_channels, spec.classes)
+        self._module = module_of(spec)
         self.layout: Layout = layout_of(self._module)
         self._head = head_of(self._module)
 
@@ -31,18 +41,25 @@ class Learner:
         ap_model: Vector,
         own_model: Vector | None = None,
         global_model: Vector | None = None,
+        previous_model: Vector | None = None,
         *,
         local_epochs: int,
         seed: int,
         start_rule: str = "ap",
         objective: str = "ce",
+        local_steps: int = 0,
+        velocity: Vector | None = None,
     ) -> TrainingResult:
-        """Build the start model, run `local_epochs` of the objective on `shard`. Errors as `train` raises."""
+        """Build the start model, run `local_epochs` (or `local_steps` mini-batches) of the objective on
+        `shard`. `previous_model` is that of the AP where the device was before; `velocity` is what the
+        momentum of an earlier training ended with. Errors as `train` raises."""
         return train(
             self._module,
             shard.images,
             shard.labels,
-            start=start_model(start_rule, StartInputs(ap_model, own_model, self._head)),
+            start=start_model(
+                start_rule, StartInputs(ap_model, own_model, self._head, global_model, previous_model)
+            ),
             epochs=local_epochs,
             batch_size=self._spec.batch_size,
             learning_rate=self._spec.learning_rate,
@@ -54,6 +71,9 @@ class Learner:
             head=self._head,
             augmentation=self._spec.augmentation,
             channels_last=self._spec.channels_last,
+            steps=local_steps,
+            optimiser=self._spec.optimiser,
+            velocity=velocity,
         )
 
     def warm_up(self, steps: int = 1) -> float:
@@ -66,5 +86,5 @@ class Learner:
             (images, self._spec.in_channels, self._spec.height, self._spec.width), dtype=np.float32
         )
         blank = Shard(pixels, np.zeros(images, dtype=np.int64))
-        start = np.zeros(self.layout.size, dtype=np.float32)
+        start: Vector = np.zeros(self.layout.size, dtype=self._spec.precision)
         return self.train(blank, start, local_epochs=1, seed=0).cpu_s / steps

@@ -39,6 +39,18 @@ def dirichlet(request: PartitionRequest) -> list[Indices]:
     return partition(request.labels, request.devices, request.images_per_device, request.alpha, request.seed)
 
 
+def dirichlet_repeats(request: PartitionRequest) -> list[Indices]:
+    """`dirichlet` as MOHAWK's authors' code draws: an image may come to a device more than once."""
+    return partition(
+        request.labels,
+        request.devices,
+        request.images_per_device,
+        request.alpha,
+        request.seed,
+        replacement=True,
+    )
+
+
 def iid(request: PartitionRequest) -> list[Indices]:
     """Each device draws `images_per_device` of all images alike, without repeats; devices overlap."""
     _check(request, request.images_per_device)
@@ -122,6 +134,7 @@ def label_shards(request: PartitionRequest) -> list[Indices]:
 
 PARTITIONS: Final[dict[str, PartitionRule]] = {
     "dirichlet": dirichlet,
+    "dirichlet_repeats": dirichlet_repeats,
     "iid": iid,
     "dirichlet_split": dirichlet_split,
     "major_class": major_class,

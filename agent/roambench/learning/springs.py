@@ -36,8 +36,8 @@ class SpringForce:
             for index, (offset, parameter) in enumerate(_offsets(parameters)):
                 if spring.base_only and head.start <= offset < head.stop:
                     continue
-                piece = np.require(anchor[offset : offset + parameter.numel()], np.float32, ("C", "W"))
-                pieces.append(torch.from_numpy(piece).view(parameter.shape))
+                piece = np.require(anchor[offset : offset + parameter.numel()], requirements=("C", "W"))
+                pieces.append(torch.from_numpy(piece).view(parameter.shape).to(parameter.dtype))
                 chosen.append(index)
             self._pulls.append((2.0 * spring.strength, pieces, chosen))
 

@@ -25,6 +25,15 @@ class StartInputs:
     ap: Vector
     own: Vector | None = None
     head: slice = field(default_factory=lambda: slice(0, 0))
+    last_global: Vector | None = None  # of the last global synchronisation that reached the device
+    previous_ap: Vector | None = None  # present model of the AP where it was one step ago, if it was sent
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the device has not trained since the last global synchronisation."""
+        return self.own is None or (
+            self.last_global is not None and np.array_equal(self.own, self.last_global)
+        )
 
 
 #: Inputs -> start model.
@@ -46,6 +55,13 @@ def average(inputs: StartInputs) -> Vector:
     if inputs.own is None:
         return inputs.ap
     return weighted_mean([inputs.ap, inputs.own], np.array([0.5, 0.5]))
+
+
+def edge_pair(inputs: StartInputs) -> Vector:
+    """FedMes and Ensemble to the letter: 1/2 (w_n + w_n'), the current and the previous edge's models."""
+    if inputs.previous_ap is None:
+        return inputs.ap
+    return weighted_mean([inputs.ap, inputs.previous_ap], np.array([0.5, 0.5]))
 
 
 def similarity_mix(inputs: StartInputs) -> Vector:
@@ -80,6 +96,7 @@ START_RULES: Final[dict[str, StartRule]] = {
     "ap": ap_model,
     "own": own_model,
     "average": average,
+    "edge_pair": edge_pair,
     "similarity_mix": similarity_mix,
     "base_mix": base_mix,
     "own_head": own_head,
@@ -87,8 +104,14 @@ START_RULES: Final[dict[str, StartRule]] = {
 
 
 def start_model(rule: str, inputs: StartInputs) -> Vector:
-    """The start model, shape (parameters,). ConfigError lists the rules there are."""
-    return catalogue.find(START_RULES, rule, what="start rule")(inputs)
+    """The start model, shape (parameters,). ConfigError lists the rules there are.
+
+    "moved|fresh" is the rule `fresh` for a device that has not trained since the last synchronisation, for
+    any other the rule `moved`.
+    """
+    trained, _, fresh = rule.partition("|")
+    chosen = fresh if fresh and inputs.fresh else trained
+    return catalogue.find(START_RULES, chosen, what="start rule")(inputs)
 
 
 def _mixed(ap: Vector, own: Vector) -> Vector:

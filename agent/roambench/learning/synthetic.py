@@ -22,7 +22,7 @@ SEED: Final = 1
 _COARSE: Final = 6  # a class's pattern is drawn on 6x6 points and enlarged
 _SHIFT: Final = 6  # pixels a pattern may lie off, each way
 _FOREIGN: Final = 0.9  # most of another class's pattern that is mixed in
-_NOISE: Final = 1.5  # deviation of each pixel; the pattern's is 1
+NOISE: Final = 1.5  # deviation of each pixel; the pattern's is 1
 
 
 def load_synthetic(
@@ -32,12 +32,14 @@ def load_synthetic(
     classes: int = CLASSES,
     channels: int = 1,
     seed: int = SEED,
+    noise: float = NOISE,
 ) -> Dataset:
     """Images float32 (n, channels, 32, 32), mean 0 and deviation 1 over the training part; classes even.
 
     Every class has a smooth random pattern. An image is its class's pattern, moved by up to 6 pixels each
-    way, with up to nine tenths of another class's pattern mixed in, under white noise. The training part
-    does not depend on the size of the test part. ConfigError for sizes that make no data set.
+    way, with up to nine tenths of another class's pattern mixed in, under white noise (`noise`: its
+    deviation). The training part does not depend on the size of the test part. ConfigError for sizes that
+    make no data set.
     """
     problems = [
         f"{name} = {value}: expected {least} or more"
@@ -52,8 +54,8 @@ def load_synthetic(
     if problems:
         raise ConfigError(problems)
     patterns = _patterns(classes, channels, seed)
-    train, train_labels = _part(patterns, train_images, generator(seed, "synthetic train"))
-    test, test_labels = _part(patterns, test_images, generator(seed, "synthetic test"))
+    train, train_labels = _part(patterns, train_images, noise, generator(seed, "synthetic train"))
+    test, test_labels = _part(patterns, test_images, noise, generator(seed, "synthetic test"))
     mean, deviation = np.mean(train, dtype=np.float64), np.std(train, dtype=np.float64)
     return Dataset(
         ((train - mean) / deviation).astype(np.float32),
@@ -77,14 +79,16 @@ def _patterns(classes: int, channels: int, seed: int) -> npt.NDArray[np.float32]
     return fields.astype(np.float32)
 
 
-def _part(patterns: npt.NDArray[np.float32], count: int, draws: np.random.Generator) -> tuple[Images, Labels]:
+def _part(
+    patterns: npt.NDArray[np.float32], count: int, deviation: float, draws: np.random.Generator
+) -> tuple[Images, Labels]:
     classes, channels = patterns.shape[:2]
     labels = draws.permutation(np.arange(count) % classes).astype(np.int64)
     others = (labels + draws.integers(1, classes, count)) % classes
     own, foreign = _moved(patterns, labels, draws), _moved(patterns, others, draws)
     share = draws.uniform(0.0, _FOREIGN, (count, 1, 1, 1)).astype(np.float32)
     noise = draws.standard_normal((count, channels, IMAGE_SIDE, IMAGE_SIDE), dtype=np.float32)
-    return own + share * foreign + np.float32(_NOISE) * noise, labels
+    return own + share * foreign + np.float32(deviation) * noise, labels
 
 
 def _moved(patterns: npt.NDArray[np.float32], labels: Labels, draws: np.random.Generator) -> Images:

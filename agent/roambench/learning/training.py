@@ -1,9 +1,11 @@
-"""Local training: k1 epochs of mini-batch SGD from a start model. The same bits for the same inputs."""
+"""Local training: k1 epochs of mini-batches from a start model. The same bits for the same inputs."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass
+from itertools import chain, count, islice
 
 import numpy as np
 import torch
@@ -12,8 +14,10 @@ from torch import Tensor, nn
 from roambench.contract.errors import ModelError
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
-from roambench.learning.layout import flatten, load
+from roambench.learning.layout import dtype_of, flatten, load
+from roambench.learning.momentum import velocities_of, velocity_of
 from roambench.learning.objectives import objective as find_objective
+from roambench.learning.optimisers import optimiser_of
 from roambench.learning.sgd import Sgd
 from roambench.learning.shards import Images, Labels
 from roambench.learning.springs import SpringForce
@@ -23,7 +27,8 @@ from roambench.learning.springs import SpringForce
 class TrainingResult:
     """A locally trained model and what an order's reply tells about it.
 
-    The losses are those of the last epoch's samples, each taken just before the step it contributes to.
+    The losses are those of the samples in the last mini-batches, as many as an epoch has, each taken just
+    before the step it contributes to.
     """
 
     vector: Vector  # shape (parameters,)
@@ -32,6 +37,7 @@ class TrainingResult:
     mean_loss: float
     mean_squared_loss: float  # mean of the squared losses (Oort's statistical utility)
     cpu_s: float  # of the calling thread, which does all the work when torch has one thread
+    velocity: Vector | None = None  # of SGD's momentum after the last step, as long as `vector`; None without
 
 
 def single_threaded() -> None:
@@ -60,45 +66,57 @@ def train(
     head: slice = slice(0, 0),
     augmentation: str = "none",
     channels_last: bool = True,
+    steps: int = 0,
+    optimiser: str = "sgd",
+    velocity: Vector | None = None,
 ) -> TrainingResult:
     """Train `module` from `start` on a device's data and return the new model.
 
-    The module is only a workplace: its state is overwritten. `images` are float32 (n, channels, height,
-    width), `labels` int64 (n,). `seed` keys the batch order and the augmentation; optimiser state is new.
+    The module is only a workplace: its state is overwritten; a float64 one trains in float64. `images` are
+    float32 (n, channels, height, width), `labels` int64 (n,). `seed` keys the batch order and the
+    augmentation; optimiser state is new, but for the `velocity` of SGD's momentum that an earlier training
+    ended with (its result's; it is not changed).
     `global_model` and `head` (the last layer's entries of the flat model) are for objectives with springs.
+    `steps`: so many mini-batches instead of `epochs`, over as many epochs as they take; 0: whole epochs.
+    `optimiser` is "sgd" or "adam", which knows no momentum.
     `channels_last` is a memory format: it changes the speed and the last bits, nothing else. Raises
     ModelError if `start` has another length, an objective misses its global model or training diverges to
-    NaN or infinity, ConfigError for an unknown objective or augmentation, ValueError for arguments that make
-    no sense.
+    NaN or infinity, ConfigError for an unknown objective, optimiser or augmentation, ValueError for arguments
+    that make no sense.
     """
     if epochs < 1 or batch_size < 1:
         raise ValueError(f"training needs epochs and batch size of 1 or more, got {epochs} and {batch_size}")
+    if steps < 0:
+        raise ValueError(f"training needs 0 or more steps, got {steps}")
     began_s = time.thread_time()
     goal = find_objective(objective)
-    batches = Batches(images, labels, augmentation=augmentation, channels_last=channels_last)
+    batches = Batches(
+        images, labels, augmentation=augmentation, channels_last=channels_last, dtype=dtype_of(module)
+    )
     torch_format = torch.channels_last if channels_last else torch.contiguous_format
     module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
     module.train()
     load(module, start)
     parameters: list[Tensor] = list(module.parameters())
     force = SpringForce(goal, parameters, start, global_model, head)
-    optimiser = Sgd(parameters, learning_rate, momentum, weight_decay)
-    losses: list[Tensor] = []
-    steps = 0
-    for epoch in range(epochs):
-        losses.clear()
-        for pixels, targets in batches.epoch(seed, epoch, batch_size):
-            batch_losses = goal.loss(module(pixels), targets)
-            gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
-            with torch.no_grad():
-                force.add_to(gradients, parameters)
-                optimiser.step(gradients)
-            losses.append(batch_losses.detach())
-            steps += 1
+    mover = optimiser_of(optimiser, parameters, learning_rate, momentum, weight_decay)
+    if isinstance(mover, Sgd) and momentum and velocity is not None:
+        mover.velocities = velocities_of(parameters, velocity)
+    per_epoch = -(-batches.samples // batch_size)
+    steps = steps or epochs * per_epoch
+    losses: deque[Tensor] = deque(maxlen=per_epoch)
+    epoch_by_epoch = chain.from_iterable(batches.epoch(seed, epoch, batch_size) for epoch in count())
+    for pixels, targets in islice(epoch_by_epoch, steps):
+        batch_losses = goal.loss(module(pixels), targets)
+        gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
+        with torch.no_grad():
+            force.add_to(gradients, parameters)
+            mover.step(gradients)
+        losses.append(batch_losses.detach())
     vector = flatten(module)
     if not np.isfinite(vector).all():
         raise ModelError(f"training diverged after {steps} steps: the model holds NaN or infinity")
-    last = torch.cat(losses).numpy().astype(np.float64)
+    last = torch.cat(tuple(losses)).numpy().astype(np.float64)
     return TrainingResult(
         vector=vector,
         samples=batches.samples,
@@ -106,4 +124,5 @@ def train(
         mean_loss=float(np.mean(last)),
         mean_squared_loss=float(np.mean(last * last)),
         cpu_s=time.thread_time() - began_s,
+        velocity=velocity_of(mover.velocities, vector) if isinstance(mover, Sgd) else None,
     )

@@ -7,6 +7,7 @@ At-least-once: a record is given up only after the far side said that it is dura
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -74,6 +75,7 @@ class Drain:
         self._failures = 0
         self.pause_s = 0.0  # after the last failure
         self.last_error = ""
+        self._nudged = asyncio.Event()
 
     async def run(self) -> None:
         """Drain for ever; cancel to stop. Only a SpoolError or a bug in the sender ends it otherwise."""
@@ -83,10 +85,20 @@ class Drain:
                 async with self._gate.passing():
                     progress = await self._send_some()
             if not progress:
-                await asyncio.sleep(self.pause_s)
+                await self._pause()
             else:
                 # With a backlog only let others run: the meter's lines are stamped by this same loop.
                 await asyncio.sleep(self._period_s if self._source.depth < self._batch_records else 0)
+
+    def nudge(self) -> None:
+        """The far side is there (again): do not wait out the pause."""
+        self._nudged.set()
+
+    async def _pause(self) -> None:
+        self._nudged.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.pause_s):
+                await self._nudged.wait()
 
     async def flush(self, timeout_s: float) -> bool:
         """Send until the queue is empty; False if `timeout_s` passed first, or at once where only a person

@@ -193,3 +193,33 @@ async def test_hanging_up_says_goodbye_with_its_reason_and_ends_the_dialling() -
         await until(lambda: ("goodbye", "SIGTERM") in there.seen)
         here.link.send(wire.AgentFrame(goodbye=wire.Goodbye(reason="nobody hears this")))
         assert "session lost" not in there.kinds()
+
+
+async def test_a_session_that_ends_under_a_drain_fails_the_drain_and_not_the_agent():
+    """grpc cancels the calls of a channel that is closed: a drain that took that for its own end took the
+    agent with it."""
+    authority = Authority.create()
+    async with controller(authority) as there, agent(authority, there.fleet.control_port) as dialled:
+        async with asyncio.timeout(20):
+            await there.fleet.sessions.wait_for_count(1)
+            while not dialled.link.is_open:
+                await asyncio.sleep(0.01)
+        draining_task = asyncio.create_task(dialled.link.drain("uuid", [(1, RecordKind.EVENT, b"[]")]))
+        await asyncio.sleep(0)  # the call is on its way
+        assert dialled.link._channel is not None
+        await dialled.link._channel.close()
+        with pytest.raises(LinkError, match="the session ended"):
+            await draining_task
+
+
+async def test_whoever_drains_can_still_be_cancelled():
+    authority = Authority.create()
+    async with controller(authority) as there, agent(authority, there.fleet.control_port) as dialled:
+        async with asyncio.timeout(20):
+            while not dialled.link.is_open:
+                await asyncio.sleep(0.01)
+        draining_task = asyncio.create_task(dialled.link.drain("uuid", [(1, RecordKind.EVENT, b"[]")]))
+        await asyncio.sleep(0)
+        draining_task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await draining_task

@@ -1,0 +1,77 @@
+"""The agent's control socket: one JSON request per connection, JSON lines back.
+
+Whoever may open the socket (mode 0660: root and the agent's group) may ask. A request is one line like
+{"ask": "status"}; the answer is one line, or many of an export. Nothing a client does ends the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.contract.errors import RoambenchError
+
+#: The socket's permissions.
+MODE: Final = 0o660
+_MOST_REQUEST_BYTES: Final = 4096
+_REQUEST_PATIENCE_S: Final = 10.0
+_WRITE_PATIENCE_S: Final = 60.0
+_CLIENTS_AT_ONCE: Final = 8
+
+#: Request -> lines of JSON. ValueError: the request is wrong.
+Answer = Callable[[Mapping[str, Any]], AsyncIterator[str]]
+
+
+async def serve_ctl(path: Path, answer: Answer) -> None:
+    """Serve at `path` until cancelled; a socket of an earlier life there is replaced.
+
+    Where the socket cannot be made (a folder that is missing) the agent lives without it: OSError is told
+    once per process, on standard error, and nothing is served.
+    """
+    places = asyncio.Semaphore(_CLIENTS_AT_ONCE)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with places:
+            with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
+                await _talk(reader, writer, answer)
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    draft = path.with_name(path.name + ".new")
+    try:
+        draft.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(talk, str(draft), limit=_MOST_REQUEST_BYTES)
+        draft.chmod(MODE)
+        draft.replace(path)
+    except OSError as error:
+        print(f"control socket {path}: {error.strerror or error}; nobody can ask this agent", flush=True)
+        await asyncio.Event().wait()
+        return
+    try:
+        await asyncio.Event().wait()
+    finally:
+        server.close()
+        path.unlink(missing_ok=True)
+
+
+async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer) -> None:
+    async with asyncio.timeout(_REQUEST_PATIENCE_S):
+        try:
+            request = json.loads(await reader.readline())
+        except (ValueError, RecursionError):
+            request = None
+    try:
+        if not isinstance(request, dict):
+            raise ValueError("expected one line of JSON, an object with the key ask")
+        async for line in answer(request):
+            writer.write(line.encode() + b"\n")
+            async with asyncio.timeout(_WRITE_PATIENCE_S):
+                await writer.drain()
+    except (ValueError, RoambenchError, OSError, RuntimeError) as error:
+        writer.write(json.dumps({"error": str(error)[:1000] or type(error).__name__}).encode() + b"\n")
+        await writer.drain()

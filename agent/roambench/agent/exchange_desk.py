@@ -1,0 +1,248 @@
+"""Carries out exchange orders: a half step from the held model, then device to device, then hold the mix."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from roambench.agent.data_link import Transfer
+from roambench.agent.held_model import HeldModel
+from roambench.agent.orders_desk import OrdersDesk, overwrite
+from roambench.agent.peer_offers import HalfStep
+from roambench.agent.peer_traffic import RadioLoad
+from roambench.agent.peers import Iteration, Mixed, Neighbour, Peers, Shortfall
+from roambench.agent.worker import TrainJob, TrainOutcome
+from roambench.contract.errors import LinkError
+from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.orders import NO_MODEL_HELD
+from roambench.contract.phases import Phase
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import PEER_PORT_OPEN
+
+#: Of the time in which an order has to be answered, this much is left for the mixing and the answer.
+_ANSWER_SHARE: Final = 0.1
+#: Host seconds that an order waits for the peer port, which opens when the run begins.
+_PORT_PATIENCE_S: Final = 10.0
+#: A stranger may knock for ever; it is told this often at most.
+_MOST_REFUSALS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _HalfStepDone:
+    """A half step, its figures, and what its start model cost to download."""
+
+    model: HalfStep
+    outcome: TrainOutcome
+    download: Transfer
+    device_s: float
+    late_s: float
+
+
+@dataclass(slots=True)
+class ExchangeDesk:
+    """`tell` passes (kind, detail) on to the controller. `radio` hears what is on the air while models are
+    exchanged (an emulated board draws power for it)."""
+
+    desk: OrdersDesk
+    peers: Peers
+    held: HeldModel
+    tell: Callable[[str, str], None]
+    radio: RadioLoad = lambda sending_mbit_s, coming_mbit_s: None
+    _told: set[tuple[str, str]] = field(default_factory=set)
+
+    async def begin_run(self, welcome: wire.Welcome) -> None:
+        """Open the peer port if the run's devices exchange models, close it if they do not."""
+        if not welcome.exchanges:
+            await self.peers.close()
+            return
+        serials = [int(serial) for serial in welcome.revoked_serials if serial.isdecimal()]
+        try:
+            address = await self.peers.open(welcome.run_id, welcome.data_address, serials)
+        except LinkError as error:
+            self.tell("no peer port", str(error))
+        else:
+            self.tell(PEER_PORT_OPEN, address)
+
+    def refused(self, name: str, reason: str) -> None:
+        """Somebody asked for a model in vain."""
+        if (name, reason) not in self._told and len(self._told) < _MOST_REFUSALS:
+            self._told.add((name, reason))
+            self.tell("peer refused", f"{name}: {reason}")
+
+    def recall(self, order_id: str) -> wire.Answer | None:
+        """The answer of the exchange that left the held model, if it was this one: it may be unsent."""
+        held = self.held.last()
+        if held is None or held.order_id != order_id:
+            return None
+        return wire.Answer.FromString(held.answer)
+
+    async def carry_out(self, order: wire.Order) -> wire.Answer:
+        """Answer an exchange order. Neighbours may ask for the half step as soon as this begins, and hear of
+        it when there will be none."""
+        spec = order.exchange
+        neighbours = [Neighbour(n.device, n.name, n.address, n.weight) for n in spec.neighbours]
+        if mistake := _mistake(spec, neighbours):
+            return wire.Answer(status=wire.Answer.REFUSED, reason=mistake)
+        await self._port()
+        held = None if spec.start_digest else self.held.of_run(self.peers.run_id)
+        if held is None and not spec.start_digest:
+            return wire.Answer(status=wire.Answer.REFUSED, reason=NO_MODEL_HELD)
+        began_ns = self.desk.clock.now_ns()
+        iteration = self.peers.announce(order.step, neighbours, spec.exchange_mbit_s, self.radio)
+        try:
+            if held is None:
+                start, velocity = str(self.held.start), ""
+            else:
+                start, velocity = str(held.model), str(held.velocity or "")
+            half_step = await self._half_step(order, start, velocity)
+            return await self._exchange(order, iteration, half_step, began_ns)
+        finally:
+            iteration.offer.withhold("it has no half step in this iteration")
+
+    async def collect(self, order: wire.Order) -> wire.Answer:
+        """Upload the held model, as it is, beside all measured phases; it stays held."""
+        desk, spec = self.desk, order.upload
+        await self._port()
+        held = self.held.of_run(self.peers.run_id)
+        if held is None:
+            return wire.Answer(status=wire.Answer.REFUSED, reason=NO_MODEL_HELD)
+        desk.timeline.enter(Phase.WAIT, order.step)
+        blob = await asyncio.to_thread(held.model.read_bytes)
+        await desk.link().upload(order.order_id, "", spec.ap, blob, held.digest, 0.0, desk.limit_s(order))
+        report = wire.UploadReport(model_digest=bytes.fromhex(held.digest))
+        return wire.Answer(status=wire.Answer.DONE, upload=report)
+
+    async def _port(self) -> None:
+        """Of an agent that has just come back: it may get its order before its port is open."""
+        try:
+            async with asyncio.timeout(_PORT_PATIENCE_S):
+                await self.peers.opened.wait()
+        except TimeoutError:
+            raise LinkError("the peer port is closed: no exchange") from None
+
+    async def _half_step(self, order: wire.Order, start: str, velocity: str) -> _HalfStepDone:
+        desk, spec, order_id = self.desk, order.exchange, order.order_id
+        await desk.fall_quiet()
+        download = await self._download(order) if spec.start_digest else Transfer(0, 0.0)
+        started_ns = desk.timeline.enter(
+            Phase.TRAIN,
+            order.step,
+            order_id=order_id,
+            train_order_id=order_id,
+            transferred_bytes=download.transferred_bytes,
+        )
+        desk.event("train started", order_id)
+        job = TrainJob(
+            start_path=start,
+            out_path=str(self.held.half_step),
+            own_path="",
+            global_path=start,
+            start_rule="ap",
+            objective=spec.objective,
+            local_epochs=spec.local_epochs,
+            seed=spec.seed,
+            local_steps=spec.local_steps,
+            velocity_path=velocity,
+            velocity_out_path=str(self.held.velocity_draft(order_id)),
+        )
+        outcome, ended_ns, late_s = await desk.train_for_its_time(job, order.step, started_ns)
+        blob = await asyncio.to_thread(self.held.half_step.read_bytes)
+        desk.event("train finished", order_id)
+        device_s = (ended_ns - started_ns) * 1e-9
+        return _HalfStepDone(HalfStep(blob, outcome.model_digest), outcome, download, device_s, late_s)
+
+    async def _download(self, order: wire.Order) -> Transfer:
+        """The published start model, in a phase of its own."""
+        desk, spec, order_id = self.desk, order.exchange, order.order_id
+        desk.event("download started", order_id)
+        desk.timeline.enter(
+            Phase.DOWNLOAD,
+            order.step,
+            order_id=order_id,
+            train_order_id=order_id,
+            mbit_s=spec.download_mbit_s,
+        )
+        blob, download = await desk.link().download(
+            order_id,
+            0,
+            spec.start_digest.hex(),
+            desk.limit_s(order),
+            lambda total_bytes: desk.moving(total_bytes, spec.download_mbit_s),
+        )
+        overwrite(self.held.start, blob)
+        return download
+
+    async def _exchange(
+        self, order: wire.Order, iteration: Iteration, done: _HalfStepDone, began_ns: int
+    ) -> wire.Answer:
+        desk, spec, order_id = self.desk, order.exchange, order.order_id
+        await desk.fall_quiet()
+        started_ns = desk.timeline.enter(
+            Phase.EXCHANGE,
+            order.step,
+            order_id=order_id,
+            train_order_id=order_id,
+            mbit_s=spec.exchange_mbit_s,
+        )
+        desk.event("exchange started", order_id)
+        left_s = (1.0 - _ANSWER_SHARE) * order.deadline_s - (started_ns - began_ns) * 1e-9
+        limit_s = desk.clock.host_seconds(max(0.0, min(spec.deadline_s, left_s)))
+        mixed = await self.peers.exchange(iteration, done.model, spec.device, spec.own_weight, limit_s)
+        moved = mixed.sent_bytes + mixed.received_bytes
+        desk.timeline.enter(Phase.WAIT, order.step, transferred_bytes=moved)
+        desk.event("exchange finished", order_id)
+        blob, digest = await asyncio.to_thread(_encoded, mixed)
+        answer = wire.Answer(
+            order_id=order_id, status=wire.Answer.DONE, exchange=_report(done, mixed, bytes.fromhex(digest))
+        )
+        told = answer.SerializeToString()
+        await asyncio.to_thread(self.held.keep, self.peers.run_id, order_id, blob, digest, told)
+        return answer
+
+
+def _mistake(spec: wire.ExchangeOrder, neighbours: list[Neighbour]) -> str:
+    """Why an order cannot be carried out; empty when it can."""
+    devices = [neighbour.device for neighbour in neighbours]
+    if devices != sorted(set(devices)) or spec.device in devices:
+        return f"neighbours {devices[:20]} of device {spec.device}: expected others, ascending"
+    numbers = [spec.own_weight, *(neighbour.weight for neighbour in neighbours)]
+    if not all(map(math.isfinite, numbers)):
+        return "a weight is NaN or infinite"
+    if not (0.0 <= spec.exchange_mbit_s < math.inf and 0.0 < spec.deadline_s < math.inf):
+        return f"{spec.exchange_mbit_s} Mbit/s within {spec.deadline_s} s"
+    return ""
+
+
+def _encoded(mixed: Mixed) -> tuple[bytes, str]:
+    blob = encode(mixed.model, mixed.layout)
+    return blob, digest_of(blob)
+
+
+def _report(done: _HalfStepDone, mixed: Mixed, digest: bytes) -> wire.ExchangeReport:
+    outcome = done.outcome
+    return wire.ExchangeReport(
+        samples=outcome.samples,
+        sgd_steps=outcome.sgd_steps,
+        mean_loss=outcome.mean_loss,
+        mean_squared_loss=outcome.mean_squared_loss,
+        model_digest=digest,
+        left_out=[_shortfall(short) for short in mixed.left_out],
+        not_taken=[_shortfall(short) for short in mixed.not_taken],
+        sent_bytes=mixed.sent_bytes,
+        received_bytes=mixed.received_bytes,
+        exchange_s=mixed.duration_s,
+        cpu_s=outcome.cpu_s,
+        device_s=done.device_s,
+        late_s=done.late_s,
+        downloaded_bytes=done.download.transferred_bytes,
+        download_s=done.download.duration_s,
+    )
+
+
+def _shortfall(short: Shortfall) -> wire.ExchangeReport.Shortfall:
+    return wire.ExchangeReport.Shortfall(
+        device=short.device, reason=short.reason, moved_bytes=short.moved_bytes
+    )

@@ -1,0 +1,111 @@
+"""What a device of a decentralised run must keep through its agent's death: the model it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from roambench.contract.model_blob import digest_of
+
+_DESCRIPTION = "held.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The mixed model that exchange order `order_id` of `run_id` left, and SGD's velocity that goes with it.
+
+    `answer` is the order's serialised answer, should its sending have been cut short. `velocity` is None
+    where training keeps none.
+    """
+
+    run_id: str
+    order_id: str
+    digest: str
+    answer: bytes
+    model: Path
+    velocity: Path | None
+
+
+class HeldModel:
+    """One model at most, in `folder`.
+
+    Blob and velocity are synced before the description is renamed into place: the agent comes back with the
+    model and the velocity of one and the same exchange, whatever dies when.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.start = folder / "start.blob"
+        self.half_step = folder / "half-step.blob"
+
+    def velocity_draft(self, order_id: str) -> Path:
+        """Where the trainer writes the velocity of the half step of `order_id`."""
+        return self._folder / f"velocity-{digest_of(order_id.encode())[:16]}.blob"
+
+    def of_run(self, run_id: str) -> Held | None:
+        """The model held in that run; one of another run counts as none."""
+        held = self.last()
+        return held if held is not None and held.run_id == run_id else None
+
+    def last(self) -> Held | None:
+        """The model held, whichever run it is of; a damaged one counts as none."""
+        try:
+            values = json.loads((self._folder / _DESCRIPTION).read_text())
+            velocity = values["velocity"]
+            held = Held(
+                run_id=str(values["run_id"]),
+                order_id=str(values["order_id"]),
+                digest=str(values["digest"]),
+                answer=bytes.fromhex(values["answer"]),
+                model=self._folder / _plain(values["model"]),
+                velocity=self._folder / _plain(velocity) if velocity else None,
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        whole = held.model.exists() and (held.velocity is None or held.velocity.exists())
+        return held if whole else None
+
+    def clear(self) -> None:
+        """Hold nothing any more: the run is over."""
+        (self._folder / _DESCRIPTION).unlink(missing_ok=True)
+        for blob in self._folder.glob("*.blob"):
+            blob.unlink()
+
+    def keep(self, run_id: str, order_id: str, blob: bytes, digest: str, answer: bytes) -> None:
+        """Hold `blob` from now on, with the velocity that was drafted for the order, if one was."""
+        model = self._folder / f"held-{digest_of(order_id.encode())[:16]}.blob"
+        with model.open("wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        velocity = self.velocity_draft(order_id)
+        if velocity.exists():
+            with velocity.open("rb") as file:
+                os.fsync(file.fileno())
+        description = {
+            "run_id": run_id,
+            "order_id": order_id,
+            "digest": digest,
+            "answer": answer.hex(),
+            "model": model.name,
+            "velocity": velocity.name if velocity.exists() else "",
+        }
+        fresh = self._folder / f"{_DESCRIPTION}.new"
+        with fresh.open("w") as file:
+            json.dump(description, file)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._folder / _DESCRIPTION)
+        for old in (*self._folder.glob("held-*.blob"), *self._folder.glob("velocity-*.blob")):
+            if old not in (model, velocity):
+                old.unlink()
+
+
+def _plain(name: object) -> str:
+    """A file name of this folder; ValueError for anything that leads out of it."""
+    if not isinstance(name, str) or not name or Path(name).name != name:
+        raise ValueError(f"not a file's name: {name!r}")
+    return name

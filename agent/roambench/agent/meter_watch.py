@@ -1,0 +1,42 @@
+"""What the meter said last: for whoever asks, and for runs that begin long after it was opened."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from roambench.contract.records import AgentEvent, Reading
+from roambench.meters.traits import DESCRIBED
+
+#: What is kept for whoever asks: half an hour of a meter that speaks once a second, and of one that speaks
+#: more often every so many nanoseconds a reading, twelve minutes in all.
+NEWEST: Final = 1800
+KEPT_EVERY_NS: Final = 400_000_000
+_STATES: Final = ("meter ok", "meter stale", "meter off", "meter lost", "meter unavailable")
+
+
+@dataclass(slots=True)
+class MeterWatch:
+    """Hears every item of the meter."""
+
+    reading: Reading | None = None
+    readings: int = 0
+    state: AgentEvent | None = None
+    description: AgentEvent | None = field(default=None)
+    newest: deque[Reading] = field(default_factory=lambda: deque(maxlen=NEWEST))
+
+    def hear(self, item: Reading | AgentEvent) -> None:
+        if isinstance(item, Reading):
+            self.reading = item
+            self.readings += 1
+            if not self.newest or item.monotonic_ns - self.newest[-1].monotonic_ns >= KEPT_EVERY_NS:
+                self.newest.append(item)
+        elif item.kind == DESCRIBED:
+            self.description = item
+        elif item.kind in _STATES:
+            self.state = item
+
+    def told_again(self, ns: int) -> list[AgentEvent]:
+        """The events that a run which begins at `ns` has to know."""
+        return [replace(event, monotonic_ns=ns) for event in (self.description, self.state) if event]

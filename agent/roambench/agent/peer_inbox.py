@@ -1,0 +1,93 @@
+"""Models that came from neighbours and wait to be mixed: a few in memory, the others on disk."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import IO, Final
+
+from roambench.contract.errors import ModelError
+from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of
+from roambench.contract.orders import Vector
+
+#: 24 models of MOHAWK's CNN; a Pi 3 has 1 GiB for everything.
+MEMORY_BYTES: Final = 64 * 1024 * 1024
+
+
+class Inbox:
+    """Parcels of at most `memory_bytes` together stay in memory; what comes besides goes to `folder`.
+
+    Its files have no name, so that a killed agent leaves none behind.
+    """
+
+    def __init__(self, folder: Path, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._folder = folder
+        self._free_bytes = memory_bytes
+        self.spilled = 0  # parcels that went to disk
+
+    def parcel(self, total_bytes: int) -> Parcel:
+        """Room for a model; ModelError if it is larger than any may be."""
+        if total_bytes > MAX_BLOB_BYTES:
+            raise ModelError(f"a model of {total_bytes} bytes is announced, the limit is {MAX_BLOB_BYTES}")
+        if total_bytes <= self._free_bytes:
+            self._free_bytes -= total_bytes
+            return Parcel(self, total_bytes, None)
+        self.spilled += 1
+        return Parcel(self, total_bytes, tempfile.TemporaryFile(dir=self._folder))
+
+    def give_back(self, total_bytes: int) -> None:
+        self._free_bytes += total_bytes
+
+
+class Parcel:
+    """One model on its way in."""
+
+    def __init__(self, inbox: Inbox, total_bytes: int, file: IO[bytes] | None) -> None:
+        self.total_bytes = total_bytes
+        self.received_bytes = 0
+        self._inbox = inbox
+        self._file = file
+        self._pieces: list[bytes] = []
+        self._closed = False
+
+    def add(self, piece: bytes) -> None:
+        """Raises ModelError for more bytes than were announced; they are not kept."""
+        self.received_bytes += len(piece)
+        if self.received_bytes > self.total_bytes:
+            raise ModelError(f"more bytes than the {self.total_bytes} announced")
+        if self._file is None:
+            self._pieces.append(piece)
+        else:
+            self._file.write(piece)
+
+    def check(self, digest: str, layout: str) -> None:
+        """Raises ModelError unless this is the whole model that its digest names, of this layout."""
+        if self.received_bytes != self.total_bytes:
+            raise ModelError(f"{self.received_bytes} of {self.total_bytes} bytes came")
+        blob = self._blob()
+        if digest_of(blob) != digest:
+            raise ModelError("the digest does not match")
+        decode(blob, layout=layout)
+
+    def model(self, layout: str) -> Vector:
+        """The model of a parcel that was checked, shape (parameters,)."""
+        return decode(self._blob(), layout=layout)
+
+    def close(self) -> None:
+        """Forget it; its room is free again."""
+        if self._closed:
+            return
+        self._closed = True
+        self._pieces.clear()
+        if self._file is None:
+            self._inbox.give_back(self.total_bytes)
+        else:
+            self._file.close()
+
+    def _blob(self) -> bytes:
+        if self._file is not None:
+            self._file.seek(0)
+            return self._file.read()
+        if len(self._pieces) > 1:
+            self._pieces = [b"".join(self._pieces)]
+        return self._pieces[0] if self._pieces else b""

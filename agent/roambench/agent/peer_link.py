@@ -1,0 +1,153 @@
+"""Pulls half-step models from neighbours' peer ports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Final
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from roambench.agent.peer_inbox import Inbox, Parcel
+from roambench.agent.peer_pace import RadioPace
+from roambench.contract.errors import LinkError, ModelError
+from roambench.identity.authority import Credential
+from roambench.wire.v1 import peer_pb2 as wire
+from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PULL, channel_options
+
+#: How often a neighbour that cannot be reached is tried, and host seconds in between.
+_ATTEMPTS: Final = 3
+_RETRY_S: Final = 0.3
+
+
+class PullFailed(LinkError):
+    """No model came from a neighbour. `kind` is "late", "lost" or "refused"."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class PeerLink:
+    """Channels to the neighbours of an iteration. Each must prove the name that the controller gave."""
+
+    def __init__(self, credential: Credential, *, keepalive: bool = True) -> None:
+        self._credential = credential
+        self._keepalive = keepalive
+        self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
+
+    async def keep_only(self, neighbours: Collection[tuple[str, str]]) -> None:
+        """Close the channels to all but these (name, address)."""
+        gone = [self._channels.pop(key) for key in list(self._channels) if key not in neighbours]
+        await asyncio.gather(*(channel.close() for channel in gone))
+
+    async def close(self) -> None:
+        await self.keep_only(())
+
+    async def pull(
+        self,
+        name: str,
+        address: str,
+        request: wire.PullRequest,
+        limit_s: float,
+        inbox: Inbox,
+        pace: RadioPace,
+        coming: Callable[[float], None] = lambda mbit_s: None,
+        counted: Callable[[int], None] = lambda size_bytes: None,
+    ) -> tuple[Parcel, str]:
+        """The model of `name`, whole but not checked, and the digest it was announced with.
+
+        `coming` hears of the sender's pace when the bytes begin, `counted` of every piece, so that what
+        came is known however the pull ends. Raises PullFailed after `limit_s` host seconds at most, and
+        ModelError for bytes that are no such stream.
+        """
+        try:
+            async with asyncio.timeout(limit_s):
+                for attempt in range(_ATTEMPTS):
+                    parcels: list[Parcel] = []
+                    try:
+                        return await self._pull_once(
+                            name, address, request, limit_s, inbox, pace, coming, counted, parcels
+                        )
+                    except BaseException as error:
+                        begun = bool(parcels)
+                        for parcel in parcels:
+                            parcel.close()
+                        if not isinstance(error, grpc.aio.AioRpcError):
+                            raise
+                        unreachable = error.code() is grpc.StatusCode.UNAVAILABLE and not begun
+                        if not unreachable or attempt == _ATTEMPTS - 1:
+                            raise PullFailed(_kind(error.code()), error.details() or "") from None
+                    await asyncio.sleep(_RETRY_S)
+        except TimeoutError:
+            pass
+        raise PullFailed("late", f"not there within {limit_s:.1f} s")
+
+    async def _pull_once(
+        self,
+        name: str,
+        address: str,
+        request: wire.PullRequest,
+        limit_s: float,
+        inbox: Inbox,
+        pace: RadioPace,
+        coming: Callable[[float], None],
+        counted: Callable[[int], None],
+        parcels: list[Parcel],
+    ) -> tuple[Parcel, str]:
+        channel = self._channels.get((name, address))
+        if channel is None:
+            channel = self._channels[name, address] = self._dial(name, address)
+        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(PULL)
+        call = method(request.SerializeToString(), timeout=limit_s)
+        digest = ""
+        try:
+            async for message in call:
+                if not parcels:
+                    header = _header(message)
+                    parcels.append(inbox.parcel(header.total_bytes))
+                    digest = header.digest.hex()
+                    coming(header.mbit_s)
+                    continue
+                counted(len(message))
+                parcels[0].add(message)
+                await pace.receive(len(message))
+        finally:
+            call.cancel()
+        if not parcels:
+            raise ModelError("nothing came")
+        return parcels[0], digest
+
+    def _dial(self, name: str, address: str) -> grpc.aio.Channel:
+        return grpc.aio.secure_channel(
+            address,
+            grpc.ssl_channel_credentials(
+                self._credential.authority_pem, self._credential.key_pem, self._credential.certificate_pem
+            ),
+            options=[
+                *channel_options(MAX_DATA_MESSAGE_BYTES, keepalive=self._keepalive),
+                ("grpc.ssl_target_name_override", name),
+                ("grpc.initial_reconnect_backoff_ms", 100),
+                ("grpc.min_reconnect_backoff_ms", 10_000),  # how long one attempt may take
+                ("grpc.max_reconnect_backoff_ms", 1_000),
+            ],
+        )
+
+
+def _header(message: bytes) -> wire.PullHeader:
+    try:
+        return wire.PullHeader.FromString(message)
+    except DecodeError:
+        raise ModelError("the stream does not begin with a readable header") from None
+
+
+def _kind(code: grpc.StatusCode) -> str:
+    match code:
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return "late"
+        case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED | grpc.StatusCode.UNKNOWN:
+            return "lost"
+        case _:
+            return "refused"

@@ -1,0 +1,164 @@
+"""What a device gives away in an iteration: its half-step model, to its neighbours, once it is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from roambench.agent.peer_pace import RadioPace
+
+#: A neighbour whose connection broke may ask again; nobody may make a device send for ever.
+MOST_PULLS: Final = 3
+#: Requests of one neighbour that wait for the iteration to come (its present one, and one that broke off).
+MOST_WAITING: Final = 2
+
+
+class Withheld(Exception):
+    """The caller does not get this model, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfStep:
+    """A half-step model as bytes, and its digest."""
+
+    blob: bytes
+    digest: str
+
+
+class Offer:
+    """One iteration's model for its `takers`, by name; nobody else gets it.
+
+    The model comes with `provide` or never (`withhold`). What was sent is counted by taker, whole or not.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        step: int,
+        takers: Collection[str],
+        pace: RadioPace,
+        changed: Callable[[bool], None] = lambda sending: None,
+    ) -> None:
+        """`changed` hears whenever sending begins or ends."""
+        self.run_id = run_id
+        self.step = step
+        self.takers = frozenset(takers)
+        self.pace = pace
+        self.sent_bytes: Counter[str] = Counter()
+        self.served: set[str] = set()  # who got all of it
+        self._model: asyncio.Future[HalfStep] = asyncio.get_running_loop().create_future()
+        self._model.add_done_callback(_retrieved)
+        self._pulls: Counter[str] = Counter()
+        self._sending: Counter[str] = Counter()
+        self._given_up: set[str] = set()
+        self._moved = asyncio.Event()
+        self._changed = changed
+        self._over = ""
+
+    @property
+    def sending(self) -> bool:
+        """Whether any transfer is going on."""
+        return self._sending.total() > 0
+
+    @property
+    def share_mbit_s(self) -> float:
+        """What each taker gets while all of them take; 0: the link's native speed."""
+        return self.pace.mbit_s / max(1, len(self.takers))
+
+    def provide(self, half_step: HalfStep) -> None:
+        if not self._model.done():
+            self._model.set_result(half_step)
+
+    def withhold(self, reason: str) -> None:
+        """There is no model, or none any more: transfers that go on break off at their next piece."""
+        self._over = self._over or reason
+        if not self._model.done():
+            self._model.set_exception(Withheld(reason))
+
+    async def model(self) -> HalfStep:
+        """The half-step, as soon as it is there; Withheld if it never will be."""
+        half_step = await asyncio.shield(self._model)
+        self.check()
+        return half_step
+
+    def check(self) -> None:
+        """Raises Withheld when the exchange is over."""
+        if self._over:
+            raise Withheld(self._over)
+
+    @contextmanager
+    def sending_to(self, name: str) -> Iterator[None]:
+        """Around a transfer; Withheld for a taker that had its share of attempts."""
+        self._pulls[name] += 1
+        if self._pulls[name] > MOST_PULLS:
+            raise Withheld(f"{name} took this model {MOST_PULLS} times already")
+        self._sending[name] += 1
+        self._changed(True)
+        self._moved.set()
+        try:
+            yield
+        finally:
+            self._sending[name] -= 1
+            self._changed(self.sending)
+            self._moved.set()
+
+    def give_up(self, name: str) -> None:
+        """Nothing came from this taker: it will not come and take, either."""
+        self._given_up.add(name)
+        self._moved.set()
+
+    async def taken(self, grace_s: float) -> None:
+        """Returns when nothing is being sent and every taker has the model, is given up, or has not come
+        within `grace_s` host seconds since the last one moved."""
+        while self.sending or not self.takers <= self.served | self._given_up:
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(None if self.sending else grace_s):
+                    await self._moved.wait()
+            except TimeoutError:
+                return
+
+
+class Offers:
+    """The offer of the present iteration, and who waits for the next."""
+
+    def __init__(self) -> None:
+        self._present: Offer | None = None
+        self._changed = asyncio.Event()
+        self._waiting: Counter[str] = Counter()
+
+    def announce(self, offer: Offer) -> None:
+        """From now on this is the present iteration; transfers of the one before may end."""
+        if self._present is not None:
+            self._present.withhold("this iteration is over")
+        self._present = offer
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wanted(self, run_id: str, step: int, name: str) -> Offer:
+        """The offer of that iteration, waited for; Withheld unless `name` is one of its takers.
+
+        The caller bounds the wait: an iteration that is over never comes.
+        """
+        if self._waiting[name] >= MOST_WAITING:
+            raise Withheld(f"{name} waits already")
+        self._waiting[name] += 1
+        try:
+            while (offer := self._present) is None or (offer.run_id, offer.step) != (run_id, step):
+                await self._changed.wait()
+        finally:
+            self._waiting[name] -= 1
+            self._waiting += Counter()  # forgets who waits no more
+        if name not in offer.takers:
+            raise Withheld(f"{name} is no neighbour in step {step}")
+        return offer
+
+
+def _retrieved(model: asyncio.Future[HalfStep]) -> None:
+    """Nobody may ever ask for a model that is withheld; asyncio would complain."""
+    if not model.cancelled():
+        model.exception()

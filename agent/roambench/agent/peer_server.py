@@ -1,0 +1,143 @@
+"""A device's peer port: neighbours of the present iteration pull its half-step model from here."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from roambench.agent.peer_offers import Offers, Withheld
+from roambench.contract.errors import IdentityError, LinkError
+from roambench.contract.model_blob import chunks
+from roambench.identity.authority import Credential, name_of, serial_of
+from roambench.wire.v1 import peer_pb2 as wire
+from roambench.wire.v1.methods import (
+    MAX_DATA_MESSAGE_BYTES,
+    MAX_PULL_REQUEST_BYTES,
+    PEER_SERVICE,
+    channel_options,
+)
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+#: Host seconds for which a request may wait for its iteration, whatever deadline its caller names.
+LONGEST_WAIT_S: Final = 600.0
+#: Calls at a time: what is more is refused, so that no crowd fills a board's memory.
+_MOST_CALLS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class PeerService:
+    """Answers pulls from `offers`. `refused` hears of (name, reason) of who got nothing."""
+
+    offers: Offers
+    refused: Callable[[str, str], None]
+    revoked_serials: Collection[int] = ()
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """An identity serialiser: no protobuf copy is made of a model."""
+        return grpc.method_handlers_generic_handler(
+            PEER_SERVICE, {"Pull": grpc.unary_stream_rpc_method_handler(self.pull)}
+        )
+
+    async def pull(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
+        name = await self._identify(context)
+        try:
+            wanted = wire.PullRequest.FromString(request)
+        except DecodeError:
+            await self._refuse(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
+            return
+        limit_s = min(LONGEST_WAIT_S, context.time_remaining() or LONGEST_WAIT_S)
+        try:
+            async with asyncio.timeout(limit_s):
+                offer = await self.offers.wanted(wanted.run_id, wanted.step, name)
+                half_step = await offer.model()
+            with offer.sending_to(name):
+                blob, pace = half_step.blob, offer.pace
+                header = wire.PullHeader(
+                    total_bytes=len(blob), digest=bytes.fromhex(half_step.digest), mbit_s=offer.share_mbit_s
+                )
+                yield header.SerializeToString()
+                for piece in chunks(blob, pace.mbit_s):
+                    await pace.send(len(piece))
+                    offer.check()
+                    offer.sent_bytes[name] += len(piece)
+                    yield piece
+                offer.served.add(name)
+        except TimeoutError:
+            await self._refuse(context, name, grpc.StatusCode.DEADLINE_EXCEEDED, "the model is not ready")
+        except Withheld as error:
+            await self._refuse(context, name, grpc.StatusCode.PERMISSION_DENIED, str(error))
+
+    async def _identify(self, context: Context) -> str:
+        """The caller's name by its certificate. Fails closed."""
+        certificates = list(context.auth_context().get("x509_pem_cert", ()))
+        try:
+            if len(certificates) != 1:
+                raise IdentityError("no client certificate")
+            name, serial = name_of(certificates[0]), serial_of(certificates[0])
+            if serial in self.revoked_serials:
+                raise IdentityError(f"the certificate of {name!r} is revoked")
+        except IdentityError as error:
+            self.refused("", str(error))
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
+            raise AssertionError("abort raises") from None
+        return name
+
+    async def _refuse(self, context: Context, name: str, code: grpc.StatusCode, reason: str) -> None:
+        self.refused(name, reason)
+        await context.abort(code, reason)
+
+
+def peer_server(
+    credential: Credential, service: PeerService, host: str, *, keepalive: bool = True
+) -> tuple[grpc.aio.Server, str]:
+    """A mutual-TLS server on a free port of `host`, not started; and the address that neighbours dial.
+
+    Raises LinkError when the address cannot be bound.
+    """
+    options = [
+        *channel_options(MAX_DATA_MESSAGE_BYTES, keepalive=keepalive),
+        ("grpc.max_receive_message_length", MAX_PULL_REQUEST_BYTES),
+        ("grpc.so_reuseport", 0),
+    ]
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_MOST_CALLS)
+    server.add_generic_rpc_handlers((service.handlers(),))
+    bracketed = f"[{host}]" if ":" in host else host
+    try:
+        port = server.add_secure_port(
+            f"{bracketed}:0",
+            grpc.ssl_server_credentials(
+                [(credential.key_pem, credential.certificate_pem)],
+                root_certificates=credential.authority_pem,
+                require_client_auth=True,
+            ),
+        )
+    except RuntimeError as error:
+        raise LinkError(f"no peer port on {host}: {error}") from None
+    return server, f"{bracketed}:{port}"
+
+
+def data_interface(data_address: str) -> str:
+    """The address of this machine on the way to the controller's data port: there its neighbours find it.
+
+    Raises LinkError when there is no way there.
+    """
+    host, _, port = data_address.rpartition(":")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)  # a datagram socket's: nothing is sent
+            own: str = probe.getsockname()[0]
+        return str(ipaddress.ip_address(own.partition("%")[0]))
+    except (OSError, ValueError) as error:
+        raise LinkError(f"no interface leads to {data_address}: {error}") from None

@@ -1,0 +1,46 @@
+"""What of an exchange is on the air at a moment, for the emulated radio."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+#: (what is sent, what comes) in Mbit/s from now on; infinite: as fast as the port goes.
+RadioLoad = Callable[[float, float], None]
+
+
+class Traffic:
+    """Follows an exchange over a link of `mbit_s` (0: native) and tells `radio` at every change."""
+
+    def __init__(self, mbit_s: float, radio: RadioLoad) -> None:
+        self._limit_mbit_s = mbit_s or math.inf
+        self._radio = radio
+        self._sending_mbit_s = 0.0
+        self._coming: list[float] = []
+
+    def sending(self, on: bool) -> None:
+        """All sends together go at the link's rate."""
+        self._sending_mbit_s = self._limit_mbit_s if on else 0.0
+        self._tell()
+
+    @contextmanager
+    def receiving(self) -> Iterator[Callable[[float], None]]:
+        """Around one receive; to be called with its sender's pace (0: native) when its bytes begin."""
+        paces: list[float] = []
+
+        def coming(mbit_s: float) -> None:
+            paces.append(mbit_s if 0.0 < mbit_s < math.inf else math.inf)
+            self._coming.append(paces[-1])
+            self._tell()
+
+        try:
+            yield coming
+        finally:
+            for pace in paces:
+                self._coming.remove(pace)
+            if paces:
+                self._tell()
+
+    def _tell(self) -> None:
+        self._radio(self._sending_mbit_s, min(self._limit_mbit_s, sum(self._coming)))

@@ -1,0 +1,237 @@
+"""The device-to-device part of an agent: its peer port, and the exchange of an iteration.
+
+All sends and receives of an exchange run at the same time, each with a deadline, and sending never waits for
+receiving: whatever neighbours do, an exchange ends. Models are mixed in ascending order of device, whenever
+they came; what does not fit in memory meanwhile lies on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import grpc.aio
+
+from roambench.agent.peer_inbox import MEMORY_BYTES, Inbox
+from roambench.agent.peer_link import PeerLink, PullFailed
+from roambench.agent.peer_mix import Receipt, mixed
+from roambench.agent.peer_offers import HalfStep, Offer, Offers
+from roambench.agent.peer_pace import RadioPace
+from roambench.agent.peer_server import PeerService, data_interface, peer_server
+from roambench.agent.peer_traffic import RadioLoad, Traffic
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.model_blob import decode, layout_of
+from roambench.contract.orders import Vector
+from roambench.identity.authority import Credential
+from roambench.wire.v1 import peer_pb2 as wire
+
+_STOP_S: Final = 0.2
+#: Host seconds for a neighbour to come for our model when we have all that we get. Its own half step is done
+#: then, or late: it has asked by now, unless it died or cannot reach us.
+GRACE_S: Final = 3.0
+#: Who did not come for our model, and why not.
+_NOT_TAKEN: Final = "not taken in time"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Who takes our half-step model in an iteration, and whose we take. `weight` is W_ij of theirs."""
+
+    device: int
+    name: str
+    address: str  # host:port of its peer port; empty: not known
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A neighbour to or from whom not all of a model moved, and how much did."""
+
+    device: int
+    reason: str
+    moved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """What an exchange left: the mixed model, shape (parameters,), and who fell short, each ascending."""
+
+    model: Vector
+    layout: str
+    left_out: tuple[Shortfall, ...]
+    not_taken: tuple[Shortfall, ...]
+    sent_bytes: int
+    received_bytes: int
+    duration_s: float  # device time until the last model was sent and received
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """An exchange that was announced: who takes part, at what pace, and what is given away."""
+
+    neighbours: tuple[Neighbour, ...]  # ascending
+    offer: Offer
+    traffic: Traffic
+
+
+@dataclass(slots=True)
+class Peers:
+    """`refused` hears of (name, reason) of who pulled in vain; `memory_bytes` bounds the models that wait in
+    memory to be mixed; `grace_s` is for neighbours who do not come for our model."""
+
+    credential: Credential
+    clock: DeviceClock
+    folder: Path
+    refused: Callable[[str, str], None]
+    keepalive: bool = True
+    memory_bytes: int = MEMORY_BYTES
+    grace_s: float = GRACE_S
+    run_id: str = ""
+    address: str = ""  # of the peer port, for neighbours; empty while it is closed
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    _offers: Offers = field(default_factory=Offers)
+    _link: PeerLink | None = None
+    _server: grpc.aio.Server | None = None
+
+    async def open(self, run_id: str, data_address: str, revoked_serials: Collection[int] = ()) -> str:
+        """Open the peer port on the interface that leads to `data_address`; returns its address.
+
+        One that is open for this run stays as it is. Raises LinkError when there is none to be had.
+        """
+        if self._server is not None and run_id != self.run_id:
+            await self.close()  # the next run may know other certificates
+        self.run_id = run_id
+        if self._server is None:
+            service = PeerService(self._offers, self.refused, frozenset(revoked_serials))
+            server, address = peer_server(
+                self.credential, service, data_interface(data_address), keepalive=self.keepalive
+            )
+            await server.start()
+            self._server, self.address = server, address
+            self._link = PeerLink(self.credential, keepalive=self.keepalive)
+            self.opened.set()
+        return self.address
+
+    async def close(self) -> None:
+        """Close the port and all channels; an exchange in progress is to be cancelled before."""
+        server, link = self._server, self._link
+        self._server, self._link, self.address = None, None, ""
+        self.opened.clear()
+        if link is not None:
+            await link.close()
+        if server is not None:
+            await server.stop(_STOP_S)
+
+    def announce(
+        self,
+        step: int,
+        neighbours: Sequence[Neighbour],
+        mbit_s: float,
+        radio: RadioLoad = lambda sending_mbit_s, coming_mbit_s: None,
+    ) -> Iteration:
+        """The iteration begins: from now on its neighbours may ask for the half-step model, and wait for it.
+
+        Raises LinkError while the port is closed.
+        """
+        if self._link is None:
+            raise LinkError("the peer port is closed: no exchange")
+        traffic = Traffic(mbit_s, radio)
+        offer = Offer(
+            self.run_id,
+            step,
+            [neighbour.name for neighbour in neighbours],
+            RadioPace(self.clock, mbit_s),
+            traffic.sending,
+        )
+        self._offers.announce(offer)
+        return Iteration(tuple(sorted(neighbours, key=lambda n: n.device)), offer, traffic)
+
+    async def exchange(
+        self, iteration: Iteration, half_step: HalfStep, device: int, own_weight: float, limit_s: float
+    ) -> Mixed:
+        """Give the half-step of `device` to the neighbours, take theirs, and mix.
+
+        Who is not there after `limit_s` host seconds is left out. Raises ModelError when the half-step
+        itself is no model.
+        """
+        offer, neighbours = iteration.offer, iteration.neighbours
+        layout = layout_of(half_step.blob)
+        own = decode(half_step.blob, layout=layout)
+        started_ns = self.clock.now_ns()
+        receipts = [Receipt(neighbour.device, neighbour.weight) for neighbour in neighbours]
+        offer.pace.begin()
+        offer.provide(half_step)
+        try:
+            await self._move(iteration, receipts, layout, limit_s)
+            duration_s = (self.clock.now_ns() - started_ns) * 1e-9
+            offer.withhold("the exchange is over")
+            model = await asyncio.to_thread(mixed, device, own, own_weight, receipts, layout)
+        finally:
+            offer.withhold("the exchange broke off")
+            for receipt in receipts:
+                if receipt.parcel is not None:
+                    receipt.parcel.close()
+        return Mixed(
+            model,
+            layout,
+            tuple(Shortfall(r.device, r.reason, r.received_bytes) for r in receipts if r.reason),
+            tuple(
+                Shortfall(neighbour.device, _NOT_TAKEN, offer.sent_bytes[neighbour.name])
+                for neighbour in neighbours
+                if neighbour.name not in offer.served
+            ),
+            offer.sent_bytes.total(),
+            sum(receipt.received_bytes for receipt in receipts),
+            duration_s,
+        )
+
+    async def _move(
+        self, iteration: Iteration, receipts: Sequence[Receipt], layout: str, limit_s: float
+    ) -> None:
+        """Returns when all models have come and gone that will."""
+        link, offer = self._link, iteration.offer
+        if link is None:
+            raise LinkError("the peer port was closed: no exchange")
+        await link.keep_only([(neighbour.name, neighbour.address) for neighbour in iteration.neighbours])
+        inbox = Inbox(self.folder, self.memory_bytes)
+        request = wire.PullRequest(run_id=offer.run_id, step=offer.step)
+        ends = asyncio.get_running_loop().time() + limit_s
+
+        async def receive(neighbour: Neighbour, receipt: Receipt) -> None:
+            def counted(size_bytes: int) -> None:
+                receipt.received_bytes += size_bytes
+
+            try:
+                if not neighbour.address:
+                    raise PullFailed("lost", "it has no peer port")
+                with iteration.traffic.receiving() as coming:
+                    receipt.parcel, digest = await link.pull(
+                        neighbour.name,
+                        neighbour.address,
+                        request,
+                        limit_s,
+                        inbox,
+                        offer.pace,
+                        coming,
+                        counted,
+                    )
+                await asyncio.to_thread(receipt.parcel.check, digest, layout)
+            except PullFailed as error:
+                receipt.reason = f"{error.kind}: {error}"[:300]
+                if error.kind != "late":  # it is gone, or has nothing to do with us: it takes nothing, either
+                    offer.give_up(neighbour.name)
+            except (ModelError, OSError) as error:
+                receipt.reason = f"garbage: {error}"[:300]
+
+        async with asyncio.TaskGroup() as pulls:
+            for neighbour, receipt in zip(iteration.neighbours, receipts, strict=True):
+                pulls.create_task(receive(neighbour, receipt))
+        try:
+            async with asyncio.timeout_at(ends):
+                await offer.taken(self.grace_s)
+        except TimeoutError:
+            pass

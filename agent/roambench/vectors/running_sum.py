@@ -1,0 +1,40 @@
+"""The sum of weighted models that come one at a time: one accumulator, and no model is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roambench.contract.orders import Vector
+from roambench.vectors.sums import BLOCK, common_size
+
+
+class RunningSum:
+    """`weighted_mean` of models added in its order, bit for bit, without having them all at once."""
+
+    def __init__(self) -> None:
+        self._total: Vector | None = None
+
+    def add(self, model: Vector, weight: float) -> None:
+        """Add `weight` (rounded to the model's dtype) times a flat model, which is neither kept nor changed.
+
+        Raises ValueError for a model unlike the ones before.
+        """
+        scale = model.dtype.type(weight)
+        if self._total is None:
+            common_size((model,))
+            self._total = np.multiply(model, scale)
+            return
+        size = common_size((self._total, model))
+        product = np.empty(min(BLOCK, size), dtype=model.dtype)
+        for start in range(0, size, BLOCK):
+            total = self._total[start : start + BLOCK]
+            scaled = product[: total.size]
+            np.multiply(model[start : start + BLOCK], scale, out=scaled)
+            np.add(total, scaled, out=total)
+
+    def total(self) -> Vector:
+        """What was added, and the end of this sum. ValueError if nothing was."""
+        if self._total is None:
+            raise ValueError("a sum of models needs at least one")
+        total, self._total = self._total, None
+        return total

@@ -1,0 +1,300 @@
+"""Exchange orders as agents carry them out: held models, half steps, answers that survive their agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roambench.agent.exchange_desk import ExchangeDesk
+from roambench.agent.held_model import HeldModel
+from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.peers import Peers
+from roambench.agent.settings import ChaosSettings
+from roambench.agent.shelf import Shelf
+from roambench.agent.timeline import PhaseTimeline
+from roambench.agent.worker import Worker
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.model_blob import decode, digest_of, encode
+from roambench.contract.orders import NO_MODEL_HELD, Vector
+from roambench.contract.phases import PhaseSpan
+from roambench.contract.records import RecordKind, phase_from_bytes
+from roambench.identity.authority import Authority
+from roambench.wire.v1 import control_pb2 as wire
+
+LAYOUT = "a" * 32
+SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
+RUN = "run"
+
+
+def model(value: float) -> Vector:
+    return np.full(1000, value, np.float32)
+
+
+@dataclass
+class Device:
+    """An agent's desks with a hand-driven trainer: its half step adds 1 to the model and to the velocity."""
+
+    name: str
+    folder: Path
+    authority: Authority
+    told: list[wire.Answer] = field(default_factory=list)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    spans: list[PhaseSpan] = field(default_factory=list)
+    refuses: str = ""
+
+    @asynccontextmanager
+    async def living(self) -> AsyncIterator[Device]:
+        """One life of the agent; the next finds what this one left on disk."""
+        ours, theirs = socket.socketpair()
+        clock = DeviceClock()
+        reader, writer = await asyncio.open_unix_connection(sock=theirs)
+        training = asyncio.create_task(self._train_for_ever(reader, writer))
+        worker = Worker(ours)
+        await worker.open()
+        await worker.prepare(SPEC)
+        self.timeline = PhaseTimeline(self.name, "boot", clock, self.folder, self._record)
+        self.desk = OrdersDesk(
+            timeline=self.timeline,
+            shelf=Shelf(self.folder / "shelf"),
+            worker=worker,
+            clock=clock,
+            folder=self.folder,
+            emit=lambda frame: self.told.append(frame.answer) if frame.HasField("answer") else None,
+            record=lambda kind, payload: None,
+            cpu_slowdown=None,
+            chaos=ChaosSettings(),
+        )
+        self.peers = Peers(self.authority.issue(self.name), clock, self.folder, lambda name, reason: None)
+        self.exchange = ExchangeDesk(
+            self.desk, self.peers, HeldModel(self.folder / "held"), lambda kind, detail: None
+        )
+        self.desk.exchanges = self.exchange
+        welcome = wire.Welcome(run_id=RUN, data_address="127.0.0.1:50052", exchanges=True)
+        await self.exchange.begin_run(welcome)
+        working = asyncio.create_task(self.desk.run())
+        try:
+            yield self
+        finally:
+            for task in (working, training):
+                task.cancel()
+            await asyncio.gather(working, training, return_exceptions=True)
+            worker.close()
+            writer.close()
+            await self.peers.close()
+            await asyncio.sleep(0)
+
+    def hold(self, value: float) -> None:
+        blob = encode(model(value), LAYOUT)
+        HeldModel(self.folder / "held").keep(RUN, "run/0/0/exchange", blob, digest_of(blob), b"")
+
+    def held_value(self) -> float:
+        held = HeldModel(self.folder / "held").of_run(RUN)
+        assert held is not None
+        vector = decode(held.model.read_bytes(), layout=LAYOUT)
+        assert np.all(vector == vector[0])
+        return float(vector[0])
+
+    async def answer(self, count: int = 1) -> wire.Answer:
+        async with asyncio.timeout(15):
+            while len(self.told) < count:
+                await asyncio.sleep(0.01)
+        return self.told[count - 1]
+
+    def _record(self, kind: RecordKind, payload: bytes) -> None:
+        self.spans.append(phase_from_bytes(self.name, payload))
+
+    async def _train_for_ever(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            request = json.loads(line)
+            if request["op"] == "prepare":
+                reply = {"rss_bytes": 1, "samples": 60, "step_cpu_s": 0.001}
+            elif self.refuses:
+                reply = {"refused": self.refuses}
+            else:
+                self.jobs.append(request)
+                blob = encode(decode(Path(request["start_path"]).read_bytes()) + np.float32(1.0), LAYOUT)
+                Path(request["out_path"]).write_bytes(blob)
+                before = request["velocity_path"]
+                velocity = decode(Path(before).read_bytes()) if before else model(0.0)
+                Path(request["velocity_out_path"]).write_bytes(encode(velocity + np.float32(1.0), LAYOUT))
+                reply = {
+                    "samples": 60,
+                    "sgd_steps": 1,
+                    "mean_loss": 0.5,
+                    "mean_squared_loss": 0.25,
+                    "cpu_s": 0.001,
+                    "model_digest": digest_of(blob),
+                }
+            writer.write(json.dumps({**reply, "id": request["id"]}).encode() + b"\n")
+
+
+def order(step: int, device: int, others: Sequence[tuple[int, Device]], **fields: Any) -> wire.Order:
+    """Everybody's weight is 0.5; own weight 0.5."""
+    spec = wire.ExchangeOrder(
+        device=device,
+        neighbours=[
+            wire.ExchangeOrder.Neighbour(
+                device=number, name=other.name, address=other.peers.address, weight=0.5
+            )
+            for number, other in others
+        ],
+        own_weight=0.5,
+        seed=7,
+        local_steps=1,
+        objective="ce",
+        deadline_s=20.0,
+    )
+    spec.MergeFrom(wire.ExchangeOrder(**fields))
+    return wire.Order(order_id=f"run/{step}/{device}/exchange", step=step, deadline_s=60.0, exchange=spec)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Device, Device]:
+    authority = Authority.create()
+    devices = []
+    for number in range(2):
+        folder = tmp_path / f"pi-{number:02d}"
+        folder.mkdir()
+        devices.append(Device(f"pi-{number:02d}", folder, authority))
+    return devices[0], devices[1]
+
+
+@pytest.mark.asyncio
+async def test_two_devices_go_on_from_what_their_last_exchange_left(pair: tuple[Device, Device]) -> None:
+    one, other = pair
+    one.hold(10.0)
+    other.hold(20.0)
+    async with one.living(), other.living():
+        for step in (1, 2):
+            one.desk.submit(order(step, 0, [(1, other)]))
+            other.desk.submit(order(step, 1, [(0, one)]))
+            answers = [await one.answer(step), await other.answer(step)]
+            assert [answer.status for answer in answers] == [wire.Answer.DONE] * 2
+            # (10 + 1 + 20 + 1) / 2, then both the same.
+            assert one.held_value() == other.held_value() == {1: 16.0, 2: 17.0}[step]
+            assert answers[0].exchange.model_digest == answers[1].exchange.model_digest
+            assert answers[0].exchange.sent_bytes == answers[0].exchange.received_bytes > 4000
+        velocities = [Path(job["velocity_path"]).name for job in one.jobs]
+        assert velocities[0] == ""  # nothing is known of it yet
+        held = one.exchange.held.of_run(RUN)
+        assert held is not None
+        assert held.velocity is not None
+        assert decode(held.velocity.read_bytes())[0] == 2.0  # one step, and one more from where it left off
+        one.timeline.close()
+    phases = [span.phase.value for span in one.spans]
+    assert phases == ["train", "wait", "exchange", "wait"] * 2
+    moved = [span.transferred_bytes for span in one.spans if span.phase.value == "exchange"]
+    assert moved == [a.exchange.sent_bytes + a.exchange.received_bytes for a in one.told]
+
+
+@pytest.mark.asyncio
+async def test_a_device_without_a_model_says_so(pair: tuple[Device, Device]) -> None:
+    one, _ = pair
+    async with one.living():
+        one.desk.submit(order(3, 0, []))
+        refused = await one.answer()
+        assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
+        one.desk.submit(wire.Order(order_id="run/3/0/collect", step=3, upload=wire.UploadOrder(free=True)))
+        refused = await one.answer(2)
+        assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
+        assert one.jobs == []
+
+
+@pytest.mark.asyncio
+async def test_another_runs_model_is_none(pair: tuple[Device, Device]) -> None:
+    one, _ = pair
+    blob = encode(model(1.0), LAYOUT)
+    HeldModel(one.folder / "held").keep("another run", "x/0/0/exchange", blob, digest_of(blob), b"")
+    async with one.living():
+        one.desk.submit(order(3, 0, []))
+        assert (await one.answer()).reason == NO_MODEL_HELD
+
+
+@pytest.mark.asyncio
+async def test_a_half_step_that_fails_is_told_to_the_neighbours_and_leaves_the_held_model(
+    pair: tuple[Device, Device],
+) -> None:
+    one, other = pair
+    one.hold(10.0)
+    other.hold(20.0)
+    other.refuses = "training diverged"
+    async with one.living(), other.living():
+        one.desk.submit(order(1, 0, [(1, other)]))
+        other.desk.submit(order(1, 1, [(0, one)]))
+        refused, done = await other.answer(), await one.answer()
+        assert (refused.status, refused.reason) == (wire.Answer.REFUSED, "training diverged")
+        (short,) = done.exchange.left_out
+        assert (short.device, short.reason) == (1, "refused: it has no half step in this iteration")
+        assert one.held_value() == 11.0  # its own weight and its neighbour's
+        assert other.held_value() == 20.0
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_was_never_sent_is_told_by_the_next_life(pair: tuple[Device, Device]) -> None:
+    one, _ = pair
+    one.hold(10.0)
+    async with one.living():
+        one.desk.submit(order(1, 0, [], own_weight=1.0))
+        first = await one.answer()
+    (one.folder / "shelf" / "answers.json").unlink()  # it died before it could note it
+    async with one.living():
+        assert one.exchange.held.last().order_id == "run/1/0/exchange"
+        one.desk.submit(order(1, 0, [], own_weight=1.0))
+        assert await one.answer(2) == first
+        assert len(one.jobs) == 1
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"own_weight": float("nan")}, "NaN"),
+        ({"exchange_mbit_s": -1.0}, "-1.0 Mbit/s"),
+        ({"deadline_s": float("inf")}, "within inf s"),
+        ({"neighbours": [wire.ExchangeOrder.Neighbour(device=0, name="pi-00")]}, "expected others"),
+        (
+            {"neighbours": [wire.ExchangeOrder.Neighbour(device=n, name="x") for n in (3, 2)]},
+            "expected others, ascending",
+        ),
+    ],
+)
+async def test_an_order_that_makes_no_sense_is_refused(
+    pair: tuple[Device, Device], fields: dict[str, Any], complaint: str
+) -> None:
+    one, _ = pair
+    one.hold(10.0)
+    async with one.living():
+        one.desk.submit(order(1, 0, [], **fields))
+        refused = await one.answer()
+        assert refused.status == wire.Answer.REFUSED
+        assert complaint in refused.reason
+        assert one.held_value() == 10.0
+
+
+def test_a_held_model_is_whole_or_none(tmp_path: Path) -> None:
+    held = HeldModel(tmp_path)
+    for number in (1, 2):
+        held.velocity_draft(f"order {number}").write_bytes(b"velocity %d" % number)
+        held.keep(RUN, f"order {number}", b"model %d" % number, "ab", b"answer")
+    kept = held.of_run(RUN)
+    assert kept is not None
+    assert (kept.order_id, kept.model.read_bytes()) == ("order 2", b"model 2")
+    assert kept.velocity is not None
+    assert kept.velocity.read_bytes() == b"velocity 2"
+    assert len(list(tmp_path.glob("*.blob"))) == 2  # those of the first are gone
+    kept.velocity.unlink()
+    assert held.last() is None
+    (tmp_path / "held.json").write_text(json.dumps({"run_id": RUN, "model": "../../etc/passwd"}))
+    assert held.last() is None
+    held.clear()
+    assert list(tmp_path.iterdir()) == []

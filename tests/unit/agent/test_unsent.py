@@ -1,0 +1,95 @@
+"""Records that no controller took: kept by run, dropped and counted where they are of none."""
+
+import json
+
+import pytest
+
+from roambench.agent import unsent as module
+from roambench.agent.unsent import Unsent
+from roambench.contract.records import AgentEvent, RecordKind
+from roambench.spool.chapter import Chapter
+from roambench.spool.spool import CONTROLLER, Spool
+
+
+@pytest.fixture
+def spool(tmp_path):
+    opened = Spool(tmp_path / "spool.sqlite")
+    yield opened
+    opened.close()
+
+
+def in_run(spool, run, *details):
+    """A chapter of `run` and an event per detail."""
+    spool.begin_chapter(Chapter("boot", "0/1.0", 0, "smartpower2", run), 0)
+    for detail in details:
+        spool.append(RecordKind.EVENT, AgentEvent("x", 0, detail).to_bytes())
+
+
+def rows(lines):
+    return [json.loads(line) for line in lines]
+
+
+def test_what_a_finished_run_left_goes_to_its_file_and_the_rest_is_counted(tmp_path, spool):
+    in_run(spool, "", "a", "b")  # with its chapter: three records of no run
+    in_run(spool, "run-1", "c", "d")  # three of run-1
+    in_run(spool, "", "e")
+    unsent = Unsent(tmp_path / "unsent", spool)
+    unsent.set_aside()
+    assert spool.consumers[CONTROLLER].depth == 0
+    assert unsent.dropped == 3 + 2
+    found = rows(unsent.export("run-1"))
+    assert [row["seq"] for row in found] == [4, 5, 6]
+    assert {row["run"] for row in found} == {"run-1"}
+    assert {row["spool_uuid"] for row in found} == {spool.uuid}
+    assert list(unsent.runs()) == ["run-1"]
+
+
+def test_the_newest_records_stay_in_the_queue(tmp_path, spool):
+    in_run(spool, "", *"0123456789")
+    unsent = Unsent(tmp_path / "unsent", spool)
+    unsent.set_aside(keep=4)
+    assert spool.consumers[CONTROLLER].depth == 4
+    assert unsent.dropped == 7
+    unsent.set_aside(keep=4)
+    assert unsent.dropped == 7
+
+
+def test_an_export_goes_over_files_and_queue_and_a_run_may_be_named(tmp_path, spool):
+    in_run(spool, "run-1", "a")
+    unsent = Unsent(tmp_path / "unsent", spool)
+    unsent.set_aside()
+    in_run(spool, "run-2", "b")
+    assert [row["run"] for row in rows(unsent.export())] == ["run-1", "run-1", "run-2", "run-2"]
+    assert [row["seq"] for row in rows(unsent.export("run-2"))] == [3, 4]
+
+
+def test_files_survive_the_process_until_somebody_has_fetched_them(tmp_path, spool):
+    in_run(spool, "run/../1", "a")  # a run's name is no path
+    Unsent(tmp_path / "unsent", spool).set_aside()
+    again = Unsent(tmp_path / "unsent", spool)
+    assert list(again.runs()) == ["run/../1"]
+    assert again.forget("run/../1")
+    assert not again.forget("run/../1")
+    assert list(again.export()) == []
+
+
+def test_half_a_line_of_a_power_cut_is_left_out(tmp_path, spool):
+    in_run(spool, "run-1", "a")
+    unsent = Unsent(tmp_path / "unsent", spool)
+    unsent.set_aside()
+    (file,) = (tmp_path / "unsent").iterdir()
+    file.write_text(file.read_text() + '{"run": "run-1", "se')
+    assert len(rows(unsent.export())) == 2
+
+
+def test_beyond_its_cap_the_oldest_runs_file_goes_and_its_records_are_counted(tmp_path, spool, monkeypatch):
+    unsent = Unsent(tmp_path / "unsent", spool)
+    for run in ("run-1", "run-2"):
+        in_run(spool, run, "a" * 200)
+        unsent.set_aside()
+    monkeypatch.setattr(module, "KEPT_BYTES", 1 + max(unsent.runs().values()))
+    unsent.set_aside()  # nothing to take, but too much is kept
+    in_run(spool, "", "b")
+    unsent.set_aside()
+    assert list(unsent.runs()) == ["run-2"]
+    assert unsent.dropped == 2 + 2
