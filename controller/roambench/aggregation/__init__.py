@@ -6,11 +6,13 @@ from roambench.aggregation.attention import (
     attention_mean,
     attention_weights,
 )
+from roambench.aggregation.folding import Folding
 from roambench.aggregation.weights import data_size_weights, equal_weights
 
 __all__ = [
     "COSINE_READINGS",
     "CosineReading",
+    "Folding",
     "attention_mean",
     "attention_weights",
     "data_size_weights",

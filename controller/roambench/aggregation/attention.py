@@ -2,7 +2,7 @@
 
 The less a model resembles the reference, the more it weighs. Normalised over the models given, which are
 those really aggregated. The paper prints cos as <x,y>/(|x|^2 |y|^2) and its authors' code computes something
-else again, so the cosine is an option (ALGORITHMS.md section 1, "Cosine"):
+else again, so the cosine is an option (docs/algorithms.md):
 
     flat        <x,y>/(|x| |y|) of the whole flat models: the conventional reading and the default
     printed     <x,y>/(|x|^2 |y|^2) of the whole flat models, as Eq. 5 prints it
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.orders import Vector
-from roambench.vectors import Weights, dot, norm, weighted_mean
+from roambench.vectors import Weights, products, weighted_mean
 
 CosineReading = Literal["flat", "printed", "per_entry", "per_column"]
 COSINE_READINGS: Final[tuple[str, ...]] = get_args(CosineReading)
@@ -61,11 +61,14 @@ def attention_mean(
     cosine: str = "flat",
     shapes: Shapes = (),
 ) -> tuple[Vector, Weights]:
-    """The aggregated model (float32, shape (parameters,)) and the weights that `attention_weights` gives."""
+    """The aggregated model (shape and dtype of the reference) and the weights of `attention_weights`.
+
+    "flat" and "printed" read the models twice: once for the cosines, once for the mean.
+    """
     weights = attention_weights(reference, models, sigma, cosine, shapes)
     if cosine in ("flat", "printed"):
         return weighted_mean(models, weights), weights
-    mean = np.empty(reference.size, dtype=np.float32)
+    mean: Vector = np.empty(reference.size, dtype=reference.dtype)
     for entry, shape in _entries(shapes):
         pieces = [model[entry] for model in models]
         scales = _entry_weights(reference[entry], pieces, shape, sigma, cosine)
@@ -78,9 +81,11 @@ def attention_mean(
 
 def _whole_model_weights(reference: Vector, models: Sequence[Vector], sigma: float, cosine: str) -> Weights:
     power = 1 if cosine == "flat" else 2
-    reference_norm = norm(reference)
+    dots, squares = products(reference, models)
+    (_, (reference_square,)) = products(reference, [reference])
+    lengths = np.sqrt(reference_square) * np.sqrt(squares)
     cosines = np.array(
-        [_quotient(dot(reference, model), (reference_norm * norm(model)) ** power) for model in models]
+        [_quotient(product, length**power) for product, length in zip(dots, lengths.tolist(), strict=True)]
     )
     return _normalised(-sigma * cosines)
 

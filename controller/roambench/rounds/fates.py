@@ -23,7 +23,8 @@ from roambench.rounds.records import (
 
 @dataclass(frozen=True, slots=True)
 class TrainingFate:
-    """One train order. `decided_step` is -1 and `fate` PENDING while nothing was decided."""
+    """One train order, or the half step of an exchange. `decided_step` is -1 and `fate` PENDING while nothing
+    was decided."""
 
     device: int
     step: int
@@ -42,7 +43,7 @@ def training_fates(records: Iterable[RoundRecord]) -> dict[str, TrainingFate]:
     decided = {record.train_order_id: record for record in log if isinstance(record, FateDecided)}
     fates = {}
     for record in log:
-        if isinstance(record, OrderGiven) and record.kind == "train":
+        if isinstance(record, OrderGiven) and record.kind in ("train", "exchange"):
             end = decided.get(record.order_id)
             fates[record.order_id] = TrainingFate(
                 device=record.device,

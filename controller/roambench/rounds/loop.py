@@ -10,12 +10,20 @@ from roambench.contract.orders import Answer, AnswerStatus, Order, Task, Vector
 from roambench.contract.phases import Fate
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
+from roambench.rounds.intake import Intake
 from roambench.rounds.lookahead import returning
-from roambench.rounds.ports import Evaluator, Fleet, Journal
+from roambench.rounds.ports import Evaluator, Fleet, Journal, OnAnswer, Score, keep_all
 from roambench.rounds.presence import Presence
-from roambench.rounds.records import CloudAggregated, EdgeAggregated, FateDecided, StepClosed
+from roambench.rounds.records import (
+    CloudAggregated,
+    EdgeAggregated,
+    FateDecided,
+    RoundRecord,
+    RunEnded,
+    StepClosed,
+)
 from roambench.rounds.run import OnStep, Pace, RunResult, RunSettings, StepSummary, Throughput
-from roambench.rounds.settle import Aggregate, GivenUp, Uploads
+from roambench.rounds.settle import GivenUp, Uploads
 from roambench.rounds.state import RunState, initial_state
 from roambench.systems.system import System, UploadRule
 
@@ -50,19 +58,27 @@ async def run_rounds(
     else:
         for model in state.models.values():
             fleet.publish(model)
-    if evaluator is not None and state.score is None:
+    if evaluator is not None and state.next_step == 0 and state.score is None:
         state = replace(state, score=await evaluator.score(state.global_model))
+    scored = run.scored_steps()
     for step in range(state.next_step, settings.steps):
         started_s, before = stopwatch(), state.global_digest
         state, here = await run.step(state, step)
-        if evaluator is not None and state.global_digest != before:
+        if state.global_digest != before:
+            state = replace(state, score=None)
+        if evaluator is not None and state.score is None and step in scored:
             state = replace(state, score=await evaluator.score(state.global_model))
+        reached = run.reached(state.score, step)
+        if reached:
+            state = run.end(state, step, reached)
         if pace is not None:
             await pace(step)
         summary = run.close(state, here, stopwatch() - started_s)
         if on_step is not None:
             on_step(summary, state)
-    return RunResult(state.global_model, state.global_digest, settings.steps, state)
+        if reached:
+            break
+    return RunResult(state.global_model, state.global_digest, state.next_step, state)
 
 
 @dataclass(slots=True)
@@ -97,6 +113,26 @@ class _Run:
         self.fleet.retain(state.models.keys())
         return state, here
 
+    def scored_steps(self) -> frozenset[int]:
+        """The steps whose cloud aggregation gets a score: every n-th, and the last."""
+        due = [step for step in range(self.settings.steps) if self.system.cloud_due(step)]
+        return frozenset([*due[self.settings.evaluate_every - 1 :: self.settings.evaluate_every], *due[-1:]])
+
+    def reached(self, score: Score | None, step: int) -> str:
+        """Why the run ends here, before the trace does; "" if it goes on."""
+        wanted = self.settings.stop_at_accuracy
+        if wanted is None or score is None or score.accuracy < wanted:
+            return ""
+        if step == self.settings.steps - 1 or not self.system.cloud_due(step):
+            return ""
+        return f"accuracy {score.accuracy:.4f} reached the threshold of {wanted:g}"
+
+    def end(self, state: RunState, step: int, reason: str) -> RunState:
+        """What is outstanding will not be used any more."""
+        state = self._give_up_all(state, step)
+        self.journal.append(RunEnded(step, reason))
+        return state
+
     def close(self, state: RunState, here: Presence, wall_s: float) -> StepSummary:
         score = state.score
         self.journal.append(
@@ -116,13 +152,14 @@ class _Run:
     async def _collect(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
         """Uploads, edge aggregation, cloud aggregation when due, and what is wasted by now (parts 2-4)."""
         uploads = plan.plan_uploads(self.settings, self.system, state, here, self.throughput)
-        state, answers = await self._perform(state, here, uploads, opening)
-        settled = settle.settle_uploads(uploads, answers, state.outstanding, state.global_model)
+        intake = Intake(self.system, uploads, state)
+        state, answers = await self._perform(state, here, uploads, opening, intake.take)
+        settled = intake.settled(answers)
         state = self._give_up(state, here.step, settled.given_up)
         state = self._aggregate_edges(state, here.step, settled)
         sync_before = state.last_sync_step
         if self.system.cloud_due(here.step):
-            state = self._aggregate_cloud(state, here.step)
+            state = self._aggregate_cloud(state, here.step, settled)
             state = await self._sync(state, here, "sync", opening=False)
         lost = settle.hopeless(
             self.system, state.outstanding.values(), here.step, here.aps, settled.failed, sync_before,
@@ -130,13 +167,12 @@ class _Run:
         )  # fmt: skip
         state = self._give_up(state, here.step, lost)
         if here.step == self.settings.steps - 1:
-            left = sorted(state.outstanding.values(), key=lambda training: training.device)
-            state = self._give_up(state, here.step, [(training, "end of run") for training in left])
+            state = self._give_up_all(state, here.step)
         return state
 
     async def _sync(self, state: RunState, here: Presence, occasion: str, *, opening: bool) -> RunState:
         """The device part of a cloud aggregation, for those who are here (the others when they come)."""
-        orders = plan.plan_syncs(self.settings, state, here, self.throughput, occasion)
+        orders = plan.plan_syncs(self.settings, self.system, state, here, self.throughput, occasion)
         if not orders:
             return state
         state, answers = await self._perform(state, here, orders, opening)
@@ -152,11 +188,13 @@ class _Run:
         orders = plan.plan_trainings(self.settings, self.system, state, here, chosen, self.throughput)
         state, answers = await self._perform(state, here, orders, opening)
         settled = settle.settle_trainings(orders, answers)
-        for training in settled.finished:
-            if (old := state.outstanding.get(training.device)) is not None:
-                self._decide(here.step, old.device, old.order_id, Fate.WASTED, "retrained")
-        for fate in settled.failed:
-            self.journal.append(fate)
+        before = (state.outstanding.get(training.device) for training in settled.finished)
+        retrained = [
+            FateDecided(here.step, old.device, old.order_id, Fate.WASTED, "retrained")
+            for old in before
+            if old is not None
+        ]
+        self.journal.extend([*retrained, *settled.failed])
         return transitions.after_trainings(state, settled)
 
     async def _perform(
@@ -165,46 +203,51 @@ class _Run:
         here: Presence,
         orders: Sequence[Task],
         opening: bool,
+        on_answer: OnAnswer = keep_all,
     ) -> tuple[RunState, Mapping[str, Answer]]:
         """Give orders (at a step's opening also discards and background phases) and await every answer."""
         discards = plan.plan_discards(self.settings, self.system, state, here) if opening else []
         busy = {order.device for order in orders}
         background = plan.plan_background(self.settings, here, busy) if opening else []
         given: list[Order] = [*discards, *background, *orders]
-        for order in given:
-            self.journal.append(plan.order_record(order, here, self.throughput))
-        answers = settle.answers_by_order(given, await self.fleet.perform(given) if given else [])
-        for answer in answers.values():
-            self.journal.append(settle.answer_record(answer))
+        self.journal.extend([plan.order_record(order, here, self.throughput) for order in given])
+        answers = settle.answers_by_order(given, await self.fleet.perform(given, on_answer) if given else [])
+        self.journal.extend([settle.answer_record(answer) for answer in answers.values()])
         self.orders += len(orders)
         self.done += sum(answers[order.order_id].status is AnswerStatus.DONE for order in orders)
         return transitions.after_discards(state, discards, answers), answers
 
     def _aggregate_edges(self, state: RunState, step: int, uploads: Uploads) -> RunState:
-        edges: dict[int, Aggregate] = {}
         digests: dict[int, str] = {}
-        for ap, arrivals in uploads.arrived.items():
-            edge = settle.aggregate_edge(self.system, state.models[state.ap_digests[ap]], arrivals)
-            edges[ap], digests[ap] = edge, self.fleet.publish(edge.model)
-            trainings = tuple(arrival.training.order_id for arrival in arrivals)
+        told: list[RoundRecord] = []
+        for ap, edge in uploads.edges.items():
+            digests[ap] = self.fleet.publish(edge.model)
+            trainings = tuple(arrival.training.order_id for arrival in uploads.arrived[ap])
             weights = tuple(edge.weights.tolist())
-            self.journal.append(EdgeAggregated(step, ap, edge.members, trainings, weights, digests[ap]))
+            told.append(EdgeAggregated(step, ap, edge.members, trainings, weights, digests[ap]))
             for device, training in zip(edge.members, trainings, strict=True):
-                self._decide(step, device, training, Fate.AGGREGATED)
-            self.aggregated += len(arrivals)
-        return transitions.after_edges(state, self.system, uploads, edges, digests)
+                told.append(FateDecided(step, device, training, Fate.AGGREGATED))
+            self.aggregated += len(trainings)
+        self.journal.extend(told)
+        return transitions.after_edges(state, uploads, digests)
 
-    def _aggregate_cloud(self, state: RunState, step: int) -> RunState:
+    def _aggregate_cloud(self, state: RunState, step: int, uploads: Uploads) -> RunState:
         cloud = settle.aggregate_cloud(self.system, state, self.settings.samples)
         digest = state.global_digest if cloud is None else self.fleet.publish(cloud.model)
         aps, weights = ((), ()) if cloud is None else (cloud.members, tuple(cloud.weights.tolist()))
         self.journal.append(CloudAggregated(step, aps, weights, digest))
-        return transitions.after_cloud(state, self.system, step, cloud, digest, len(self.settings.samples))
+        devices = len(self.settings.samples)
+        return transitions.after_cloud(state, self.system, step, cloud, digest, devices, uploads)
 
     def _give_up(self, state: RunState, step: int, lost: Sequence[GivenUp]) -> RunState:
-        for training, reason in lost:
-            self._decide(step, training.device, training.order_id, Fate.WASTED, reason)
+        self.journal.extend(
+            [
+                FateDecided(step, training.device, training.order_id, Fate.WASTED, reason)
+                for training, reason in lost
+            ]
+        )
         return transitions.after_giving_up(state, lost) if lost else state
 
-    def _decide(self, step: int, device: int, train_order_id: str, fate: Fate, reason: str = "") -> None:
-        self.journal.append(FateDecided(step, device, train_order_id, fate, reason))
+    def _give_up_all(self, state: RunState, step: int) -> RunState:
+        left = sorted(state.outstanding.values(), key=lambda training: training.device)
+        return self._give_up(state, step, [(training, "end of run") for training in left])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError
 from roambench.contract.orders import (
     DiscardOrder,
+    ExchangeOrder,
     IdleOrder,
     Order,
     SyncOrder,
@@ -15,12 +17,12 @@ from roambench.contract.orders import (
     UploadOrder,
     order_id,
 )
-from roambench.energy.link_model import link_name
+from roambench.energy.link_model import Direction, link_name
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import OrderGiven
 from roambench.rounds.run import RunSettings, Throughput
 from roambench.rounds.state import RunState
-from roambench.systems.system import Candidates, System
+from roambench.systems.system import EDGE_PAIR, Candidates, System
 
 
 def candidates(settings: RunSettings, state: RunState, here: Presence) -> Candidates:
@@ -60,7 +62,7 @@ def plan_uploads(
             step=here.step,
             ap=here.aps[device],
             train_order_id=training.order_id,
-            upload_mbit_s=_pace(settings, throughput(here.distances_m[device], "up")),
+            upload_mbit_s=_pace(settings, throughput, here.distances_m[device], "up"),
             keeps_model=system.keeps_models,
         )
         for device, training in sorted(state.outstanding.items())
@@ -88,14 +90,21 @@ def plan_trainings(
             seed=draw_key(settings.seed, "train", device, here.step),
             start_rule=system.start_model.moved if _moved(state, here, device) else system.start_model.stayed,
             objective=system.objective,
-            download_mbit_s=_pace(settings, throughput(here.distances_m[device], "down")),
+            download_mbit_s=_pace(settings, throughput, here.distances_m[device], "down"),
+            local_steps=system.local_steps,
+            previous_digest=_previous_digest(system, state, here, device),
         )
         for device in chosen
     ]
 
 
 def plan_syncs(
-    settings: RunSettings, state: RunState, here: Presence, throughput: Throughput, occasion: str
+    settings: RunSettings,
+    system: System,
+    state: RunState,
+    here: Presence,
+    throughput: Throughput,
+    occasion: str,
 ) -> list[SyncOrder]:
     """The global model for present devices that do not have it yet; `occasion` names the orders."""
     return [
@@ -105,7 +114,10 @@ def plan_syncs(
             step=here.step,
             ap=here.aps[device],
             digest=state.global_digest,
-            download_mbit_s=_pace(settings, throughput(here.distances_m[device], "down")),
+            download_mbit_s=0.0
+            if system.sync_is_free
+            else _pace(settings, throughput, here.distances_m[device], "down"),
+            free=system.sync_is_free,
         )
         for device in sorted(state.unsynced)
         if device in here.aps
@@ -146,61 +158,71 @@ def plan_background(settings: RunSettings, here: Presence, busy: Collection[int]
 def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderGiven:
     """The journal's line of an order; `throughput` is Eq. 2, whether or not the link is paced to it."""
     match order:
-        case TrainOrder():
-            distance_m = here.distances_m[order.device]
-            return OrderGiven(
-                order.step,
-                order.device,
-                order.order_id,
-                "train",
-                order.ap,
-                start_digest=order.start_digest,
-                distance_m=distance_m,
-                link=link_name(distance_m),
-                throughput_mbit_s=throughput(distance_m, "down"),
-                paced_mbit_s=order.download_mbit_s,
-            )
+        case TrainOrder(start_digest=digest):
+            return _transfer_record(order, "train", digest, "down", order.download_mbit_s, here, throughput)
+        case SyncOrder(digest=digest):
+            return _transfer_record(order, "sync", digest, "down", order.download_mbit_s, here, throughput)
         case UploadOrder():
-            distance_m = here.distances_m[order.device]
+            return _transfer_record(order, "upload", "", "up", order.upload_mbit_s, here, throughput)
+        case DiscardOrder(train_order_id=training):
+            return OrderGiven(
+                order.step, order.device, order.order_id, "discard", -1, train_order_id=training
+            )
+        case ExchangeOrder(start_digest=digest):
             return OrderGiven(
                 order.step,
                 order.device,
                 order.order_id,
-                "upload",
-                order.ap,
-                train_order_id=order.train_order_id,
-                distance_m=distance_m,
-                link=link_name(distance_m),
-                throughput_mbit_s=throughput(distance_m, "up"),
-                paced_mbit_s=order.upload_mbit_s,
-            )
-        case SyncOrder():
-            distance_m = here.distances_m[order.device]
-            return OrderGiven(
-                order.step,
-                order.device,
-                order.order_id,
-                "sync",
-                order.ap,
-                start_digest=order.digest,
-                distance_m=distance_m,
-                link=link_name(distance_m),
-                throughput_mbit_s=throughput(distance_m, "down"),
-                paced_mbit_s=order.download_mbit_s,
-            )
-        case DiscardOrder():
-            return OrderGiven(
-                order.step, order.device, order.order_id, "discard", -1, train_order_id=order.train_order_id
+                "exchange",
+                -1,
+                start_digest=digest,
+                link=link_name(0.0),  # the radio of short ways
+                paced_mbit_s=order.exchange_mbit_s,
             )
         case IdleOrder():
             return OrderGiven(order.step, order.device, order.order_id, "idle", -1)
 
 
-def _pace(settings: RunSettings, modelled_mbit_s: float) -> float:
+def _transfer_record(
+    order: TrainOrder | SyncOrder | UploadOrder,
+    kind: Literal["train", "sync", "upload"],
+    start_digest: str,
+    direction: Direction,
+    paced_mbit_s: float,
+    here: Presence,
+    throughput: Throughput,
+) -> OrderGiven:
+    distance_m = here.distances_m[order.device]
+    return OrderGiven(
+        order.step,
+        order.device,
+        order.order_id,
+        kind,
+        order.ap,
+        train_order_id=order.train_order_id if isinstance(order, UploadOrder) else "",
+        start_digest=start_digest,
+        distance_m=distance_m,
+        link=link_name(distance_m),
+        throughput_mbit_s=throughput(distance_m, direction),
+        paced_mbit_s=paced_mbit_s,
+    )
+
+
+def _pace(settings: RunSettings, throughput: Throughput, distance_m: float, direction: Direction) -> float:
     """The rate an order carries: the modelled one, clipped to the port; 0 (native) unless links are paced."""
-    return min(modelled_mbit_s, settings.port_mbit_s) if settings.pace_links else 0.0
+    return min(throughput(distance_m, direction), settings.port_mbit_s) if settings.pace_links else 0.0
 
 
 def _moved(state: RunState, here: Presence, device: int) -> bool:
     """Absent at t-1 counts as moved; at the first step nobody has moved."""
     return here.step > 0 and state.previous_aps.get(device) != here.aps[device]
+
+
+def _previous_digest(system: System, state: RunState, here: Presence, device: int) -> str:
+    """The present model of the AP where a moved device was at t-1, where the system mixes it in; empty if it
+    was at none, or if that AP has the very model that the device downloads anyway."""
+    before = state.previous_aps.get(device)
+    if system.start_model.moved != EDGE_PAIR or before is None or not _moved(state, here, device):
+        return ""
+    digest = state.ap_digests[before]
+    return "" if digest == state.ap_digests[here.aps[device]] else digest

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from roambench.contract.orders import Answer, Order, Vector
 from roambench.rounds.records import RoundRecord
 
+#: Sees an answer as it arrives, and returns what is to be kept of it.
+OnAnswer = Callable[[Answer], Answer]
+
+
+def keep_all(answer: Answer) -> Answer:
+    """The `OnAnswer` of who wants nothing before all is answered."""
+    return answer
+
 
 class Fleet(Protocol):
     """Whoever carries orders out: simulated devices, local agents or boards."""
 
-    async def perform(self, orders: Sequence[Order]) -> list[Answer]:
+    async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
         """Carry out `orders` concurrently; one answer per order, in the order given, never an exception.
+
+        Every answer goes through `on_answer` once, as soon as it is there, in any order; what that returns
+        takes its place, so that a model that was taken out of an answer does not wait for the others.
 
         A device that dies, refuses, times out or answers garbage is an Answer that says so. Returns when
         every order is answered or past the fleet's deadline.
@@ -34,6 +45,10 @@ class Journal(Protocol):
     """The append-only memory of a run."""
 
     def append(self, record: RoundRecord) -> None: ...
+
+    def extend(self, records: Sequence[RoundRecord]) -> None:
+        """Append all of them, in order, as one."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

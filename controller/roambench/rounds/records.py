@@ -26,7 +26,7 @@ class OrderGiven:
     step: int
     device: int
     order_id: str
-    kind: Literal["train", "upload", "sync", "discard", "idle"]
+    kind: Literal["train", "upload", "sync", "discard", "idle", "exchange"]
     ap: int  # -1 where an order names none
     train_order_id: str = ""  # for upload and discard
     start_digest: str = ""  # for train, and the global model's for sync
@@ -47,7 +47,7 @@ class OrderAnswered:
     transfer_s: float = 0.0
     train_s: float = 0.0
     samples: int = 0
-    mean_loss: float = 0.0
+    mean_loss: float | None = 0.0  # None: the training was not computed by then, perhaps never
     late_s: float = 0.0
 
 
@@ -92,9 +92,77 @@ class StepClosed:
     aggregated: int
     outstanding: tuple[int, ...]
     participating_aps: tuple[int, ...]
-    accuracy: float | None  # of the global model; None until it is first scored
+    accuracy: float | None  # of the global model (decentralised: mean of the devices'); None: not scored
     loss: float | None
     wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PeersDescribed:
+    """Of a decentralised run: which devices are of high mobility, and the speeds that mixing may go by."""
+
+    step: int  # before which it holds
+    high_mobility: tuple[int, ...]
+    speeds: tuple[float, ...]  # of all devices, in one unit
+
+
+@dataclass(frozen=True, slots=True)
+class MixingPlanned:
+    """The mixing matrix W of a step as it was ordered: row after row, ascending by device in each.
+
+    `counts[i]` entries belong to device i, oneself among them; a device that is absent has none.
+    """
+
+    step: int
+    counts: tuple[int, ...]
+    columns: tuple[int, ...]
+    weights: tuple[float, ...]
+    spectral_gap: float | None  # 1 - λ2(WᵀW) of the devices present; None: not computed
+    distribution_distance: float | None  # mean over the devices present; None: nobody knows the classes
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsExchanged:
+    """A device mixed its model with its neighbours'. `left_out`: neighbours whose models did not enter, their
+    weight went to the device's own; `reasons` is parallel. `rounds.exchanges` tells every single transfer."""
+
+    step: int
+    device: int
+    order_id: str
+    left_out: tuple[int, ...]
+    reasons: tuple[str, ...]
+    sent_bytes: int
+    received_bytes: int
+    exchange_s: float
+    downloaded_bytes: int
+    download_s: float
+    digest: str  # of the mixed model; empty where the fleet does not tell
+    left_out_bytes: tuple[int, ...] = ()  # parallel to `left_out`: as far as their models came
+    not_taken: tuple[int, ...] = ()  # neighbours who did not take the whole half-step model
+    not_taken_bytes: tuple[int, ...] = ()  # parallel: as far as it was sent
+    model_bytes: int = 0  # of one half-step model that moved whole; 0: none did
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsScored:
+    """The models that devices hold after a step, on the test set, and the mean of these models."""
+
+    step: int
+    devices: tuple[int, ...]
+    accuracies: tuple[float, ...]
+    losses: tuple[float, ...]
+    digests: tuple[str, ...]
+    average_accuracy: float
+    average_loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """`step` was the last one played although the trace has more; a run to the trace's end has no such
+    record."""
+
+    step: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +202,25 @@ class ClockProbed:
     time_scale: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayPaused:
+    """The user holds the replay: all orders of `step` are answered, the next step has not begun."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResumed:
+    """The replay goes on; it was held from `from_ns` to `to_ns` by the `clock`: device time, in which boards
+    idled and meters went on, or the host's, where device time is modelled and stood still.
+    """
+
+    step: int
+    from_ns: int
+    to_ns: int
+    clock: Literal["device", "host"]
+
+
 RoundRecord = (
     StepOpened
     | OrderGiven
@@ -141,7 +228,14 @@ RoundRecord = (
     | EdgeAggregated
     | CloudAggregated
     | FateDecided
+    | PeersDescribed
+    | MixingPlanned
+    | ModelsExchanged
+    | ModelsScored
     | StepClosed
+    | RunEnded
     | FleetEvent
     | ClockProbed
+    | ReplayPaused
+    | ReplayResumed
 )

@@ -28,6 +28,7 @@ from roambench.contract.orders import (
 from roambench.energy.link_model import Direction
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
+from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import RoundRecord
 from roambench.rounds.run import RunResult, RunSettings
 from roambench.systems.system import System
@@ -44,6 +45,9 @@ class MemoryJournal:
     def append(self, record: RoundRecord) -> None:
         self.records.append(record)
 
+    def extend(self, records: Sequence[RoundRecord]) -> None:
+        self.records += records
+
 
 @dataclass(slots=True)
 class RehearsalFleet:
@@ -58,8 +62,8 @@ class RehearsalFleet:
     _models: dict[str, Vector] = field(default_factory=dict)
     _trained: dict[str, Vector] = field(default_factory=dict)  # by train_order_id
 
-    async def perform(self, orders: Sequence[Order]) -> list[Answer]:
-        return [self._carry_out(order) for order in orders]
+    async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        return [on_answer(self._carry_out(order)) for order in orders]
 
     def publish(self, model: Vector) -> str:
         digest = _digest(model)
@@ -81,13 +85,13 @@ class RehearsalFleet:
                 mean_loss=0.0,
                 mean_squared_loss=0.0,
                 model_digest="",
-                downloaded_bytes=self.model_bytes,
+                downloaded_bytes=self.model_bytes * len(order.model_digests),
             )
         elif isinstance(order, UploadOrder):
             model = self._trained.pop(order.train_order_id)
             reply = UploadReply(model, "", uploaded_bytes=self.model_bytes)
         elif isinstance(order, SyncOrder):
-            reply = SyncReply(self.model_bytes)
+            reply = SyncReply(0 if order.free else self.model_bytes)
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, reply=reply)
 
     def _train(self, order: TrainOrder) -> Vector:

@@ -28,11 +28,18 @@ class RunSettings:
     pace_links: bool = False  # orders carry Eq. 2's throughput; False: links run at their own speed
     tell_absent: bool = True  # False: absent devices get no IdleOrder (rehearsals)
     port_mbit_s: float = math.inf  # what a device's port can carry: a modelled rate above it is clipped
+    stop_at_accuracy: float | None = None  # end at the first cloud aggregation whose model has it
+    evaluate_every: int = 1  # score the model of every so many-th cloud aggregation, and of the last
 
     def __post_init__(self) -> None:
         problems = [
             f"{name} = {value}: expected at least 1"
-            for name, value in (("steps", self.steps), ("aps", self.aps), ("devices", len(self.samples)))
+            for name, value in (
+                ("steps", self.steps),
+                ("aps", self.aps),
+                ("devices", len(self.samples)),
+                ("evaluate_every", self.evaluate_every),
+            )
             if value < 1
         ]
         if problems:
@@ -63,7 +70,8 @@ Pace = Callable[[int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """`model` is the final global model, float32 of shape (parameters,), `digest` its name."""
+    """`model` is the final global model, float32 of shape (parameters,), `digest` its name, `steps` how many
+    were played."""
 
     model: Vector
     digest: str

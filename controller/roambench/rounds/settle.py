@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,20 +11,20 @@ import numpy as np
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
+    ExchangeReply,
     Order,
     SyncOrder,
     SyncReply,
     TrainOrder,
     TrainReply,
     TransferReply,
-    UploadOrder,
     UploadReply,
     Vector,
 )
 from roambench.contract.phases import Fate
 from roambench.rounds.records import FateDecided, OrderAnswered
 from roambench.rounds.state import RunState
-from roambench.systems.system import CloudInput, EdgeInput, Participants, System, Training
+from roambench.systems.system import CloudInput, Participants, System, Training
 from roambench.vectors import Weights
 
 #: A training that is wasted, and why.
@@ -38,18 +39,28 @@ _LEFT_NOTHING = frozenset({AnswerStatus.REFUSED, AnswerStatus.FAILED})
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A model that reached an AP."""
+    """A training whose model reached an AP, and its utility where the system's selection wants one."""
 
     training: Training
+    utility: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A new model of one AP, or of the cloud (`members` are then APs, else devices)."""
+
+    members: tuple[int, ...]
     model: Vector
+    weights: Weights
 
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """What came of the uploads: arrivals by AP (both ascending), trainings given up, trainings kept in Tr
-    because the upload failed and may be tried again (with the answer's status)."""
+    """What came of the uploads: arrivals and new models by AP (both ascending), trainings given up, trainings
+    kept in Tr because the upload failed and may be tried again (with the answer's status)."""
 
     arrived: Mapping[int, tuple[Arrival, ...]]
+    edges: Mapping[int, Aggregate]
     given_up: tuple[GivenUp, ...]
     failed: Mapping[int, AnswerStatus]
 
@@ -64,38 +75,15 @@ class Trainings:
     may_linger: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """A new model of one AP, or of the cloud (`members` are then APs, else devices)."""
-
-    members: tuple[int, ...]
-    model: Vector
-    weights: Weights
-
-
-def settle_uploads(
-    orders: Sequence[UploadOrder],
-    answers: Mapping[str, Answer],
-    outstanding: Mapping[int, Training],
-    reference: Vector,
-) -> Uploads:
-    """`reference` is any model of the run: an upload must have its shape and be finite."""
-    arrived: dict[int, list[Arrival]] = {}
-    given_up: list[GivenUp] = []
-    failed: dict[int, AnswerStatus] = {}
-    for order in sorted(orders, key=lambda order: (order.ap, order.device)):
-        answer, training = answers[order.order_id], outstanding[order.device]
-        if answer.status in _MAY_STILL_HOLD:
-            failed[order.device] = answer.status
-        elif answer.status is AnswerStatus.REFUSED:
-            given_up.append((training, _reason("upload refused", answer.reason)))
-        else:
-            model, doubt = _uploaded_model(answer, reference)
-            if model is None:
-                given_up.append((training, _reason("upload garbage", doubt)))
-            else:
-                arrived.setdefault(order.ap, []).append(Arrival(training, model))
-    return Uploads({ap: tuple(models) for ap, models in arrived.items()}, tuple(given_up), failed)
+def judge_upload(answer: Answer, training: Training, reference: Vector) -> Vector | GivenUp | AnswerStatus:
+    """The model that arrived, or why the training is given up, or the status of an upload that failed and
+    may be tried again. `reference` is any model of the run: an upload must have its shape and be finite."""
+    if answer.status in _MAY_STILL_HOLD:
+        return answer.status
+    if answer.status is AnswerStatus.REFUSED:
+        return training, _reason("upload refused", answer.reason)
+    model, doubt = _uploaded_model(answer, reference)
+    return (training, _reason("upload garbage", doubt)) if model is None else model
 
 
 def settle_trainings(orders: Sequence[TrainOrder], answers: Mapping[str, Answer]) -> Trainings:
@@ -119,18 +107,6 @@ def settle_trainings(orders: Sequence[TrainOrder], answers: Mapping[str, Answer]
 def settle_syncs(orders: Sequence[SyncOrder], answers: Mapping[str, Answer]) -> frozenset[int]:
     """Devices that now have the global model; the others are asked again when they are next present."""
     return frozenset(order.device for order in orders if answers[order.order_id].status is AnswerStatus.DONE)
-
-
-def aggregate_edge(system: System, reference: Vector, arrivals: Sequence[Arrival]) -> Aggregate:
-    """Edge aggregation at one AP, whose previous model is `reference`; arrivals ascend by device."""
-    model, weights = system.edge_weights(
-        EdgeInput(
-            reference=reference,
-            models=[arrival.model for arrival in arrivals],
-            samples=[arrival.training.samples for arrival in arrivals],
-        )
-    )
-    return Aggregate(tuple(arrival.training.device for arrival in arrivals), model, weights)
 
 
 def aggregate_cloud(system: System, state: RunState, device_samples: Sequence[int]) -> Aggregate | None:
@@ -203,13 +179,23 @@ def answer_record(answer: Answer) -> OrderAnswered:
                 transfer_s=reply.download_s,
                 train_s=reply.device_s,
                 samples=reply.samples,
-                mean_loss=reply.mean_loss,
+                mean_loss=None if math.isnan(reply.mean_loss) else reply.mean_loss,
                 late_s=reply.late_s,
             )
         case UploadReply() as reply:
             return OrderAnswered(*base, transferred_bytes=reply.uploaded_bytes, transfer_s=reply.upload_s)
         case SyncReply() as reply:
             return OrderAnswered(*base, transferred_bytes=reply.downloaded_bytes, transfer_s=reply.download_s)
+        case ExchangeReply() as reply:
+            return OrderAnswered(
+                *base,
+                transferred_bytes=reply.sent_bytes + reply.received_bytes,
+                transfer_s=reply.exchange_s,
+                train_s=reply.device_s,
+                samples=reply.samples,
+                mean_loss=None if math.isnan(reply.mean_loss) else reply.mean_loss,
+                late_s=reply.late_s,
+            )
         case TransferReply() | None:  # rounds give no transfer orders
             return OrderAnswered(*base)
 

@@ -24,52 +24,58 @@ def after_discards(
 
 def after_edges(
     state: RunState,
-    system: System,
     uploads: Uploads,
-    edges: Mapping[int, Aggregate],
     digests: Mapping[int, str],
 ) -> RunState:
-    """The APs of `edges` have new models (named by `digests`); whoever was aggregated leaves Tr."""
+    """APs that aggregated have new models (named by `digests`); whoever was aggregated leaves Tr."""
     outstanding, past = dict(state.outstanding), dict(state.past)
     models, ap_digests = dict(state.models), list(state.ap_digests)
     samples = dict(state.edge_samples)
-    for ap, edge in edges.items():
+    for ap, edge in uploads.edges.items():
         models[digests[ap]] = edge.model
         ap_digests[ap] = digests[ap]
-        for training, model in ((arrival.training, arrival.model) for arrival in uploads.arrived[ap]):
+        for training, utility in ((arrival.training, arrival.utility) for arrival in uploads.arrived[ap]):
             del outstanding[training.device]
             samples[ap] = samples.get(ap, 0) + training.samples
-            if system.selection.rate is not None:
-                utility = system.selection.rate(training, model, state.global_model)
+            if utility is not None:
                 past[training.device] = PastTraining(training.step, training.ap, utility)
     return replace(
         state,
         models=models,
         ap_digests=tuple(ap_digests),
         outstanding=outstanding,
-        participating=state.participating | edges.keys(),
+        participating=state.participating | uploads.edges.keys(),
         edge_samples=samples,
         past=past,
     )
 
 
 def after_cloud(
-    state: RunState, system: System, step: int, cloud: Aggregate | None, digest: str, devices: int
+    state: RunState,
+    system: System,
+    step: int,
+    cloud: Aggregate | None,
+    digest: str,
+    devices: int,
+    uploads: Uploads,
 ) -> RunState:
     """Every AP has the new global model, A is empty. Without anything to aggregate the models stay, and
     only the time of the last cloud aggregation moves on (unless the system keeps Tr then). Where
-    devices are synchronised too, all `devices` of them have yet to get the new model."""
+    devices are synchronised too, all `devices` of them have yet to get the new model. What this step's
+    `uploads` brought counts at the next cloud aggregation once more, if the system says so."""
     if cloud is None:
         return replace(state, last_sync_step=step) if system.empty_sync_clears else state
     everyone = frozenset(range(devices)) if system.keeps_models else frozenset()
+    arrived = uploads.arrived if system.counts_sync_step else {}
+    again = {ap: sum(arrival.training.samples for arrival in models) for ap, models in arrived.items()}
     return replace(
         state,
         global_digest=digest,
         unsynced=everyone,
         ap_digests=(digest,) * len(state.ap_digests),
         models={**state.models, digest: cloud.model},
-        participating=frozenset(),
-        edge_samples={},
+        participating=frozenset(again),
+        edge_samples=again,
         last_sync_step=step,
     )
 

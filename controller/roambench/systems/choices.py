@@ -1,4 +1,4 @@
-"""The choices that several systems share, each as ALGORITHMS.md section 1 reads the papers."""
+"""The choices that several systems share, each as docs/algorithms.md reads the papers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,24 @@ import numpy as np
 from roambench.aggregation import attention_mean, data_size_weights, equal_weights
 from roambench.contract.draws import generator
 from roambench.contract.orders import Vector
-from roambench.mobility.association import Association, FixedAp, NearestAp, RingWalkAp, fixed_assignment
+from roambench.mobility.association import (
+    Association,
+    FixedAp,
+    NearestAp,
+    RecordedAp,
+    RingWalkAp,
+    fixed_assignment,
+)
+from roambench.mobility.ties import NearestApDrawn
 from roambench.mobility.trace import Trace
 from roambench.systems.system import (
+    AssociationRule,
     Candidates,
     CloudInput,
     CloudRule,
     EdgeInput,
     EdgeRule,
+    FoldedEdge,
     PastTraining,
     Selection,
     Training,
@@ -31,6 +41,22 @@ def nearest_ap(trace: Trace, seed: int) -> Association:
     """MOHAWK Eq. 4: the nearest AP, ties to the lowest index."""
     del seed
     return NearestAp(trace)
+
+
+def nearest_ap_drawn(trace: Trace, seed: int) -> Association:
+    """MOHAWK Eq. 4, ties drawn as its authors do."""
+    return NearestApDrawn(trace, seed)
+
+
+def nearest(ties: str) -> AssociationRule:
+    """The nearest AP; of equally near ones the "lowest" index or a "random" one."""
+    return nearest_ap_drawn if ties == "random" else nearest_ap
+
+
+def trace_ap(trace: Trace, seed: int) -> Association:
+    """The AP that the trace recorded for every fix."""
+    del seed
+    return RecordedAp(trace)
 
 
 def fixed_ap(trace: Trace, seed: int) -> Association:
@@ -132,10 +158,8 @@ def trained_this_step(trained_step: int, step: int, last_sync_step: int) -> bool
 # ---- weights -------------------------------------------------------------------------------
 
 
-def edge_data_size(edge: EdgeInput) -> tuple[Vector, Weights]:
-    """n_i / Σ n over the models that arrived."""
-    weights = data_size_weights(edge.samples)
-    return weighted_mean(edge.models, weights), weights
+#: n_i / Σ n over the models that arrived.
+edge_data_size = FoldedEdge(share=float)
 
 
 def cloud_assigned_data(cloud: CloudInput) -> tuple[Vector, Weights]:

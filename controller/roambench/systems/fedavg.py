@@ -23,6 +23,8 @@ def fedavg(options: SystemOptions) -> System:
         selection=choices.random_k(options.per_ap),
         start_model=StartModel(),
         sync=SyncRule.APS,
+        sync_is_free=False,
+        counts_sync_step=False,
     )
 
 

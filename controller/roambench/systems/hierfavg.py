@@ -16,6 +16,7 @@ def hierfavg(options: SystemOptions) -> System:
     return System(
         name="hierfavg",
         k1=options.k1,
+        local_steps=options.local_steps,
         k2=options.k2,
         association=choices.fixed_ap,
         selection=choices.ALL_AVAILABLE,

@@ -16,6 +16,7 @@ def macfl(options: SystemOptions) -> System:
     return System(
         name="macfl",
         k1=options.k1,
+        local_steps=options.local_steps,
         k2=options.k2,
         association=choices.ring_walk_ap,
         selection=choices.ALL_AVAILABLE,

@@ -16,10 +16,11 @@ def middle(options: SystemOptions) -> System:
     return System(
         name="middle",
         k1=options.k1,
+        local_steps=options.local_steps,
         k2=options.k2,
-        association=choices.nearest_ap,
+        association=choices.trace_ap if options.association == "trace" else choices.nearest(options.ties),
         selection=choices.top_k(options.per_ap, choices.least_similar, choices.update_similarity),
-        start_model=StartModel(stayed="ap", moved="similarity_mix"),
+        start_model=StartModel.of(options.stayed_model, "similarity_mix", options.fresh_uses_ap),
         objective=options.objective,
         upload=UploadRule.SAME_STEP,
         eligible=choices.trained_this_step,
@@ -27,6 +28,8 @@ def middle(options: SystemOptions) -> System:
         cloud_participants=Participants.AGGREGATED,
         cloud_weights=choices.cloud_participating_data,
         sync=SyncRule.APS_AND_DEVICES,
+        sync_is_free=options.sync_download == "free",
+        counts_sync_step=options.cloud_counts == "printed",
         empty_sync_clears=options.empty_sync_clears,
     )
 
@@ -37,6 +40,6 @@ def middle_plus(options: SystemOptions) -> System:
     return replace(
         middle(options),
         name="middle_plus",
-        start_model=StartModel(stayed="own_head", moved="base_mix"),
+        start_model=StartModel.of("own_head", "base_mix", options.fresh_uses_ap, "own_head"),
         objective=f"middle_plus:lambda1={options.lambda1!r},lambda2={options.lambda2!r}",
     )

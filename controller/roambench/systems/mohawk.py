@@ -16,8 +16,9 @@ def mohawk(options: SystemOptions) -> System:
     return System(
         name="mohawk",
         k1=options.k1,
+        local_steps=options.local_steps,
         k2=options.k2,
-        association=choices.nearest_ap,
+        association=choices.nearest(options.ties),
         selection=choices.ALL_AVAILABLE,
         start_model=StartModel(),
         objective=options.objective,

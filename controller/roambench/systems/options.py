@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,17 +11,28 @@ from roambench.aggregation import COSINE_READINGS
 from roambench.contract.errors import ConfigError
 
 MACFL_CLOUDS: Final = ("attention", "mean")
+#: Readings that are one of a few words; the first is the default.
+READINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "macfl_cloud": MACFL_CLOUDS,
+    "association": ("nearest", "trace"),
+    "ties": ("lowest", "random"),
+    "previous_edge": ("own", "edge_pair"),
+    "stayed_model": ("ap", "own"),
+    "sync_download": ("charged", "free"),
+    "cloud_counts": ("since_sync", "printed"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SystemOptions:
-    """Defaults are MOHAWK's section 4.1; readings of unclear points are explained in ALGORITHMS.md.
+    """Defaults are MOHAWK's section 4.1; readings of unclear points are explained in docs/algorithms.md.
 
     `shapes` are the entries of the flat model in order, needed by the cosines "per_entry" and "per_column".
     Raises ConfigError that lists every value out of range.
     """
 
     k1: int = 5  # local epochs
+    local_steps: int = 0  # mini-batches per training instead of epochs (MIDDLE's I, its other reading); 0: k1
     k2: int = 5  # steps between cloud aggregations
     sigma: float = 0.1  # of Eq. 5 and 6
     cosine: str = "flat"
@@ -32,6 +44,13 @@ class SystemOptions:
     proximal: float = 0.0  # FedProx's mu for the systems that train on plain cross-entropy; 0: none
     macfl_cloud: str = "attention"  # MACFL's cloud weights: "attention" (Eq. 6) or "mean"
     self_attention: float = 0.5  # HeurFedAMP: what an AP's own model weighs
+    association: str = "nearest"  # the MIDDLE family's edge: "nearest" AP or the "trace"'s own record
+    ties: str = "lowest"  # of equally near APs: "lowest" index, or "random" as MOHAWK's authors draw
+    previous_edge: str = "own"  # FedMes, Ensemble: its model is the device's "own", or "edge_pair" fetches it
+    fresh_uses_ap: bool = False  # a moved device that holds the sync's global starts as one that stayed
+    stayed_model: str = "ap"  # MIDDLE, a device that stayed: the "ap"'s, or its "own" (Alg. 1 line 7)
+    sync_download: str = "charged"  # the device part of a sync: "charged" as communication, or "free"
+    cloud_counts: str = "since_sync"  # Eq. 7: samples of T_c steps, or as "printed" of T_c + 1
     shapes: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
@@ -53,8 +72,13 @@ class SystemOptions:
         ]
         if not 0.0 <= self.self_attention <= 1.0:
             problems.append(f"self_attention = {self.self_attention}: expected a share between 0 and 1")
-        if self.macfl_cloud not in MACFL_CLOUDS:
-            problems.append(f"macfl_cloud = {self.macfl_cloud!r}: expected one of {', '.join(MACFL_CLOUDS)}")
+        if self.local_steps < 0:
+            problems.append(f"local_steps = {self.local_steps}: expected a whole number of at least 0")
+        problems += [
+            f"{name} = {getattr(self, name)!r}: expected one of {', '.join(words)}"
+            for name, words in READINGS.items()
+            if getattr(self, name) not in words
+        ]
         if self.cosine not in COSINE_READINGS:
             problems.append(f"cosine = {self.cosine!r}: expected one of {', '.join(COSINE_READINGS)}")
         if problems:

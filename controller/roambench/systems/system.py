@@ -1,4 +1,4 @@
-"""A learning system as ten small choices (ALGORITHMS.md section 1); the round loop is the same for all.
+"""A learning system as ten small choices (docs/algorithms.md); the round loop is the same for all.
 
 A step: collect finished models at the edge, aggregate, now and then in the cloud, select who trains next.
 Every choice is a pure function or an enum. A new system is one file that composes them, and one row of the
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
+from roambench.aggregation import Folding
 from roambench.contract.orders import Vector
 from roambench.mobility.association import Association
 from roambench.mobility.trace import Trace
@@ -22,6 +24,10 @@ class UploadRule(Enum):
 
     NEXT_STEP = "next_step"  # at the beginning of a later step, to the AP where the device is then
     SAME_STEP = "same_step"  # at the end of the step it was trained in, to the AP it was downloaded from
+
+
+#: The start rule that needs the model of the AP where the device was at the step before.
+EDGE_PAIR: Final = "edge_pair"
 
 
 class Participants(Enum):
@@ -98,8 +104,23 @@ AssociationRule = Callable[[Trace, int], Association]
 #: (step of the training, step now, step of the last cloud aggregation or -1) -> would an AP accept it now?
 Eligibility = Callable[[int, int, int], bool]
 #: The new AP model, float32 of shape (parameters,), and one weight per model (they add up to 1).
+#: A rule that is a `FoldedEdge` never sees all models at once.
 EdgeRule = Callable[[EdgeInput], tuple[Vector, Weights]]
 CloudRule = Callable[[CloudInput], tuple[Vector, Weights]]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedEdge:
+    """An EdgeRule whose weights are known as models arrive: `share` of the samples behind a model, over the
+    sum of shares. The round loop folds such models into one accumulator as they come, and keeps none."""
+
+    share: Callable[[int], float]
+
+    def __call__(self, edge: EdgeInput) -> tuple[Vector, Weights]:
+        folding = Folding()
+        for model, samples in zip(edge.models, edge.samples, strict=True):
+            folding.add(model, self.share(samples))
+        return folding.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +143,12 @@ class StartModel:
     stayed: str = "ap"
     moved: str = "ap"
 
+    @classmethod
+    def of(cls, stayed: str, moved: str, fresh_uses_ap: bool, fresh: str = "ap") -> StartModel:
+        """With `fresh_uses_ap`, a moved device whose own model is still the last sync's starts by the rule
+        `fresh`: the order then spells "moved|fresh"."""
+        return cls(stayed, f"{moved}|{fresh}" if fresh_uses_ap else moved)
+
 
 @dataclass(frozen=True, slots=True)
 class System:
@@ -140,6 +167,12 @@ class System:
     cloud_participants: Participants
     cloud_weights: CloudRule
     sync: SyncRule
+    #: Mini-batches of a training, over as many epochs as they take; 0: k1 epochs.
+    local_steps: int = 0
+    #: The device part of a sync costs nothing: outside every measured phase, of no bytes.
+    sync_is_free: bool = False
+    #: What APs aggregated in the step of a sync counts at the next one, too (MIDDLE Eq. 7 as printed).
+    counts_sync_step: bool = False
     #: Train only devices whose model will still be accepted when they come back (the authors' simulator;
     #: if there are none, all). A real bench cannot know: refused where energy is reported.
     lookahead: bool = False

@@ -118,6 +118,21 @@ def test_a_huge_sigma_does_not_overflow():
     assert weights.tolist() == [0.0, 1.0]
 
 
+@pytest.mark.parametrize("cosine", COSINE_READINGS)
+def test_float64_models_are_weighed_and_averaged_in_float64(cosine: str):
+    # 2^-40 is lost in float32: as 1 + 2^-40 is 1 there, the mean would be 1.
+    models = [np.array([1 + 2.0**-40, 1, 1, 1, 1, 1]), np.ones(6)]
+    mean, _ = attention_mean(np.ones(6), models, 0.0, cosine, SHAPES)
+    assert mean.dtype == np.float64
+    assert mean.tolist() == [1 + 2.0**-41, 1, 1, 1, 1, 1]
+
+
+def test_a_model_too_large_for_float32_squares_is_still_weighed():
+    # Overflowing squares would make the cosine 0 or not a number; it is 1 for the first, 0 for the second.
+    weights = attention_weights(vector(1, 0), [vector(1e30, 0), vector(0, 1e30)], SIGMA)
+    assert weights.tolist() == pytest.approx(share(-0.1, 0.0), abs=1e-12)
+
+
 def test_an_unknown_reading_is_named():
     with pytest.raises(ConfigError, match=r"per_tensor.*per_column"):
         attention_weights(REFERENCE, [SAME], SIGMA, "per_tensor")

@@ -25,6 +25,27 @@ def test_greedy_starts_from_the_devices_own_model_and_fedmes_from_the_middle():
     assert start_model("average", StartInputs(AP, OWN)).tolist() == [3.5, 3.5, 0, 4]
 
 
+def test_an_edge_pair_is_the_middle_of_the_present_and_the_previous_aps_models():
+    inputs = StartInputs(AP, OWN, previous_ap=vector(1, 0, 2, 1))
+    assert start_model("edge_pair", inputs).tolist() == [2, 2, 1, 4]
+    assert start_model("edge_pair", StartInputs(AP, OWN)).tolist() == AP.tolist()
+
+
+def test_a_fresh_device_starts_by_the_rule_behind_the_bar_and_any_other_by_the_one_before():
+    trained = StartInputs(AP, OWN, slice(3, 4), last_global=AP)
+    fresh = StartInputs(AP, OWN, slice(3, 4), last_global=OWN.copy())
+    assert (trained.fresh, fresh.fresh, StartInputs(AP, OWN).fresh, StartInputs(AP).fresh) == (
+        False,
+        True,
+        False,
+        True,
+    )
+    assert start_model("own|ap", trained).tolist() == OWN.tolist()
+    assert start_model("own|ap", fresh).tolist() == AP.tolist()
+    assert start_model("base_mix|own_head", fresh).tolist() == [3, 4, 0, 1]
+    assert start_model("own", fresh).tolist() == OWN.tolist()
+
+
 def test_middle_weighs_the_own_model_by_its_similarity():
     ap, own = vector(3, 4), vector(4, 3)
     # U = 24/25 (Eq. 8), so the mix is (ap + 0.96 own) / 1.96 (Eq. 9).

@@ -274,3 +274,33 @@ def test_a_layout_survives_training():
     images, labels = data(8)
     train(module, images, labels, start=flatten(module), epochs=1, batch_size=8, learning_rate=0.01, seed=1)
     assert layout_of(module) == before
+
+
+def test_sgd_steps_go_through_epochs_as_epochs_do_and_stop_in_the_middle_of_one():
+    # 20 samples in batches of 8: 3 mini-batches an epoch.
+    whole, six = run(samples=20, epochs=2), run(samples=20, epochs=9, steps=6)
+    assert (six.sgd_steps, six.mean_loss) == (6, whole.mean_loss)
+    assert six.vector.tobytes() == whole.vector.tobytes()
+    five = run(samples=20, epochs=9, steps=5)
+    assert (five.sgd_steps, five.samples) == (5, 20)
+    assert run(samples=20, epochs=1, steps=2).sgd_steps == 2
+    with pytest.raises(ValueError, match="0 or more steps, got -1"):
+        run(epochs=1, steps=-1)
+
+
+def test_the_losses_of_sgd_steps_are_those_of_the_last_mini_batches_as_many_as_an_epoch_has():
+    # Without learning every sample keeps its loss; 4 steps end with batches 2, 3 of one epoch, 1 of the next.
+    settings = {"learning_rate": 1e-30, "momentum": 0.0, "weight_decay": 0.0, "samples": 20}
+    module = build("mlp", 1, 10, seed=2)
+    images, labels = data(20)
+    with torch.no_grad():
+        losses = functional.cross_entropy(
+            module(torch.from_numpy(images)), torch.from_numpy(labels), reduction="none"
+        )
+    batches = Batches(np.arange(20, dtype=np.float32).reshape(20, 1, 1, 1), np.zeros(20, dtype=np.int64))
+    dealt = [pixels.flatten().long() for epoch in (0, 1) for pixels, _ in batches.epoch(11, epoch, 8)]
+    seen = losses[torch.cat(dealt[1:4])]
+    assert len(seen) == 20
+    assert run(steps=4, **settings).mean_loss == pytest.approx(float(seen.mean()), rel=1e-5)
+    assert run(steps=3, **settings).mean_loss == pytest.approx(float(losses.mean()), rel=1e-5)
+    assert abs(float(seen.mean()) - float(losses.mean())) > 1e-3

@@ -28,7 +28,7 @@ from roambench.contract.orders import (
 from roambench.learning.start_models import START_RULES, StartInputs, start_model
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.ports import Score
+from roambench.rounds.ports import OnAnswer, Score, keep_all
 from roambench.rounds.records import OrderGiven, RoundRecord, StepClosed
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.rounds.run import RunResult, RunSettings, StepSummary
@@ -104,10 +104,12 @@ class ScriptedFleet:
     published: dict[str, Vector] = field(default_factory=dict)
     shelf: dict[int, tuple[str, Vector]] = field(default_factory=dict)
     own: dict[int, Vector] = field(default_factory=dict)
+    synced: dict[int, Vector] = field(default_factory=dict)  # the last global model that reached a device
     seen: list[Order] = field(default_factory=list)
 
-    async def perform(self, orders: Sequence[Order]) -> list[Answer]:
-        return [answer for order in orders if (answer := self._answer(order)) is not None]
+    async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        answers = [answer for order in orders if (answer := self._answer(order)) is not None]
+        return [on_answer(answer) for answer in answers]
 
     def publish(self, model: Vector) -> str:
         digest = hashlib.blake2b(model.tobytes()).hexdigest()
@@ -143,7 +145,7 @@ class ScriptedFleet:
             reply = UploadReply(model, "", uploaded_bytes=9, upload_s=3.0)
         elif isinstance(order, SyncOrder):
             self.shelf.pop(order.device, None)
-            self.own[order.device] = self.published[order.digest]
+            self.own[order.device] = self.synced[order.device] = self.published[order.digest]
             reply = SyncReply(downloaded_bytes=8, download_s=2.0)
         elif isinstance(order, DiscardOrder) and self._holds(order.device) == order.train_order_id:
             _, model = self.shelf.pop(order.device)
@@ -156,8 +158,10 @@ class ScriptedFleet:
         held = self.shelf.get(order.device)
         own = held[1] if held is not None else self.own.get(order.device)
         # Tests may name rules of their own making: those start from the AP's model.
-        rule = order.start_rule if order.start_rule in START_RULES else "ap"
-        return start_model(rule, StartInputs(ap, own))
+        rule = order.start_rule if order.start_rule.partition("|")[0] in START_RULES else "ap"
+        previous = self.published[order.previous_digest] if order.previous_digest else None
+        inputs = StartInputs(ap, own, last_global=self.synced.get(order.device), previous_ap=previous)
+        return start_model(rule, inputs)
 
     def _holds(self, device: int) -> str:
         return self.shelf.get(device, ("", vector()))[0]
@@ -227,6 +231,8 @@ class World:
         pace_links: bool = False,
         tell_absent: bool = True,
         port_mbit_s: float = math.inf,
+        stop_at_accuracy: float | None = None,
+        evaluate_every: int = 1,
     ) -> Run:
         made = (
             make_system(system, options or SystemOptions(k1=1, k2=3)) if isinstance(system, str) else system
@@ -243,7 +249,16 @@ class World:
         result = asyncio.run(
             run_rounds(
                 RunSettings(
-                    "r", 7, trace.steps, len(trace.ap_names), counts, pace_links, tell_absent, port_mbit_s
+                    "r",
+                    7,
+                    trace.steps,
+                    len(trace.ap_names),
+                    counts,
+                    pace_links,
+                    tell_absent,
+                    port_mbit_s,
+                    stop_at_accuracy,
+                    evaluate_every,
                 ),
                 made,
                 made.association(trace, 7),

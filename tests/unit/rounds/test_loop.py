@@ -13,10 +13,11 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.orders import AnswerStatus, TrainOrder
 from roambench.rounds.checkpoint import state_from_json, state_to_json
+from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Score
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered, OrderGiven, StepClosed
-from roambench.rounds.rehearsal import RehearsalFleet
-from roambench.rounds.run import StepSummary
+from roambench.rounds.rehearsal import MemoryJournal, RehearsalFleet
+from roambench.rounds.run import RunSettings, StepSummary
 from roambench.systems import choices
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
@@ -34,13 +35,13 @@ class UnrulyFleet(RehearsalFleet):
 
     disorder = 0
 
-    async def perform(self, orders):
+    async def perform(self, orders, on_answer):
         finished = []
 
         async def carry_out(index, order):
             delay = generator(self.seed + 1, "delay", index, order.step).random()
             await asyncio.sleep(0.002 * delay)
-            finished.append((index, self._carry_out(order)))
+            finished.append((index, on_answer(self._carry_out(order))))
 
         await asyncio.gather(*(carry_out(index, order) for index, order in enumerate(orders)))
         indices = [index for index, _ in finished]
@@ -49,8 +50,42 @@ class UnrulyFleet(RehearsalFleet):
 
 
 class ReversedFleet(RehearsalFleet):
-    async def perform(self, orders):
-        return [self._carry_out(order) for order in reversed(orders)]
+    async def perform(self, orders, on_answer):
+        return [on_answer(self._carry_out(order)) for order in reversed(orders)]
+
+
+class ReadingFleet(RehearsalFleet):
+    """Looks into the journal whenever it is given orders, as a restarted controller would."""
+
+    journal: MemoryJournal
+    asked = 0
+
+    async def perform(self, orders, on_answer):
+        given = [record.order_id for record in self.journal.records if isinstance(record, OrderGiven)]
+        assert given[-len(orders) :] == [order.order_id for order in orders]
+        self.asked += len(orders)
+        return await super().perform(orders, on_answer)
+
+
+@pytest.mark.parametrize("name", ["mohawk", "middle"])
+def test_orders_are_on_record_before_the_fleet_hears_of_them(world, name):
+    trace = world.random_trace(3, devices=20, steps=6, back=0.7)
+    system = make_system(name, SystemOptions(k1=1, k2=3))
+    fleet, journal = ReadingFleet(3, (1,) * 20), MemoryJournal()
+    fleet.journal = journal
+    settings = RunSettings("r", 3, trace.steps, len(trace.ap_names), (1,) * 20)
+    asyncio.run(
+        run_rounds(
+            settings,
+            system,
+            system.association(trace, 3),
+            fleet,
+            journal,
+            np.ones(4, dtype=np.float32),
+            throughput=lambda distance_m, direction: 1.0,
+        )
+    )
+    assert fleet.asked == sum(isinstance(record, OrderGiven) for record in journal.records) > 100
 
 
 @pytest.mark.parametrize("name", ["mohawk", "hierfavg"])

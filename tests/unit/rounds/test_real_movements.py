@@ -36,7 +36,7 @@ def new_york(data_folder: Path) -> Trace:
     ],
 )
 def test_aggregated_per_step_and_waste_are_the_known_ones(new_york, name, k2, aggregated, wasted):
-    """Counted once, outside this project's code, on the same 882 devices (ALGORITHMS.md section 6)."""
+    """Counted once, outside this project's code, on the same 882 devices."""
     assert len(new_york.device_names) == 882
     count = tally(asyncio.run(rehearse(make_system(name, SystemOptions(k2=k2)), new_york, 42)).records)
     assert round(count.aggregated_per_step, 3) == aggregated

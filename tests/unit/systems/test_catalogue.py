@@ -77,9 +77,17 @@ def test_options_report_all_their_mistakes_at_once():
             lambda1=-1.0,
             self_attention=1.5,
             macfl_cloud="sum",
+            local_steps=-1,
+            association="ring",
+            ties="first",
+            previous_edge="none",
+            stayed_model="mean",
+            sync_download="cheap",
+            cloud_counts="all",
         )
     assert [problem.split(" ")[0] for problem in caught.value.problems] == [
-        "k1", "k2", "per_ap", "sigma", "lambda1", "self_attention", "macfl_cloud", "cosine",
+        "k1", "k2", "per_ap", "sigma", "lambda1", "self_attention", "local_steps", "macfl_cloud",
+        "association", "ties", "previous_edge", "stayed_model", "sync_download", "cloud_counts", "cosine",
     ]  # fmt: skip
 
 
@@ -129,3 +137,22 @@ def test_macfl_wanders_along_the_ring_and_weighs_by_attention_everywhere(trace):
 def test_fedprox_is_an_objective_of_any_system_that_trains_on_plain_cross_entropy():
     for name in ("fedavg", "hierfavg", "macfl", "mohawk"):
         assert make_system(name, SystemOptions(proximal=0.25)).objective == "fedprox:mu=0.25"
+
+
+def test_ties_of_the_nearest_ap_are_drawn_if_asked():
+    middle_of_the_road = Trace(
+        steps=60,
+        step_s=3600.0,
+        device_names=("d0",),
+        step=np.arange(60, dtype=np.int32),
+        device=np.zeros(60, np.int32),
+        x_m=np.full(60, 50.0),
+        y_m=np.zeros(60),
+        ap_names=("a0", "a1"),
+        ap_x_m=np.array([0.0, 100.0]),
+        ap_y_m=np.zeros(2),
+    )
+    for name in ("mohawk", "middle"):
+        lowest, drawn = (make_system(name, SystemOptions(ties=ties)) for ties in ("lowest", "random"))
+        assert set(lowest.association(middle_of_the_road, 1).aps.tolist()) == {0}
+        assert set(drawn.association(middle_of_the_road, 1).aps.tolist()) == {0, 1}

@@ -36,14 +36,23 @@ def test_one_model_of_weight_one_comes_back_bit_for_bit():
     assert not np.shares_memory(mean, model)
 
 
-def test_the_mean_is_accumulated_in_float64_and_rounded_once():
-    # In float32, 2^24 + 1 is 2^24: both ones would be lost.
-    mean = weighted_mean([vector(2**24), vector(1), vector(1)], np.ones(3))
-    assert mean.tolist() == [float(2**24 + 2)]
+def test_float32_models_are_summed_in_float32_and_float64_ones_in_float64():
+    # In float32, 2^24 + 1 is 2^24 (ties go to even): both ones are lost. In float64 they are not.
+    models = [vector(2**24), vector(1), vector(1)]
+    assert weighted_mean(models, np.ones(3)).tolist() == [2.0**24]
+    wide = weighted_mean([model.astype(np.float64) for model in models], np.ones(3))
+    assert wide.dtype == np.float64
+    assert wide.tolist() == [2.0**24 + 2]
+
+
+def test_the_mean_of_many_float32_models_stays_near_the_exact_one():
+    models = np.random.default_rng(5).standard_normal((1000, 50)).astype(np.float32)
+    exact = np.mean(models.astype(np.float64), axis=0)
+    assert np.abs(weighted_mean(models, np.full(1000, 0.001)) - exact).max() < 1e-6
 
 
 def test_models_longer_than_a_block_are_averaged_to_the_end():
-    models = [np.full(16_384 * 2 + 5, value, dtype=np.float32) for value in (1.0, 3.0)]
+    models = [np.full(32_768 * 2 + 5, value, dtype=np.float32) for value in (1.0, 3.0)]
     assert set(weighted_mean(models, np.array([0.5, 0.5])).tolist()) == {2.0}
 
 
@@ -65,6 +74,11 @@ def test_as_many_weights_as_models_are_demanded():
 def test_models_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="model 1 has shape"):
         weighted_mean([vector(1, 2), vector(2)], np.array([0.5, 0.5]))
+
+
+def test_models_of_different_precision_are_refused():
+    with pytest.raises(ValueError, match="model 1 is float64, the first one float32"):
+        weighted_mean([vector(1), np.ones(1)], np.array([0.5, 0.5]))
 
 
 def test_a_model_that_is_not_flat_is_refused():
@@ -98,10 +112,16 @@ def test_a_cosine_never_leaves_minus_one_to_one(x: np.ndarray):
 
 _DIGEST = """
 import hashlib, numpy as np
-from roambench.vectors import dot, weighted_mean
+from roambench.vectors import RunningMean, dot, products, weighted_mean
 models = np.random.default_rng(3).standard_normal((20, 300_000)).astype(np.float32)
 mean = weighted_mean(models, np.full(20, 0.05))
-print(hashlib.sha256(mean.tobytes()).hexdigest(), dot(models[0], models[1]).hex())
+running = RunningMean()
+for number, model in enumerate(models):
+    running.add(model, number + 1)
+dots, squares = products(mean, models)
+for result in (mean, running.mean(), dots, squares):
+    print(hashlib.sha256(result.tobytes()).hexdigest())
+print(dot(models[0], models[1]).hex())
 """
 
 
@@ -112,4 +132,6 @@ def test_thread_count_does_not_change_a_bit():
             [sys.executable, "-c", _DIGEST], env=environment, capture_output=True, text=True, check=True
         ).stdout
 
-    assert run("1") == run("4")
+    alone = run("1")
+    assert len(set(alone.split())) == 5
+    assert alone == run("4") == run("3")

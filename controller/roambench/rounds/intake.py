@@ -1,0 +1,124 @@
+"""The answers to a step's uploads, taken as they arrive and aggregated at every AP in fixed order; pure.
+
+An AP takes its devices' models ascending by device, whenever they come: one that is early waits until all
+before it are answered. A failed, late or refused upload is passed over. Where the system knows the weights
+by then, a model is folded into the AP's accumulator and gone; else the AP's models (the received bytes
+themselves, no copy) wait until its last device is answered, and are aggregated and gone then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from roambench.aggregation import Folding
+from roambench.contract.orders import Answer, AnswerStatus, UploadOrder, UploadReply, Vector
+from roambench.rounds.settle import Aggregate, Arrival, GivenUp, Uploads, judge_upload
+from roambench.rounds.state import RunState
+from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, System
+
+
+class Intake:
+    """The uploads of one step, for `state` before it: `take` every answer, then ask what came of them."""
+
+    def __init__(self, system: System, orders: Sequence[UploadOrder], state: RunState) -> None:
+        self._state = state
+        self._rate = system.selection.rate
+        self._orders = {
+            order.order_id: order for order in sorted(orders, key=lambda order: (order.ap, order.device))
+        }
+        self._waiting: dict[str, Vector | GivenUp | AnswerStatus] = {}
+        self._taken: set[str] = set()
+        self._edges: dict[int, _Edge] = {}
+        for order in self._orders.values():
+            reference = state.models[state.ap_digests[order.ap]]
+            edge = self._edges.setdefault(order.ap, _Edge(system.edge_weights, reference))
+            edge.expected.append(order)
+        self._given_up: dict[str, GivenUp] = {}
+        self._failed: dict[str, AnswerStatus] = {}
+
+    def take(self, answer: Answer) -> Answer:
+        """Take the first answer to each upload, and return answers without their models.
+
+        Answers to other orders come back as they are; further answers to an upload change nothing.
+        """
+        order = self._orders.get(answer.order_id)
+        if order is None:
+            return answer
+        if order.order_id not in self._taken:
+            self._taken.add(order.order_id)
+            training = self._state.outstanding[order.device]
+            self._waiting[order.order_id] = judge_upload(answer, training, self._state.global_model)
+            self._advance(self._edges[order.ap])
+        if not isinstance(answer.reply, UploadReply):
+            return answer
+        return replace(answer, reply=replace(answer.reply, model=np.empty(0, answer.reply.model.dtype)))
+
+    def settled(self, answers: Mapping[str, Answer]) -> Uploads:
+        """What came of all uploads; those that were not taken yet have their answer in `answers`."""
+        for order_id in self._orders:
+            self.take(answers[order_id])
+        arrived = {ap: tuple(edge.arrivals) for ap, edge in self._edges.items() if edge.arrivals}
+        return Uploads(
+            arrived=arrived,
+            edges={ap: self._edges[ap].close() for ap in arrived},
+            given_up=tuple(self._given_up[order] for order in self._orders if order in self._given_up),
+            failed={
+                order.device: self._failed[order_id]
+                for order_id, order in self._orders.items()
+                if order_id in self._failed
+            },
+        )
+
+    def _advance(self, edge: _Edge) -> None:
+        while edge.expected and edge.expected[0].order_id in self._waiting:
+            order = edge.expected.popleft()
+            verdict = self._waiting.pop(order.order_id)
+            if isinstance(verdict, AnswerStatus):
+                self._failed[order.order_id] = verdict
+            elif isinstance(verdict, tuple):
+                self._given_up[order.order_id] = verdict
+            else:
+                training = self._state.outstanding[order.device]
+                utility = None
+                if self._rate is not None:
+                    utility = self._rate(training, verdict, self._state.global_model)
+                edge.add(Arrival(training, utility), verdict)
+        if not edge.expected and edge.arrivals:
+            edge.close()
+
+
+@dataclass(slots=True)
+class _Edge:
+    """One AP's aggregation: `expected` are the uploads not passed yet, ascending by device."""
+
+    rule: EdgeRule
+    reference: Vector  # the AP's previous model
+    expected: deque[UploadOrder] = field(default_factory=deque)
+    arrivals: list[Arrival] = field(default_factory=list)
+    folding: Folding = field(default_factory=Folding)
+    models: list[Vector] = field(default_factory=list)
+    aggregate: Aggregate | None = None
+
+    def add(self, arrival: Arrival, model: Vector) -> None:
+        self.arrivals.append(arrival)
+        if isinstance(self.rule, FoldedEdge):
+            self.folding.add(model, self.rule.share(arrival.training.samples))
+        else:
+            self.models.append(model)
+
+    def close(self) -> Aggregate:
+        """Aggregate what arrived, once, and let the models go."""
+        if self.aggregate is None:
+            if isinstance(self.rule, FoldedEdge):
+                model, weights = self.folding.close()
+            else:
+                samples = [arrival.training.samples for arrival in self.arrivals]
+                model, weights = self.rule(EdgeInput(self.reference, self.models, samples))
+                self.models = []
+            members = tuple(arrival.training.device for arrival in self.arrivals)
+            self.aggregate = Aggregate(members, model, weights)
+        return self.aggregate

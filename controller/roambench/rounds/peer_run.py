@@ -1,0 +1,105 @@
+"""What the loop of the decentralised systems is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.orders import Vector
+from roambench.rounds.ports import Score
+from roambench.vectors import weighted_mean
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSettings:
+    """The numbers of one run. Devices are 0..len(samples)-1, as in the trace.
+
+    A half step is `local_epochs` passes or, where `local_steps` is more than 0, so many mini-batches.
+    """
+
+    run_id: str
+    seed: int
+    steps: int
+    samples: tuple[int, ...]  # training samples of every device
+    mixing: str  # one of aggregation.mixing.MIXINGS
+    alpha: float = 0.0  # of mobility-aware mixing
+    local_epochs: int = 1
+    local_steps: int = 1
+    evaluate_every: int = 10
+    exchange_mbit_s: float = 0.0  # 0: the links' own speed
+    deadline_s: float = 60.0
+    tell_absent: bool = True  # False: absent devices get no IdleOrder
+    spectral_gap_devices: int = 200  # with more devices the spectral gap is not computed (devices³)
+    stop_at_accuracy: float | None = None  # end at the first scored step whose mean accuracy is at least this
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} = {value}: expected at least 1"
+            for name, value in (
+                ("steps", self.steps),
+                ("devices", len(self.samples)),
+                ("evaluate_every", self.evaluate_every),
+            )
+            if value < 1
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+    def scored(self, step: int) -> bool:
+        """Whether everybody's model is scored after this step: every n-th, and the last."""
+        return (step + 1) % self.evaluate_every == 0 or step == self.steps - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PeerScores:
+    """Of the models that devices hold; `average` is of the mean of these models."""
+
+    devices: tuple[int, ...]
+    scores: tuple[Score, ...]
+    average: Score
+
+    @property
+    def mean(self) -> Score:
+        """The mean of the devices' accuracies and losses: the figure of all papers' tables."""
+        return Score(
+            float(np.mean([score.accuracy for score in self.scores])),
+            float(np.mean([score.loss for score in self.scores])),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PeerState:
+    """Before step `next_step`. `models`: what devices hold, by device, as they were collected last; from it a
+    run goes on bit for bit where there is no momentum, which stays on the devices."""
+
+    next_step: int
+    models: Mapping[int, Vector]
+
+    @property
+    def average(self) -> Vector:
+        """The mean of all models, summed in ascending order of device."""
+        return average_of([self.models[device] for device in sorted(self.models)])
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStep:
+    """Live progress: told after every step."""
+
+    step: int
+    present: int
+    done: int
+    left_out: int
+    scores: PeerScores | None
+    wall_s: float
+
+
+#: Called when a step is closed.
+OnPeerStep = Callable[[PeerStep], None]
+
+
+def average_of(models: list[Vector]) -> Vector:
+    """De Heredia's Alg. 1 line 8: every model counts the same."""
+    return weighted_mean(models, np.full(len(models), 1.0 / len(models)))
