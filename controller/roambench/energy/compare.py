@@ -10,18 +10,24 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribute import RESOLVED_PERIODS
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import LedgerRow, total, totals_by
-from roambench.energy.link_model import Direction, megabits
+from roambench.energy.link_model import megabits
 from roambench.energy.link_models import ANY, KnownLink, LinkModel
 from roambench.energy.radio_work import PAPER, Modelled, RadioWork, energy_of
 from roambench.energy.verdict import Verdict, verdict_of
 
-DIRECTIONS: Final[Mapping[Phase, Direction]] = {Phase.DOWNLOAD: "down", Phase.UPLOAD: "up"}
+#: Which way a transfer goes; an exchange between devices goes both ways at once.
+Way = Literal["up", "down", "exchange"]
+WAYS: Final[Mapping[Phase, Way]] = {
+    Phase.DOWNLOAD: "down",
+    Phase.UPLOAD: "up",
+    Phase.EXCHANGE: "exchange",
+}
 #: A transfer counts in the sums when at least this share of it was measured.
 MIN_COVERAGE: Final = 0.99
 #: A power that readings determined is known to this share at least; one held by the fit's prior to about 1.
@@ -39,10 +45,14 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """What the placement gave an order: the link's name and its throughput by Eq. 2 (0: none)."""
+    """What the placement gave an order: the link's name and its throughput by Eq. 2 (0: none).
+
+    `sent_bytes` of what an exchange moved were the device's own.
+    """
 
     link: str
     throughput_mbit_s: float
+    sent_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,7 @@ class Transfer:
 
     device: str
     link: str
-    direction: Direction
+    direction: Way
     order_id: str
     train_order_id: str
     transferred_bytes: int
@@ -179,14 +189,19 @@ class Comparison:
         return self.sum(transfer for transfer in self.transfers if transfer.direction == "up")
 
     @property
+    def exchange(self) -> ComparisonTotal:
+        """Between devices: what each sent and received, the radio's fixed part once for both."""
+        return self.sum(transfer for transfer in self.transfers if transfer.direction == "exchange")
+
+    @property
     def total(self) -> ComparisonTotal:
         return self.sum(self.transfers)
 
-    def by_class(self) -> dict[tuple[str, Direction], ComparisonTotal]:
+    def by_class(self) -> dict[tuple[str, Way], ComparisonTotal]:
         """Sums over all boards by (link, direction), in order of name."""
         return self._groups(lambda transfer: (transfer.link, transfer.direction))
 
-    def by_device(self) -> dict[tuple[str, str, Direction], ComparisonTotal]:
+    def by_device(self) -> dict[tuple[str, str, Way], ComparisonTotal]:
         """Sums by (device, link, direction), in order of name."""
         return self._groups(lambda transfer: (transfer.device, transfer.link, transfer.direction))
 
@@ -256,7 +271,7 @@ def compare_transfers(
         raise ValueError(f"{len(rows)} ledger rows for {len(spans)} spans")
     pieces: dict[tuple[str, str, Phase], list[int]] = {}
     for index, span in enumerate(spans):
-        if span.phase in DIRECTIONS and span.order_id in link_of_order:
+        if span.phase in WAYS and span.order_id in link_of_order:
             pieces.setdefault((span.device, span.order_id, span.phase), []).append(index)
     models = {Basis.ACTUAL: paper, Basis.PLACEMENT: paper}
     if named is not None:
@@ -278,21 +293,21 @@ def _transfer(
 ) -> Transfer:
     first = spans[0]
     use = link_of_order[first.order_id]
-    direction = DIRECTIONS[first.phase]
+    way = WAYS[first.phase]
     moved = sum(span.transferred_bytes for span in spans)
     size = float(megabits(moved))
     duration_s = math.fsum(row.duration_s for row in rows)
     rates = {basis: _rate(size, duration_s) for basis in models}
     rates[Basis.PLACEMENT] = use.throughput_mbit_s
     work = {
-        basis: RadioWork.of(size, rates[basis], direction)
+        basis: _work(way, size, rates[basis], float(megabits(min(use.sent_bytes, moved))))
         for basis, model in models.items()
         if _knows(model, use.link, first.device) and 0.0 < rates[basis] < math.inf
     }
     return Transfer(
         first.device,
         use.link,
-        direction,
+        way,
         first.order_id,
         first.train_order_id,
         moved,
@@ -307,6 +322,13 @@ def _transfer(
         all(row.resolved for row in rows),
         tuple(indices),
     )
+
+
+def _work(way: Way, size_mbit: float, mbit_s: float, sent_mbit: float) -> RadioWork:
+    """An exchange's radio is on once for both directions; `mbit_s` is of both together."""
+    if way == "exchange":
+        return RadioWork(sent_mbit, size_mbit - sent_mbit, size_mbit / mbit_s)
+    return RadioWork.of(size_mbit, mbit_s, way)
 
 
 def _knows(model: LinkModel, link: str, device: str) -> bool:

@@ -75,6 +75,18 @@ def throughput_mbit_s(
     return np.where(is_wifi(distance_m), WIFI_MBIT_S, lte)
 
 
+def link_throughput_mbit_s(distance_m: float, statistics: DistanceStatistics, direction: Direction) -> float:
+    """`throughput_mbit_s` of one link, the same bits in a fifteenth of the time: orders ask one by one."""
+    if distance_m <= WIFI_RADIUS_M:
+        return WIFI_MBIT_S
+    slow, fast = LTE_RANGE_MBIT_S[direction]
+    if statistics.sd_m > 0.0:
+        far = (distance_m - (statistics.mean_m - statistics.sd_m)) / (2.0 * statistics.sd_m)
+    else:
+        far = 0.5 + 0.5 * ((distance_m > statistics.mean_m) - (distance_m < statistics.mean_m))
+    return fast - min(max(far, 0.0), 1.0) * (fast - slow)
+
+
 def radio_power_w(link: LinkPower, throughput: npt.ArrayLike, direction: Direction) -> Numbers:
     """P = alpha t + beta, in watts."""
     alpha = link.alpha_up_mw_per_mbit_s if direction == "up" else link.alpha_down_mw_per_mbit_s

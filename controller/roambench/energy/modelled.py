@@ -77,10 +77,14 @@ class Served:
 
 
 class EnergyModel:
-    """A link model and a power model together: rows for transfers and trainings."""
+    """A link model and a power model together: rows for transfers and trainings.
 
-    def __init__(self, links: LinkModel, power: DevicePower) -> None:
+    `overhead_bytes` is Eq. 1's Delta: what protocols add to every transfer's own bytes.
+    """
+
+    def __init__(self, links: LinkModel, power: DevicePower, overhead_bytes: int = 0) -> None:
         self.links = links
+        self.overhead_bytes = overhead_bytes
         self.power = power
         self._powers: dict[int, DevicePower] = {}
         self._roots: dict[tuple[str, str], tuple[KnownLink, np.ndarray]] = {}
@@ -94,41 +98,48 @@ class EnergyModel:
         link: str,
         distance_m: float,
     ) -> ModelledRow:
-        """Eq. 1 for `transferred_bytes` at `mbit_s` (positive) over the link class `link`."""
-        size_mbit = transferred_bytes * 8e-6
+        """Eq. 1 for `transferred_bytes` and the overhead at `mbit_s` (positive) over link class `link`."""
+        size_mbit = (transferred_bytes + self.overhead_bytes) * 8e-6
         work = RadioWork.of(size_mbit, mbit_s, "up" if phase is Phase.UPLOAD else "down")
-        amounts = np.array([work.up_mbit, work.down_mbit, work.active_s])
-        known, root = self._known(link, served.device)
-        net_j = 1e-3 * float(known.values @ amounts)
-        own = served.device in self.links.devices
-        source = served.device if own else f"{self.links.name} {link}"
-        gain = served.device if own else self.links.name
+        known, root = self.known(link, served.device)
+        # Written out: a BLAS may fuse or reorder the three products, and then figures depend on the machine.
+        net_j = 1e-3 * _dot(known.values, work)
+        *axes, gain = self.sources(link, served.device)
         # E is linear in the three parameters: their joint error is that of three independent directions.
         terms: list[Term] = [
-            (Part.MODEL, f"{source} {axis}", float(u)) for axis, u in enumerate(1e-3 * (amounts @ root)) if u
+            (Part.MODEL, source, u)
+            for source, parameters in zip(axes, root.T, strict=True)
+            if (u := 1e-3 * _dot(parameters, work))
         ]
         if known.u_gain:
-            terms.append((Part.MODEL, f"{gain} gain", known.u_gain * net_j))
+            terms.append((Part.MODEL, gain, known.u_gain * net_j))
         return ModelledRow(
             served.device, served.step, served.at_step, phase, served.fate, served.order_id,
-            served.train_order_id, work.active_s, self._power(served.number).idle_w * work.active_s, net_j,
+            served.train_order_id, work.active_s, self.power_of(served.number).idle_w * work.active_s, net_j,
             transferred_bytes, mbit_s, link, distance_m, tuple(terms),
         )  # fmt: skip
 
     def training(self, served: Served, train_s: float) -> ModelledRow:
         """The device's own power over `train_s` modelled seconds."""
-        power = self._power(served.number)
+        power = self.power_of(served.number)
         return ModelledRow(
             served.device, served.step, served.at_step, Phase.TRAIN, served.fate, served.order_id,
             served.train_order_id, train_s, power.idle_w * train_s, power.train_w * train_s,
         )  # fmt: skip
 
-    def _power(self, number: int) -> DevicePower:
+    def power_of(self, number: int) -> DevicePower:
+        """The device's own power."""
         if number not in self._powers:
             self._powers[number] = self.power.of(number)
         return self._powers[number]
 
-    def _known(self, link: str, device: str) -> tuple[KnownLink, np.ndarray]:
+    def sources(self, link: str, device: str) -> tuple[str, str, str, str]:
+        """What a transfer's errors come from: the three directions of its parameters' error, and the gain."""
+        own = device in self.links.devices
+        source, gain = (device, device) if own else (f"{self.links.name} {link}", self.links.name)
+        return f"{source} 0", f"{source} 1", f"{source} 2", f"{gain} gain"
+
+    def known(self, link: str, device: str) -> tuple[KnownLink, np.ndarray]:
         """The parameters for a link and a matrix R with R R' = their covariance."""
         key = (link, device if device in self.links.devices else "")
         if key not in self._roots:
@@ -136,6 +147,12 @@ class EnergyModel:
             values, vectors = np.linalg.eigh(np.array(known.covariance))
             self._roots[key] = known, vectors * np.sqrt(np.maximum(values, 0.0))
         return self._roots[key]
+
+
+def _dot(parameters: np.ndarray, work: RadioWork) -> float:
+    """Sum of parameters (alpha_up, alpha_down, beta) times amounts, from the first to the last."""
+    up, down, beta = parameters.tolist()
+    return float(up * work.up_mbit + down * work.down_mbit + beta * work.active_s)
 
 
 def modelled_total(rows: Iterable[ModelledRow], kind: Kind = "gross") -> Energy:

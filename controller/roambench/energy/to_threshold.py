@@ -6,8 +6,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from roambench.contract.phases import Phase
 from roambench.energy.modelled import ModelledRow
+from roambench.energy.modelled_ledger import ModelledLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +38,25 @@ def communication_to_threshold(
     A round is the step in which a transfer took place; radio energy alone, without the device's idling.
     """
     last = steps - 1 if threshold_step is None else threshold_step
-    rounds: dict[int, dict[str, float]] = {}
-    distances: list[float] = []
-    for row in rows:
-        if row.phase in (Phase.DOWNLOAD, Phase.UPLOAD) and row.at_step <= last:
-            devices = rounds.setdefault(row.at_step, {})
-            devices[row.device] = devices.get(row.device, 0.0) + row.net_j
-            distances.append(row.distance_m)
+    ledger = ModelledLedger.of(rows)
+    work = ledger.work
+    chosen = ledger.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE) & (work.at_step <= last)
+    # A device that communicates twice in a round takes part in it once.
+    at_step, device = work.at_step[chosen], work.device[chosen]
+    rounds, of_round = np.unique(at_step, return_inverse=True)
+    pairs, of_pair = np.unique(of_round * max(1, len(work.names)) + device, return_inverse=True)
+    used = np.bincount(of_pair, ledger.net_j[chosen], len(pairs))
+    first = np.searchsorted(pairs // max(1, len(work.names)), np.arange(len(rounds) + 1))
+    means = [
+        math.fsum(used[start:end].tolist()) / (end - start)
+        for start, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
+    ]
+    distances = work.distance_m[chosen].tolist()
     return CommunicationToThreshold(
         reached=threshold_step is not None,
         rounds=last + 1,
-        joules_per_client=math.fsum(math.fsum(used.values()) / len(used) for used in rounds.values()),
-        total_j=math.fsum(joules for used in rounds.values() for joules in used.values()),
+        joules_per_client=math.fsum(means),
+        total_j=math.fsum(used.tolist()),
         transfers=len(distances),
         mean_distance_m=math.fsum(distances) / len(distances) if distances else math.nan,
     )

@@ -6,8 +6,10 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LTE, WIFI
 from roambench.energy.link_model import (
+    Direction,
     DistanceStatistics,
     link_name,
+    link_throughput_mbit_s,
     lte_throughput_mbit_s,
     megabits,
     modelled_energy_j,
@@ -72,3 +74,19 @@ def test_many_transfers_at_once_equal_each_alone() -> None:
 def test_a_throughput_of_zero_is_refused() -> None:
     with pytest.raises(ConfigError, match="must be positive"):
         transfer_energy_j(1.0, LTE, [10.0, 0.0], "up")
+
+
+@pytest.mark.parametrize("statistics", [PLACES, DistanceStatistics(800.0, 0.0)])
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_one_link_has_the_same_bits_as_the_link_within_an_array(
+    statistics: DistanceStatistics, direction: Direction
+) -> None:
+    borders = [0.0, 100.0, np.nextafter(100.0, 101.0), 600.0, 800.0, 1000.0, 1400.0, 1e6]
+    distances_m = np.concatenate((borders, np.random.default_rng(3).uniform(0.0, 2000.0, 5000)))
+    one_by_one = [link_throughput_mbit_s(d, statistics, direction) for d in distances_m.tolist()]
+    assert one_by_one == throughput_mbit_s(distances_m, statistics, direction).tolist()
+
+
+def test_a_link_at_the_mean_distance_has_the_middle_of_the_range() -> None:
+    assert link_throughput_mbit_s(1000.0, PLACES, "up") == 12.0  # (7 + 17) / 2
+    assert link_throughput_mbit_s(1200.0, PLACES, "down") == 18.0  # 36 - 3/4 * (36 - 12)

@@ -171,3 +171,14 @@ def test_without_reaching_the_threshold_the_whole_run_counts_and_is_told_so() ->
     nothing = communication_to_threshold([], None, 2)
     assert nothing.joules_per_client == 0.0
     assert math.isnan(nothing.mean_distance_m)
+
+
+def test_protocol_overhead_is_charged_with_every_transfer_and_is_none_of_its_bytes() -> None:
+    plain, burdened = EnergyModel(MOHAWK, PI), EnergyModel(MOHAWK, PI, overhead_bytes=250_000)
+    rows = [
+        model.transfer(served(), Phase.UPLOAD, 750_000, 10.0, "lte", 500.0) for model in (plain, burdened)
+    ]
+    # 6 and 8 Mbit at (438.39 x 10 + 1288.04) mW over 10 Mbit/s.
+    assert [row.net_j for row in rows] == pytest.approx([5.67194 * 0.6, 5.67194 * 0.8])
+    assert [row.duration_s for row in rows] == pytest.approx([0.6, 0.8])
+    assert [row.transferred_bytes for row in rows] == [750_000, 750_000]
