@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.orders import AnswerStatus, TrainOrder
+from roambench.contract.orders import AnswerStatus, ExchangeOrder, TrainOrder
 from roambench.fleet.clock_probes import ClockProbes, clock_probed
 from roambench.fleet.frames import answer_from
 from roambench.fleet.guard import Context, Guard
+from roambench.fleet.limits import Allowances, QuotaExceeded
 from roambench.fleet.outstanding import OutstandingOrders
 from roambench.fleet.sessions import Session, Sessions
 from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1.methods import CONTROL_SERVICE
+from roambench.wire.v1.methods import CONTROL_SERVICE, PEER_PORT_OPEN
+
+INVALID_ARGUMENT = grpc.StatusCode.INVALID_ARGUMENT
+PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED
+_JOURNAL_LINE_BYTES: Final = 512  # what a frame may cost the journal, charged to the device's quota
 
 #: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable.
 RecordSink = Callable[[str, str, Sequence[tuple[int, int, bytes]]], int]
@@ -33,7 +40,8 @@ class ControlPlane:
     """Session and Drain. `device_of` maps a certificate's name to a device index (None: unknown).
 
     `background` holds the newest background order per device, for agents that come back; `welcome` makes
-    the first frame of a device's session; `may_probe` says whether its clock may be probed now.
+    the first frame of a device's session; `may_probe` says whether its clock may be probed now. A device's
+    rates and its share of the disk are held by `allowances`.
     """
 
     guard: Guard
@@ -47,36 +55,40 @@ class ControlPlane:
     observe: Observer
     clock_observed: ClockObserver
     may_probe: Callable[[int], bool]
+    allowances: Allowances
 
     def handlers(self) -> grpc.GenericRpcHandler:
+        """Frames and drains arrive as bytes: what is no message is refused here, with a name."""
         return grpc.method_handlers_generic_handler(
             CONTROL_SERVICE,
             {
                 "Session": grpc.stream_stream_rpc_method_handler(
                     self._session,
-                    request_deserializer=wire.AgentFrame.FromString,
                     response_serializer=wire.ControllerFrame.SerializeToString,
                 ),
                 "Drain": grpc.unary_unary_rpc_method_handler(
                     self._drain,
-                    request_deserializer=wire.DrainRequest.FromString,
                     response_serializer=wire.DrainReply.SerializeToString,
                 ),
             },
         )
 
-    async def _session(
-        self, frames: AsyncIterator[wire.AgentFrame], context: Context
-    ) -> AsyncIterator[wire.ControllerFrame]:
-        identity = await self.guard.identify(context)
-        hello = await self._hello(frames)
-        if hello is None:
-            yield wire.ControllerFrame(refusal=wire.Refusal(reason="a session begins with hello", final=True))
-            return
-        refusal = self.sessions.refusal(identity, hello)
-        if refusal is not None:
-            self._refused(identity, "session refused", refusal.reason)
-            yield wire.ControllerFrame(refusal=refusal)
+    async def _session(self, messages: AsyncIterator[bytes], context: Context) -> None:
+        async with self.guard.admitted(context, "Session") as identity:
+            await self.allowances.of(identity).call()
+            await self._hold(self._frames(messages, identity), identity, context)
+
+    async def _hold(self, frames: AsyncIterator[wire.AgentFrame], identity: str, context: Context) -> None:
+        hello = await self._hello(frames, identity)
+        refusal = (
+            wire.Refusal(reason="a session begins with hello", final=True)
+            if hello is None
+            else self.sessions.refusal(identity, hello)
+        )
+        if hello is None or refusal is not None:
+            assert refusal is not None
+            self.guard.tell(identity, "session refused", refusal.reason)
+            await context.write(wire.ControllerFrame(refusal=refusal))
             return
         session = await self.sessions.open(hello)
         self.observe(session.device, session.name, "hello", _describe(hello))
@@ -84,11 +96,11 @@ class ControlPlane:
         listener = asyncio.create_task(self._listen(frames, session))
         greeting: asyncio.Task[ClockProbed | None] | None = None
         try:
-            yield wire.ControllerFrame(welcome=self.welcome(session.device))
+            await context.write(wire.ControllerFrame(welcome=self.welcome(session.device)))
             self._catch_up(session)
             greeting = asyncio.create_task(self.probe_clock(session, "hello"))
             while (frame := await session.outgoing.get()) is not None:
-                yield frame
+                await context.write(frame)
         finally:
             listener.cancel()
             session.probes.close()
@@ -98,10 +110,31 @@ class ControlPlane:
             if not session.said_goodbye:
                 self.observe(session.device, session.name, "session lost", "ended without goodbye")
 
-    async def _hello(self, frames: AsyncIterator[wire.AgentFrame]) -> wire.Hello | None:
-        async for frame in frames:
-            return frame.hello if frame.HasField("hello") else None
-        return None
+    async def _frames(self, messages: AsyncIterator[bytes], identity: str) -> AsyncIterator[wire.AgentFrame]:
+        """The frames of a session within its device's rate; ends at the first that is none."""
+        allowance = self.allowances.of(identity)
+        async for message in messages:
+            if await allowance.frame(len(message)) > 0:
+                self.guard.tell(identity, "frames slowed", "more frames or bytes than a device may send")
+            try:
+                if len(message) > self.allowances.limits.frame_bytes:
+                    raise DecodeError(f"it has {len(message)} bytes")
+                frame = wire.AgentFrame.FromString(message)
+                if not frame.HasField("clock_echo"):  # those are not written down
+                    allowance.store(_JOURNAL_LINE_BYTES)
+            except (DecodeError, QuotaExceeded) as error:
+                why = str(error) if isinstance(error, QuotaExceeded) else "a frame is not readable"
+                self.guard.tell(identity, "session ended", why)
+                return
+            yield frame
+
+    async def _hello(self, frames: AsyncIterator[wire.AgentFrame], identity: str) -> wire.Hello | None:
+        try:
+            async with asyncio.timeout(self.allowances.limits.hello_s):
+                frame = await anext(frames)
+        except (TimeoutError, StopAsyncIteration):
+            return None
+        return frame.hello if frame.HasField("hello") else None
 
     def _catch_up(self, session: Session) -> None:
         """Tell a (re)joined agent its background phase and give its unanswered orders again."""
@@ -112,7 +145,8 @@ class ControlPlane:
         for entry in self.outstanding.of_device(session.device):
             process = session.hello.started_monotonic_ns
             died = entry.started_by is not None and entry.started_by != process
-            if died and isinstance(entry.order, TrainOrder) and entry.order.order_id not in finished:
+            trains = isinstance(entry.order, TrainOrder | ExchangeOrder)
+            if died and trains and entry.order.order_id not in finished:
                 entry.fail(AnswerStatus.LOST, "the agent died while training")
             else:
                 session.send(entry.frame)
@@ -151,9 +185,10 @@ class ControlPlane:
                         self._take_echo(frame.clock_echo, session)
                     case "goodbye":
                         session.said_goodbye = True
-                        self.observe(session.device, session.name, "goodbye", frame.goodbye.reason)
+                        self.observe(session.device, session.name, "goodbye", frame.goodbye.reason[:300])
                     case kind:
-                        self._refused(session.name, "frame ignored", f"unexpected {kind or 'empty frame'}")
+                        what = f"unexpected {kind or 'empty frame'}"
+                        self.guard.tell(session.name, "frame ignored", what)
         finally:
             session.outgoing.put_nowait(None)
 
@@ -172,6 +207,8 @@ class ControlPlane:
         entry = self.outstanding.get(event.order_id, session.device)
         if entry is not None and event.kind == "train started":
             entry.started_by = session.hello.started_monotonic_ns
+        if event.kind == PEER_PORT_OPEN:
+            self.sessions.peer_port_open(session, event.detail)
         detail = event.order_id or event.detail
         self.observe(session.device, session.name, event.kind[:60], detail[:200])
 
@@ -179,21 +216,42 @@ class ControlPlane:
         if session.probes is not None:
             session.probes.take(echo)
 
-    async def _drain(self, request: wire.DrainRequest, context: Context) -> wire.DrainReply:
-        identity = await self.guard.identify(context)
-        if request.device != identity or self.device_of(identity) is None:
-            self._refused(identity, "drain refused", f"records of {request.device[:60]!r}")
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not this device's records")
-        records = [(record.seq, record.kind, record.payload) for record in request.records]
-        return wire.DrainReply(through_seq=self.sink(identity, request.spool_uuid[:64], records))
+    async def _drain(self, message: bytes, context: Context) -> wire.DrainReply:
+        async with self.guard.admitted(context, "Drain") as identity:
+            allowance = self.allowances.of(identity)
+            await allowance.call(len(message))
+            try:
+                request = wire.DrainRequest.FromString(message)
+            except DecodeError:
+                await self._refuse_drain(identity, context, INVALID_ARGUMENT, "request is not readable")
+                raise AssertionError("abort raises") from None
+            if request.device != identity or self.device_of(identity) is None:
+                claim = f"records of {request.device[:60]!r}"
+                await self._refuse_drain(identity, context, PERMISSION_DENIED, claim)
+            limits = self.allowances.limits
+            if len(request.records) > limits.drained_records:
+                why = f"{len(request.records)} records at once, the limit is {limits.drained_records}"
+                await self._refuse_drain(identity, context, INVALID_ARGUMENT, why)
+            if any(len(record.payload) > limits.record_bytes for record in request.records):
+                why = f"a record of more than {limits.record_bytes} bytes"
+                await self._refuse_drain(identity, context, INVALID_ARGUMENT, why)
+            try:
+                allowance.spool(request.spool_uuid[:64])
+                allowance.store(len(message))
+            except QuotaExceeded as error:
+                await self._refuse_drain(identity, context, PERMISSION_DENIED, str(error))
+            records = [(record.seq, record.kind, record.payload) for record in request.records]
+            through = self.sink(identity, request.spool_uuid[:64], records) if records else 0
+            return wire.DrainReply(through_seq=through)
 
-    def _refused(self, name: str, kind: str, reason: str) -> None:
-        device = self.device_of(name)
-        self.observe(-1 if device is None else device, name, kind, reason)
+    async def _refuse_drain(self, identity: str, context: Context, code: grpc.StatusCode, why: str) -> None:
+        self.guard.tell(identity, "drain refused", why)
+        told = "not this device's records" if why.startswith("records of") else why
+        await context.abort(code, told)
 
 
 def _describe(hello: wire.Hello) -> str:
     return (
-        f"version {hello.agent_version}, boot {hello.boot_id[:8]}, "
+        f"version {hello.agent_version[:40]}, boot {hello.boot_id[:8]}, "
         f"reader {hello.rss_bytes / 2**20:.0f} MiB, trainer {hello.trainer_rss_bytes / 2**20:.0f} MiB"
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 
 import grpc
 import grpc.aio
@@ -13,23 +13,30 @@ from google.protobuf.message import DecodeError
 from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ModelError
-from roambench.contract.model_blob import chunks, digest_of
-from roambench.contract.orders import SyncOrder, TrainOrder, TransferOrder, UploadOrder, Vector
+from roambench.contract.model_blob import BULK_CHUNK_BYTES, LEAST_CHUNK_BYTES, chunks, digest_of
+from roambench.contract.orders import ExchangeOrder, SyncOrder, TrainOrder, TransferOrder, UploadOrder, Vector
 from roambench.contract.pacing import paced
 from roambench.fleet.guard import Context, Guard
+from roambench.fleet.limits import Allowances
 from roambench.fleet.model_shop import ModelShop
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
+from roambench.fleet.shards import ShippedShard
 from roambench.wire.v1 import data_pb2 as wire
 from roambench.wire.v1.methods import DATA_SERVICE
+
+_SHARD_LIMIT_S = 1800.0  # host seconds for a device's data, on the slowest of radios
+_PIECES_BEYOND = 16  # ends of chunks, empty messages
 
 
 @dataclass(frozen=True, slots=True)
 class DataPlane:
     """Download and Upload over raw bytes.
 
-    A device downloads only the version its own outstanding order names, and uploads only for its own
-    outstanding order. `device_of` maps a certificate's name to a device index (None: unknown).
-    `transfer_limit_s` (host seconds) ends a transfer that stands still.
+    A device downloads only the version its own outstanding order names and its own shard (of `shards`, by
+    device; before a run), and uploads only for its own outstanding order. `device_of` maps a certificate's
+    name to a device index (None: unknown).
+    `transfer_limit_s` (host seconds) ends a transfer that stands still. A device's rates and numbers are
+    held by `allowances`.
     """
 
     guard: Guard
@@ -39,6 +46,8 @@ class DataPlane:
     clock: DeviceClock
     refused: Callable[[str, str, str], None]  # (device name, kind, reason): for the journal
     transfer_limit_s: float
+    allowances: Allowances
+    shards: Mapping[int, ShippedShard] = field(default_factory=dict)
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Identity serialisers: a protobuf `bytes` field would copy every model twice more."""
@@ -50,41 +59,92 @@ class DataPlane:
             },
         )
 
-    async def download(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
-        name = await self.guard.identify(context)
-        try:
-            wanted = wire.DownloadRequest.FromString(request)
-        except DecodeError:
-            await self._abort(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
-            return
+    async def download(self, request: bytes, context: Context) -> None:
+        async with self.guard.admitted(context, "Download") as name:
+            try:
+                wanted = wire.DownloadRequest.FromString(request)
+            except DecodeError:
+                await self._abort(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
+                return
+            send = self._send_shard if wanted.shard else self._send_model
+            limit_s = max(self.transfer_limit_s, _SHARD_LIMIT_S) if wanted.shard else self.transfer_limit_s
+            try:
+                async with asyncio.timeout(limit_s):
+                    await send(name, wanted, context)
+            except TimeoutError:
+                reason = f"not finished within {limit_s:.0f} s"
+                await self._abort(context, name, grpc.StatusCode.DEADLINE_EXCEEDED, reason)
+
+    async def _send_model(self, name: str, wanted: wire.DownloadRequest, context: Context) -> None:
         entry = self._entry(name, wanted.order_id)
         order = entry.order if entry is not None else None
+        try:
+            await self._count(name, entry)
+        except ModelError as error:
+            await self._abort(context, name, grpc.StatusCode.PERMISSION_DENIED, str(error))
         if isinstance(order, TransferOrder) and order.direction == "down":
-            yield wire.DownloadHeader(total_bytes=order.total_bytes).SerializeToString()
+            await context.write(wire.DownloadHeader(total_bytes=order.total_bytes).SerializeToString())
             async for piece in paced(ballast(order.total_bytes, order.mbit_s), order.mbit_s, self.clock):
-                yield piece
+                await context.write(piece)
             return
-        if not isinstance(order, TrainOrder | SyncOrder) or order.model_digest != wanted.digest.hex():
+        if (
+            not isinstance(order, TrainOrder | SyncOrder | ExchangeOrder)
+            or wanted.digest.hex() not in order.model_digests
+        ):
             await self._abort(
                 context, name, grpc.StatusCode.PERMISSION_DENIED, "no outstanding order names this model"
             )
             return
-        blob = self.shop.get(order.model_digest)
+        blob = self.shop.get(wanted.digest.hex())
         if blob is None:
             await self._abort(context, name, grpc.StatusCode.NOT_FOUND, "this model version is gone")
             return
-        yield wire.DownloadHeader(total_bytes=len(blob), digest=wanted.digest).SerializeToString()
+        await context.write(
+            wire.DownloadHeader(total_bytes=len(blob), digest=wanted.digest).SerializeToString()
+        )
         pieces = chunks(blob, order.download_mbit_s)
         async for chunk in paced(pieces, order.download_mbit_s, self.clock):
-            yield chunk
+            await context.write(chunk)
+
+    async def _count(self, name: str, entry: OutstandingOrder | None) -> None:
+        """Hold a device to its rate where nothing was ordered, and to a number where something was.
+
+        What is ordered is never made to wait: its duration is what a bench measures.
+        """
+        if entry is None:
+            await self.allowances.of(name).call()
+            return
+        entry.transfers += 1
+        order = entry.order
+        expected = order.repeats if isinstance(order, TransferOrder) else 2
+        if entry.transfers > expected + self.allowances.limits.transfers_beyond:
+            raise ModelError(f"moved {entry.transfers - 1} times for one order")
+
+    async def _send_shard(self, name: str, wanted: wire.DownloadRequest, context: Context) -> None:
+        """The device's own data, as fast as the network goes."""
+        await self.allowances.of(name).call()
+        device = self.device_of(name)
+        shard = None if device is None else self.shards.get(device)
+        if shard is None or shard.digest != wanted.digest.hex():
+            await self._abort(context, name, grpc.StatusCode.PERMISSION_DENIED, "this is not its shard")
+            return
+        header = wire.DownloadHeader(total_bytes=shard.path.stat().st_size, digest=wanted.digest)
+        await context.write(header.SerializeToString())
+        with shard.path.open("rb") as file:
+            while piece := await asyncio.to_thread(file.read, BULK_CHUNK_BYTES):
+                await context.write(piece)
 
     async def upload(self, messages: AsyncIterator[bytes], context: Context) -> bytes:
-        name = await self.guard.identify(context)
+        async with self.guard.admitted(context, "Upload") as name:
+            return await self._upload(messages, name)
+
+    async def _upload(self, messages: AsyncIterator[bytes], name: str) -> bytes:
         entry: OutstandingOrder | None = None
         try:
             async with asyncio.timeout(self.transfer_limit_s):
                 header = await self._header(messages)
                 entry = self._entry(name, header.order_id)
+                await self._count(name, entry)
                 self._admit(header, name, entry)
                 assert entry is not None
                 if isinstance(entry.order, TransferOrder):
@@ -138,6 +198,7 @@ class DataPlane:
         async for chunk in messages:
             pieces.append(chunk)
             received += len(chunk)
+            _refuse_crumbs(len(pieces), header.total_bytes)
             if received > header.total_bytes:
                 raise ModelError(f"upload is longer than the {header.total_bytes} bytes it announced")
         if received != header.total_bytes:
@@ -146,9 +207,11 @@ class DataPlane:
 
     async def _swallow(self, messages: AsyncIterator[bytes], total_bytes: int) -> None:
         """Count ballast and keep none of it."""
-        received = 0
+        received = pieces = 0
         async for piece in messages:
             received += len(piece)
+            pieces += 1
+            _refuse_crumbs(pieces, total_bytes)
             if received > total_bytes:
                 break
         if received != total_bytes:
@@ -166,3 +229,9 @@ class DataPlane:
     async def _abort(self, context: Context, name: str, code: grpc.StatusCode, reason: str) -> None:
         self.refused(name, "download refused", reason)
         await context.abort(code, reason)
+
+
+def _refuse_crumbs(pieces: int, total_bytes: int) -> None:
+    """A million messages of a byte would cost a hundred times the memory of what they carry."""
+    if pieces > total_bytes // LEAST_CHUNK_BYTES + _PIECES_BEYOND:
+        raise ModelError(f"upload comes in more pieces than {total_bytes} bytes need")

@@ -8,6 +8,7 @@ from roambench.contract.orders import (
     Answer,
     AnswerStatus,
     DiscardOrder,
+    ExchangeOrder,
     IdleOrder,
     Order,
     SyncOrder,
@@ -21,6 +22,7 @@ from roambench.contract.orders import (
     UploadReply,
     Vector,
 )
+from roambench.fleet.exchange_frames import PeerOf, exchange_message, exchange_reply, nobody
 from roambench.wire.v1 import control_pb2 as wire
 
 _STATUS = {
@@ -30,8 +32,10 @@ _STATUS = {
 }
 
 
-def order_frame(order: Order | TransferOrder, deadline_s: float) -> wire.ControllerFrame:
-    """The frame that gives `order` to an agent."""
+def order_frame(
+    order: Order | TransferOrder, deadline_s: float, peer_of: PeerOf = nobody
+) -> wire.ControllerFrame:
+    """The frame that gives `order` to an agent; `peer_of` tells a neighbour's name and address."""
     message = wire.Order(order_id=order.order_id, step=order.step, deadline_s=deadline_s)
     match order:
         case TrainOrder():
@@ -44,6 +48,8 @@ def order_frame(order: Order | TransferOrder, deadline_s: float) -> wire.Control
                     local_epochs=order.local_epochs,
                     seed=order.seed,
                     download_mbit_s=order.download_mbit_s,
+                    local_steps=order.local_steps,
+                    previous_digest=bytes.fromhex(order.previous_digest),
                 )
             )
         case UploadOrder():
@@ -53,8 +59,11 @@ def order_frame(order: Order | TransferOrder, deadline_s: float) -> wire.Control
                     train_order_id=order.train_order_id,
                     upload_mbit_s=order.upload_mbit_s,
                     keeps_model=order.keeps_model,
+                    free=order.free,
                 )
             )
+        case ExchangeOrder():
+            message.exchange.CopyFrom(exchange_message(order, peer_of))
         case DiscardOrder():
             message.discard.CopyFrom(
                 wire.DiscardOrder(
@@ -64,7 +73,10 @@ def order_frame(order: Order | TransferOrder, deadline_s: float) -> wire.Control
         case SyncOrder():
             message.sync.CopyFrom(
                 wire.SyncOrder(
-                    ap=order.ap, digest=bytes.fromhex(order.digest), download_mbit_s=order.download_mbit_s
+                    ap=order.ap,
+                    digest=bytes.fromhex(order.digest),
+                    download_mbit_s=order.download_mbit_s,
+                    free=order.free,
                 )
             )
         case TransferOrder():
@@ -100,6 +112,11 @@ def answer_from(
         return _transfer_answer(message, order, uploads)
     if isinstance(order, SyncOrder):
         return _sync_answer(message, order)
+    if isinstance(order, ExchangeOrder):
+        reply_or_mistake = exchange_reply(message, order)
+        if isinstance(reply_or_mistake, str):
+            return _garbage(order, reply_or_mistake)
+        return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply_or_mistake)
     if not message.HasField("upload") or model is None:
         return _garbage(order, "says done, but no model arrived on the data plane")
     reply = UploadReply(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
+from roambench.agent.settings import HostSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.learning_spec import LearningSpec
@@ -13,6 +15,7 @@ from roambench.contract.orders import (
     Answer,
     AnswerStatus,
     DiscardOrder,
+    ExchangeOrder,
     IdleOrder,
     Order,
     TransferOrder,
@@ -20,13 +23,19 @@ from roambench.contract.orders import (
 )
 from roambench.fleet.control_plane import ClockObserver, ControlPlane, Observer, RecordSink
 from roambench.fleet.data_plane import DataPlane
+from roambench.fleet.exchange_frames import Peer
 from roambench.fleet.frames import order_frame
-from roambench.fleet.guard import Guard, secure_server
+from roambench.fleet.guard import FleetIdentity, Guard
+from roambench.fleet.handshakes import Handshakes
+from roambench.fleet.limits import AgentLimits, Allowances
 from roambench.fleet.model_shop import ModelShop
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
+from roambench.fleet.secure_port import SecurePort
 from roambench.fleet.sessions import Session, Sessions
+from roambench.fleet.shards import ShippedShard
 from roambench.identity.authority import Credential
 from roambench.learning.malloc import keep_freed_memory
+from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import (
@@ -35,6 +44,8 @@ from roambench.wire.v1.methods import (
 )
 
 _BURSTS_AT_ONCE = 4
+#: Host seconds that an exchange waits for a neighbour's peer port, which opens right after its hello.
+_REACHABLE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,9 @@ class FleetSettings:
     data_port: int = 0
     data_host: str = "127.0.0.1"  # what agents are told to dial
     quiet: bool = False  # the agents send nothing while they measure: no keepalive, either
+    host: HostSettings = field(default_factory=HostSettings)  # for agents that outlive their runs
+    shards: tuple[ShippedShard, ...] = ()  # per device, if they fetch their data
+    exchanges: bool = False  # devices exchange models: each opens a peer port
 
 
 class GrpcFleet:
@@ -59,13 +73,20 @@ class GrpcFleet:
     def __init__(
         self,
         settings: FleetSettings,
-        credential: Credential,
+        identity: FleetIdentity | Credential,
         clock: DeviceClock,
         sink: RecordSink,
         observer: Observer,
         revoked_serials: Collection[int] = (),
         clock_observer: ClockObserver = lambda record: None,
+        limits: AgentLimits | None = None,
     ) -> None:
+        """`identity`: a bench's own, which may change in mid-run, or one credential (and
+        `revoked_serials`) for this run alone."""
+        if isinstance(identity, Credential):
+            identity = FleetIdentity.fixed(identity, revoked_serials)
+        limits = limits or AgentLimits()
+        self._identity = identity
         self._settings = settings
         self._clock = clock
         self._observe = observer
@@ -75,7 +96,10 @@ class GrpcFleet:
         self._hushed = False
         self._background: dict[int, wire.ControllerFrame] = {}
         self.sessions = Sessions(settings.names)
-        guard = Guard(revoked_serials)
+        allowances = Allowances(limits)
+        self._handshakes = Handshakes(self._stranger_refused)
+        self._guard = guard = Guard(identity, self._refused, self._handshakes.authenticated, limits)
+        self._watches: list[asyncio.Task[None]] = []
         data_plane = DataPlane(
             guard=guard,
             shop=self._shop,
@@ -84,6 +108,8 @@ class GrpcFleet:
             clock=clock,
             refused=self._refused,
             transfer_limit_s=clock.host_seconds(settings.deadline_s),
+            allowances=allowances,
+            shards=dict(enumerate(settings.shards)),
         )
         control_plane = ControlPlane(
             guard=guard,
@@ -97,27 +123,42 @@ class GrpcFleet:
             observe=observer,
             clock_observed=clock_observer,
             may_probe=lambda device: not self._hushed and not self._outstanding.of_device(device),
+            allowances=allowances,
         )
         self._control_plane = control_plane
-        self._data, self.data_port = secure_server(
-            credential,
+        self._data = SecurePort(
+            identity,
             f"{settings.listen_host}:{settings.data_port}",
             MAX_DATA_MESSAGE_BYTES,
             data_plane.handlers(),
             keepalive=not settings.quiet,
+            devices=len(settings.names),
+            limits=limits,
+            handshake=self._handshakes.began,
+            told=partial(self._port_replaced, "data"),
         )
-        self._control, self.control_port = secure_server(
-            credential,
+        self._control = SecurePort(
+            identity,
             f"{settings.listen_host}:{settings.control_port}",
             MAX_CONTROL_MESSAGE_BYTES,
             control_plane.handlers(),
             keepalive=not settings.quiet,
+            devices=len(settings.names),
+            limits=limits,
+            handshake=self._handshakes.began,
+            told=partial(self._port_replaced, "control"),
         )
+
+        self.data_port, self.control_port = self._data.port, self._control.port
+        self._handshakes.ports = {self.data_port: "data", self.control_port: "control"}
 
     # ---- rounds.ports.Fleet ----------------------------------------------------------------
 
-    async def perform(self, orders: Sequence[Order]) -> list[Answer]:
-        return list(await asyncio.gather(*(self._perform(order) for order in orders)))
+    async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        async def perform_one(order: Order) -> Answer:
+            return on_answer(await self._perform(order))
+
+        return list(await asyncio.gather(*(perform_one(order) for order in orders)))
 
     def publish(self, model: Vector) -> str:
         return self._shop.publish(model)
@@ -131,16 +172,27 @@ class GrpcFleet:
         keep_freed_memory()  # models of all devices come and go with every step
         await self._control.start()
         await self._data.start()
+        self._watches = [
+            asyncio.create_task(self._guard.watch(), name="certificates"),
+            asyncio.create_task(self._handshakes.watch(), name="handshakes"),
+            asyncio.create_task(self._data.watch(), name="data port"),
+            asyncio.create_task(self._control.watch(), name="control port"),
+        ]
 
     async def stop(self, reason: str, drain_s: float = 30.0) -> list[str]:
-        """Stop all agents, wait until they have drained and said goodbye; returns who did not."""
-        for session in self.sessions.all():
-            session.send(wire.ControllerFrame(stop=wire.Stop(reason=reason, drain_s=drain_s)))
+        """Stop all agents, wait until they have drained and said goodbye; returns who did not.
+
+        One that comes back meanwhile is told, too.
+        """
+        self.sessions.end_run(wire.ControllerFrame(stop=wire.Stop(reason=reason, drain_s=drain_s)))
         try:
             async with asyncio.timeout(drain_s):
                 await self.sessions.wait_for_count(0)
         except TimeoutError:
             pass
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
         late = [session.name for session in self.sessions.all()]
         await asyncio.gather(self._control.stop(0.5), self._data.stop(0.5))
         return late
@@ -190,7 +242,9 @@ class GrpcFleet:
         return list(await asyncio.gather(*(self._perform(order) for order in orders)))
 
     async def _perform(self, order: Order | TransferOrder) -> Answer:
-        frame = order_frame(order, self._settings.deadline_s)
+        if isinstance(order, ExchangeOrder):
+            await self._until_reachable(order)
+        frame = order_frame(order, self._settings.deadline_s, self._peer)
         if isinstance(order, IdleOrder | DiscardOrder):
             return self._tell(order, frame)
         # An agent that dies over it comes back present in this step, not in the one it last idled in.
@@ -231,7 +285,33 @@ class GrpcFleet:
             run_id=settings.run_id,
             data_address=f"{settings.data_host}:{self.data_port}",
             experiment_json=settings.learning[device].to_json(),
+            quiet=settings.quiet,
+            host_period_s=settings.host.period_s,
+            host_during_phases=settings.host.during_phases,
+            exchanges=settings.exchanges,
+            revoked_serials=[str(serial) for serial in self._identity.revoked()],
         )
+
+    async def _until_reachable(self, order: ExchangeOrder) -> None:
+        """Who said hello a moment ago is about to tell where its neighbours find it."""
+        sessions = [self.sessions.of(device) for device in order.neighbours]
+        waits = [
+            asyncio.ensure_future(session.reachable.wait()) for session in sessions if session is not None
+        ]
+        if waits:
+            await asyncio.wait(waits, timeout=_REACHABLE_S)
+            for wait in waits:
+                wait.cancel()
+
+    def _peer(self, device: int) -> Peer:
+        session = self.sessions.of(device)
+        return Peer(self._settings.names[device], "" if session is None else session.peer_address)
 
     def _refused(self, name: str, kind: str, reason: str) -> None:
         self._observe(self._device_of.get(name, -1), name, kind, reason)
+
+    def _port_replaced(self, port: str, reason: str) -> None:
+        self._observe(-1, f"{port} port", "port replaced", reason)
+
+    def _stranger_refused(self, address: str, reason: str) -> None:
+        self._observe(-1, address, "connection refused", reason)

@@ -1,68 +1,172 @@
-"""Who is calling: the name in the peer's certificate, checked against the bench's revocation list."""
+"""Who is calling: the name in the peer's certificate, believed for as long as the bench believes it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+import asyncio
+import datetime as dt
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from roambench.contract.errors import FleetError, IdentityError
-from roambench.identity.authority import Credential, name_of, serial_of
-from roambench.wire.v1.methods import channel_options
+from roambench.contract.errors import IdentityError
+from roambench.fleet.limits import AgentLimits
+from roambench.identity.authority import Credential, check, expiry_of, name_of, serial_of
 
 Context = grpc.aio.ServicerContext[Any, Any]
+#: (name, kind, reason): what was refused, for the journal.
+Told = Callable[[str, str, str], None]
+
+_LOOK_S: Final = 1.0  # how long a revoked certificate is believed after the list has changed
+_SILENCE_S: Final = 60.0  # a refused agent redials for ever; the same line is told this seldom
+
+
+@dataclass(frozen=True, slots=True)
+class FleetIdentity:
+    """The controller's own certificate, whom it trusts, and whom no more: asked whenever it matters.
+
+    Both may change in mid-run. Either raises IdentityError when it cannot be read.
+    """
+
+    credential: Callable[[], Credential]
+    revoked: Callable[[], Collection[int]]
+
+    @classmethod
+    def fixed(cls, credential: Credential, revoked_serials: Collection[int] = ()) -> FleetIdentity:
+        """For a run whose certificates are made for it and end with it."""
+        serials = frozenset(revoked_serials)
+        return cls(lambda: credential, lambda: serials)
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    certificate_pem: bytes
+    serial: int
+    expires: dt.datetime
+    task: asyncio.Task[Any]
+    refusal: str = ""
 
 
 class Guard:
-    """Reads identities from TLS; fails closed."""
+    """Reads identities from TLS; fails closed. `authenticated` hears of every peer that passed."""
 
-    def __init__(self, revoked_serials: Collection[int] = ()) -> None:
-        self._revoked = frozenset(revoked_serials)
+    def __init__(
+        self,
+        identity: FleetIdentity,
+        told: Told = lambda name, kind, reason: None,
+        authenticated: Callable[[str], None] = lambda peer: None,
+        limits: AgentLimits | None = None,
+    ) -> None:
+        self._identity = identity
+        self._told = told
+        self._authenticated = authenticated
+        self._calls_at_once = (limits or AgentLimits()).calls_at_once
+        self._open: Counter[tuple[str, str]] = Counter()
+        self._calls: set[_Call] = set()
+        self._trusted = b""
+        self._last_told: dict[tuple[str, str, str], float] = {}
 
-    async def identify(self, context: Context) -> str:
-        """The caller's name. Aborts the call with UNAUTHENTICATED when there is none or it is revoked."""
-        certificates = list(context.auth_context().get("x509_pem_cert", ()))
-        try:
-            if len(certificates) != 1:
-                raise IdentityError("no client certificate")
-            name, serial = name_of(certificates[0]), serial_of(certificates[0])
-            if serial in self._revoked:
-                raise IdentityError(f"the certificate of {name!r} is revoked")
-        except IdentityError as error:
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
-            raise AssertionError("abort raises") from None
+    def name_in(self, certificate_pem: bytes) -> str:
+        """Whose certificate this is; IdentityError unless it is the bench's, valid now and not revoked.
+
+        TLS has checked authority and dates once, when the connection began; here it is checked for now.
+        """
+        name, serial = name_of(certificate_pem), serial_of(certificate_pem)
+        if serial in self._identity.revoked():
+            raise IdentityError(f"the certificate of {name!r} is revoked (serial {serial:x})")
+        check(certificate_pem, self._identity.credential().authority_pem)
         return name
 
+    async def identify(self, context: Context) -> str:
+        """The caller's name. Aborts the call with UNAUTHENTICATED when there is none to believe."""
+        certificate_pem = _certificate(context)
+        name = "a caller"
+        try:
+            if certificate_pem is None:
+                raise IdentityError("no client certificate")
+            self._authenticated(context.peer())
+            name = name_of(certificate_pem)
+            return self.name_in(certificate_pem)
+        except IdentityError as error:
+            self.tell(name, "identity refused", str(error))
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
+            raise AssertionError("abort raises") from None
 
-def secure_server(
-    credential: Credential,
-    address: str,
-    max_message_bytes: int,
-    handlers: grpc.GenericRpcHandler,
-    *,
-    keepalive: bool = True,
-) -> tuple[grpc.aio.Server, int]:
-    """A mutual-TLS server with `handlers`, bound to `address`; returns it (not started) and its port.
+    @asynccontextmanager
+    async def admitted(self, context: Context, method: str) -> AsyncIterator[str]:
+        """The caller's name, for the length of a call.
 
-    Raises FleetError when the address cannot be bound.
-    """
-    options = [*channel_options(max_message_bytes, keepalive=keepalive), ("grpc.so_reuseport", 0)]
-    server = grpc.aio.server(options=options)
-    server.add_generic_rpc_handlers((handlers,))
-    try:
-        port = server.add_secure_port(
-            address,
-            grpc.ssl_server_credentials(
-                [(credential.key_pem, credential.certificate_pem)],
-                root_certificates=credential.authority_pem,
-                require_client_auth=True,
-            ),
-        )
-    except RuntimeError:
-        raise FleetError(
-            f"cannot listen on {address}: the port is taken or the address is not this machine's; "
-            "stop the other program or choose another port"
-        ) from None
-    return server, port
+        A call is ended with UNAUTHENTICATED as soon as its certificate is revoked, expires or its authority
+        is trusted no more; too many calls of one method by one device end with UNAVAILABLE.
+        """
+        name = await self.identify(context)
+        if self._open[name, method] >= self._calls_at_once:
+            reason = f"{name!r} has {self._calls_at_once} calls of {method} open already"
+            self.tell(name, "call refused", reason)
+            await context.abort(grpc.StatusCode.UNAVAILABLE, reason)
+        task, certificate_pem = asyncio.current_task(), _certificate(context)
+        assert task is not None
+        assert certificate_pem is not None
+        call = _Call(certificate_pem, serial_of(certificate_pem), expiry_of(certificate_pem), task)
+        self._open[name, method] += 1
+        self._calls.add(call)
+        try:
+            yield name
+        except asyncio.CancelledError:
+            if not call.refusal:
+                raise
+            task.uncancel()
+            self.tell(name, "identity refused", call.refusal)
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, call.refusal)
+        finally:
+            self._calls.discard(call)
+            self._open[name, method] -= 1
+            if not self._open[name, method]:
+                del self._open[name, method]
+
+    async def watch(self) -> None:
+        """End calls whose certificate is believed no more; cancel to stop.
+
+        While the revocation list cannot be read no new call is admitted; those that are open stay.
+        """
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                revoked, trusted = self._identity.revoked(), self._identity.credential().authority_pem
+            except IdentityError as error:
+                self.tell("controller", "identity refused", str(error))
+                continue
+            trust_changed, self._trusted = trusted != self._trusted, trusted
+            now = dt.datetime.now(dt.UTC)
+            for call in list(self._calls):
+                if call.serial in revoked or call.expires < now or trust_changed:
+                    self._end_unless_believed(call)
+
+    def _end_unless_believed(self, call: _Call) -> None:
+        try:
+            self.name_in(call.certificate_pem)
+        except IdentityError as error:
+            if not call.refusal:
+                call.refusal = str(error)
+                call.task.cancel()
+
+    def tell(self, name: str, kind: str, reason: str) -> None:
+        """Pass on a refusal; the same one only once a minute, however often it is tried."""
+        now_s = time.monotonic()
+        key = (name, kind, reason)
+        if now_s - self._last_told.get(key, -_SILENCE_S) < _SILENCE_S:
+            return
+        if len(self._last_told) > 1000:
+            self._last_told.clear()
+        self._last_told[key] = now_s
+        self._told(name, kind, reason)
+
+
+def _certificate(context: Context) -> bytes | None:
+    certificates: Sequence[bytes] = list(context.auth_context().get("x509_pem_cert", ()))
+    return certificates[0] if len(certificates) == 1 else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from roambench.contract.orders import Answer, Order, SyncOrder, TrainOrder, UploadOrder, Vector
-from roambench.rounds.ports import Fleet
+from roambench.contract.orders import Answer, ExchangeOrder, Order, SyncOrder, TrainOrder, UploadOrder, Vector
+from roambench.rounds.ports import Fleet, OnAnswer, keep_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class RatedFleet:
         self._fleet = fleet
         self._rates = rates
 
-    async def perform(self, orders: Sequence[Order]) -> list[Answer]:
-        return await self._fleet.perform([self._rated(order) for order in orders])
+    async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        return await self._fleet.perform([self._rated(order) for order in orders], on_answer)
 
     def publish(self, model: Vector) -> str:
         return self._fleet.publish(model)
@@ -35,6 +35,12 @@ class RatedFleet:
 
     def _rated(self, order: Order) -> Order:
         match order:
+            case ExchangeOrder():  # what a device sends goes up its own link, to its neighbours as to an AP
+                return replace(
+                    order,
+                    download_mbit_s=order.download_mbit_s or self._rates.download_mbit_s,
+                    exchange_mbit_s=order.exchange_mbit_s or self._rates.upload_mbit_s,
+                )
             case TrainOrder() | SyncOrder() if order.download_mbit_s == 0.0:
                 return replace(order, download_mbit_s=self._rates.download_mbit_s)
             case UploadOrder() if order.upload_mbit_s == 0.0:

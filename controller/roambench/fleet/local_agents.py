@@ -35,6 +35,7 @@ class LocalSettings:
     """How a laptop stands in for a bench."""
 
     cpu_slowdown: float | None  # None: training lasts as long as it does on this machine
+    sgd_step_s: float = 0.0  # device seconds of an SGD step; 0: this machine's CPU-seconds x cpu_slowdown
     restart_delay_s: float = 1.0  # host seconds until a dead agent is started again
     chaos_random_delay_s: float = 0.0
     chaos_reversed_delay_s: float = 0.0  # the first device answers last: fixed delays in reversed order
@@ -144,7 +145,10 @@ class LocalAgents:
             influxdb=self._settings.influxdb,
             store_at_controller=self._settings.store_at_controller,
             emulation=EmulationSettings(
-                self._settings.cpu_slowdown, str(self._emulator.socket_path), self._settings.agent_cost
+                self._settings.cpu_slowdown,
+                str(self._emulator.socket_path),
+                self._settings.agent_cost,
+                self._settings.sgd_step_s,
             ),
             chaos=ChaosSettings(self._settings.chaos_random_delay_s, reversed_delay_s, self._settings.seed),
         )

@@ -21,6 +21,7 @@ class OutstandingOrder:
     started_by: int | None = None
     model: Vector | None = None  # arrived for an upload order, digest and layout checked
     uploads: int = 0  # whole uploads of ballast that arrived for a transfer order
+    transfers: int = 0  # that were begun in its name, broken ones included
     refusal: str = ""  # why the data plane refused what arrived for it
 
     def settle(self, answer: Answer) -> None:

@@ -21,6 +21,8 @@ class Session:
     outgoing: asyncio.Queue[wire.ControllerFrame | None] = field(default_factory=asyncio.Queue)
     said_goodbye: bool = False
     probes: ClockProbes | None = None
+    peer_address: str = ""  # where its neighbours find it; empty: its peer port is closed
+    reachable: asyncio.Event = field(default_factory=asyncio.Event)  # set as soon as the address is known
 
     def send(self, frame: wire.ControllerFrame) -> None:
         self.outgoing.put_nowait(frame)
@@ -35,6 +37,14 @@ class Sessions:
         self._machines: dict[int, str] = {}
         self._disputed: dict[int, str] = {}
         self._changed = asyncio.Condition()
+        self._farewell: wire.ControllerFrame | None = None
+        self._left: set[int] = set()
+
+    def end_run(self, farewell: wire.ControllerFrame) -> None:
+        """Tell everybody, and whoever comes back late; who said goodbye after it is not let in again."""
+        self._farewell = farewell
+        for session in self.all():
+            session.send(farewell)
 
     def refusal(self, identity: str, hello: wire.Hello) -> wire.Refusal | None:
         """Why this hello is not accepted, or None. `identity` is the certificate's name."""
@@ -50,6 +60,8 @@ class Sessions:
         device = self._device_of.get(identity)
         if device is None:
             return wire.Refusal(reason=f"device {identity!r} is not part of this run", final=True)
+        if device in self._left:
+            return wire.Refusal(reason="the run is over", final=False)
         machine = self._machines.get(device)
         if machine is not None and machine != hello.machine_id:
             # Two machines with one identity: neither can be believed, so neither takes part.
@@ -73,6 +85,10 @@ class Sessions:
         if old is not None:
             old.outgoing.put_nowait(None)
         session = Session(device, hello.device, hello)
+        if hello.peer_address:
+            self.peer_port_open(session, hello.peer_address)
+        if self._farewell is not None:
+            session.send(self._farewell)
         async with self._changed:
             self._open[device] = session
             self._machines[device] = hello.machine_id
@@ -83,6 +99,8 @@ class Sessions:
         async with self._changed:
             if self._open.get(session.device) is session:
                 del self._open[session.device]
+            if self._farewell is not None and session.said_goodbye:
+                self._left.add(session.device)
             self._changed.notify_all()
 
     def of(self, device: int) -> Session | None:
@@ -90,6 +108,11 @@ class Sessions:
 
     def all(self) -> list[Session]:
         return [self._open[device] for device in sorted(self._open)]
+
+    def peer_port_open(self, session: Session, address: str) -> None:
+        """The device's neighbours find it at `address` from now on."""
+        session.peer_address = address[:100]
+        session.reachable.set()
 
     async def wait_for_count(self, count: int) -> None:
         """Return as soon as exactly `count` devices are connected."""

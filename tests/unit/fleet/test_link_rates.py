@@ -16,7 +16,7 @@ class Listening:
     def __init__(self):
         self.seen = []
 
-    async def perform(self, orders) -> list[Answer]:
+    async def perform(self, orders, on_answer) -> list[Answer]:
         self.seen += orders
         return []
 

@@ -28,6 +28,49 @@ def test_a_released_row_is_taken_again_before_a_new_one(rows: ModelRows) -> None
     assert [rows.take(), rows.take()] == [1, 3]
 
 
+def test_a_lent_model_stays_as_it_is_until_nobody_reads_it_or_a_part_of_it(rows: ModelRows) -> None:
+    row = rows.store(np.arange(1000, dtype=np.float32))
+    lent = rows.lend(row)
+    part = lent[500:502]
+    rows.release(row)
+    del lent
+    other = rows.take()
+    rows.write(other, np.zeros(1000, dtype=np.float32))
+    assert (row, other, part.tolist()) == (0, 1, [500.0, 501.0])
+    del part
+    assert rows.take() == row
+
+
+def test_a_model_is_lent_to_many_and_not_to_be_changed_by_them(rows: ModelRows) -> None:
+    row = rows.store(np.ones(1000, dtype=np.float32))
+    first, second = rows.lend(row), rows.lend(row)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 2.0
+    rows.release(row)
+    del first
+    assert rows.take() == 1
+    del second
+    assert rows.take() == row
+
+
+def test_where_many_models_are_lent_one_more_is_copied(rows: ModelRows) -> None:
+    first, second = (rows.store(np.full(1000, value, dtype=np.float32)) for value in (1.0, 2.0))
+    readers = [rows.lend(first), rows.lend(second)]  # a fifth of six rows is one
+    rows.release(second)
+    assert rows.take() == second
+    rows.write(second, np.zeros(1000, dtype=np.float32))
+    assert [float(reader[999]) for reader in readers] == [1.0, 2.0]
+
+
+def test_what_is_written_through_the_file_is_seen_in_the_row(rows: ModelRows) -> None:
+    rows.write(rows.take(), np.zeros(1000, dtype=np.float32))
+    view = rows.row(0)
+    rows.write(0, np.arange(1000))
+    assert view.tolist() == list(range(1000))
+    with pytest.raises(ValueError):
+        rows.write(0, np.zeros(999, dtype=np.float32))
+
+
 def test_more_models_than_were_foreseen_are_an_error_that_says_how_many(rows: ModelRows) -> None:
     for _ in range(6):
         rows.take()
@@ -41,6 +84,43 @@ def test_rows_nobody_wrote_take_no_disk(tmp_path: Path) -> None:
     status = rows.path.stat()
     assert status.st_size == 4 * 650_000 * 30_000  # 78 GB to look at
     assert status.st_blocks * 512 < 4_000_000
+
+
+def test_a_process_that_goes_through_many_models_keeps_few_of_them_in_memory(tmp_path: Path) -> None:
+    size, models = 650_000, 80  # 2.6 MB each, 208 MB together
+    rows = ModelRows(tmp_path / "models.bin", size, models, create=True, resident_bytes=20_000_000)
+    before = rows.row(0)
+    most = 0
+    for index in range(models):
+        rows.row(rows.take())[:] = index + 1
+        most = max(most, resident_bytes_of(rows.path))
+    assert most < 25_000_000
+    assert before[0] == 1.0
+    assert [float(rows.row(index)[size - 1]) for index in range(models)] == list(range(1, models + 1))
+    assert resident_bytes_of(rows.path) < 25_000_000
+    assert rows.path.stat().st_blocks * 512 >= 4 * size * models
+
+
+def resident_bytes_of(path: Path) -> int:
+    """How much of a mapped file this process has in memory, by the kernel's account."""
+    found = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found and line.startswith("Rss:"):
+            return 1024 * int(line.split()[1])
+        found = found or line.endswith(f" {path}")
+    raise AssertionError(f"{path} is not mapped")
+
+
+def test_a_disk_too_small_for_the_peak_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "models.bin"
+    with pytest.raises(RunError) as caught:
+        ModelRows(path, 650_000, 10, create=True, peak=10**9)
+    assert f"{tmp_path}: 1,000,000,000 models of 2,600,000 bytes need 2,600,000,000,000,000" in str(
+        caught.value
+    )
+    assert "are free" in str(caught.value)
+    assert not path.exists()
+    ModelRows(path, 650_000, 10, create=True, peak=10)
 
 
 def test_a_trained_model_is_the_devices_own_until_a_synchronisation(rows: ModelRows) -> None:

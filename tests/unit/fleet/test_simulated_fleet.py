@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -150,6 +151,60 @@ async def test_a_worker_that_is_killed_costs_time_and_no_bit(tmp_path: Path) -> 
     for device, answer in enumerate(sent):
         assert isinstance(answer.reply, UploadReply)
         assert answer.reply.model.tobytes() == expected(device, start).tobytes()
+
+
+async def test_what_forks_the_workers_is_replaced_too_when_killed(tmp_path: Path) -> None:
+    start = start_model()
+    async with fleet_in(tmp_path, 1) as (fleet, pool):
+        digest = fleet.publish(start)
+        (worker,) = pool.process_ids
+        nursery = psutil.Process(worker).parent()
+        assert nursery is not None
+        nursery.kill()
+        psutil.Process(worker).kill()
+        (trained,) = await fleet.perform([train(0, digest)])
+        (sent,) = await fleet.perform([upload(0)])
+        assert pool.process_ids != [worker]
+        assert psutil.Process(pool.process_ids[0]).ppid() != nursery.pid
+    assert trained.status is AnswerStatus.DONE
+    assert isinstance(sent.reply, UploadReply)
+    assert sent.reply.model.tobytes() == expected(0, start).tobytes()
+
+
+async def test_a_worker_that_is_killed_before_it_is_warm_is_replaced(tmp_path: Path) -> None:
+    before = set(psutil.Process().children())
+
+    def unborn() -> list[psutil.Process]:
+        nurseries = set(psutil.Process().children()) - before
+        return [worker for nursery in nurseries for worker in nursery.children()]
+
+    start = start_model()
+    setting = setting_in(tmp_path)
+    rows = ModelRows(Path(setting.models_path), setting.model_size, setting.model_capacity, create=True)
+    pool = TrainingWorkers(setting, tmp_path, 1)
+    starting = asyncio.create_task(pool.start())
+    while not (born := unborn()):
+        assert not starting.done()
+        await asyncio.sleep(0.001)
+    born[0].kill()
+    await starting
+    try:
+        fleet = SimulatedFleet(rows, pool, LAYOUT, VirtualDevice(0.5, 8.0, 4.0))
+        await fleet.perform([train(0, fleet.publish(start))])
+        (sent,) = await fleet.perform([upload(0)])
+        assert pool.process_ids != [born[0].pid]
+    finally:
+        await pool.stop()
+    assert isinstance(sent.reply, UploadReply)
+    assert sent.reply.model.tobytes() == expected(0, start).tobytes()
+
+
+async def test_no_process_is_left_when_the_fleet_stops(tmp_path: Path) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    async with fleet_in(tmp_path, 2) as (_, pool):
+        processes = set(psutil.Process().children(recursive=True)) - before
+        assert set(pool.process_ids) < {process.pid for process in processes}
+    assert psutil.wait_procs(processes, timeout=5)[1] == []
 
 
 async def test_a_device_goes_on_from_its_own_model_where_its_order_says_so(tmp_path: Path) -> None:

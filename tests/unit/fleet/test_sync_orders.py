@@ -5,10 +5,10 @@ import asyncio
 import numpy as np
 import pytest
 
-from hand_agent import LAYOUT, MODEL, HandAgent, bench, connected, done, hand_agent
+from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent
 from roambench.contract.errors import LinkError
 from roambench.contract.model_blob import decode
-from roambench.contract.orders import AnswerStatus, SyncOrder, SyncReply
+from roambench.contract.orders import AnswerStatus, SyncOrder, SyncReply, TrainOrder
 from roambench.wire.v1 import control_pb2 as wire
 
 pytestmark = pytest.mark.asyncio
@@ -64,3 +64,48 @@ async def test_a_report_that_cannot_be_is_garbage(fields: dict[str, wire.SyncRep
         await connected(where)
         (answer,) = await where.fleet.perform([sync_order(where.fleet.publish(MODEL))])
     assert answer.status is AnswerStatus.GARBAGE
+
+
+async def test_a_train_order_may_name_two_models_and_says_how_many_mini_batches() -> None:
+    received: dict[str, bytes] = {}  # an order that is not answered yet may be told again
+    steps: set[int] = set()
+
+    async def fetch_both(agent: HandAgent, order: wire.Order) -> None:
+        spec = order.train
+        if not order.HasField("train") or received:
+            return
+        for name, digest in (("start", spec.start_digest), ("previous", spec.previous_digest)):
+            received[name], _ = await agent.data.download(order.order_id, spec.ap, digest.hex(), 5.0)
+        steps.add(spec.local_steps)
+        agent.link.send(done(order, train=REPORT))
+
+    async with bench() as where, hand_agent(where, on_order=fetch_both):
+        await connected(where)
+        start, previous = where.fleet.publish(MODEL), where.fleet.publish(MODEL + 1)
+        order = TrainOrder(
+            "run/00004/00000/train", 0, 4, 3, start, 1, 7, local_steps=12, previous_digest=previous
+        )
+        (answer,) = await where.fleet.perform([order])
+    assert answer.status is AnswerStatus.DONE
+    assert np.array_equal(decode(received["start"], layout=LAYOUT), MODEL)
+    assert np.array_equal(decode(received["previous"], layout=LAYOUT), MODEL + 1)
+    assert steps == {12}
+
+
+async def test_a_free_synchronisation_is_told_apart_on_the_wire() -> None:
+    told: dict[str, bool] = {}
+
+    async def note(agent: HandAgent, order: wire.Order) -> None:
+        if order.HasField("sync"):
+            told[order.order_id] = order.sync.free
+        agent.link.send(done(order, sync=wire.SyncReport()))
+
+    async with bench() as where, hand_agent(where, on_order=note):
+        await connected(where)
+        digest = where.fleet.publish(MODEL)
+        free = SyncOrder("run/00004/00000/sync", 0, 4, 3, digest, free=True)
+        charged = SyncOrder("run/00005/00000/sync", 0, 5, 3, digest)
+        for order in (free, charged):
+            (answer,) = await where.fleet.perform([order])
+            assert answer.reply == SyncReply(0, 0.0)
+    assert told == {"run/00004/00000/sync": True, "run/00005/00000/sync": False}

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roambench.fleet.simulated.job import TrainingJob
 from roambench.fleet.simulated.model_rows import ModelRows
 
 
 @dataclass(slots=True)
 class Held:
-    """Rows, -1 where there is none. `global_row` is shared with the published version it came from."""
+    """Rows, -1 where there is none. `global_row` is shared with the published version it came from.
+
+    A `deferred` training has no row yet: its job says how to compute the model when somebody wants it.
+    """
 
     trained_row: int = -1
     trained_order_id: str = ""
+    deferred: TrainingJob | None = None
     own_row: int = -1
     global_row: int = -1
 
@@ -36,25 +41,30 @@ class HeldModels:
     def trained(self, device: int, order_id: str, row: int) -> None:
         """A finished training replaces the one before."""
         held = self.of(device)
-        self._free(held.trained_row)
+        self._forget(held)
         held.trained_row, held.trained_order_id = row, order_id
+
+    def defer(self, device: int, order_id: str, job: TrainingJob) -> None:
+        """A training to be computed later replaces the one before; the version it starts from is kept."""
+        held = self.of(device)
+        self.share(job.ap_row)
+        self._forget(held)
+        held.deferred, held.trained_order_id = job, order_id
 
     def release(self, device: int, order_id: str, *, as_own: bool) -> None:
         """Uploaded or discarded; `as_own` keeps it as the device's own model."""
         held = self.of(device)
-        if held.trained_row < 0 or held.trained_order_id != order_id:
+        if held.trained_order_id != order_id:
             return
-        if as_own:
+        if as_own and held.trained_row >= 0:
             self._free(held.own_row)
-            held.own_row = held.trained_row
-        else:
-            self._free(held.trained_row)
-        held.trained_row, held.trained_order_id = -1, ""
+            held.own_row, held.trained_row = held.trained_row, -1
+        self._forget(held)
 
     def synchronise(self, device: int, row: int) -> None:
         """The published model in `row` is the device's own and its global one."""
         held = self.of(device)
-        self._free(held.trained_row)
+        self._forget(held)
         self._free(held.own_row)
         self.share(row)
         self.unshare(held.global_row)
@@ -70,6 +80,13 @@ class HeldModels:
         if not self._shares[row]:
             del self._shares[row]
             self._rows.release(row)
+
+    def _forget(self, held: Held) -> None:
+        """The finished training is gone, computed or not."""
+        self._free(held.trained_row)
+        if held.deferred is not None:
+            self.unshare(held.deferred.ap_row)
+        held.trained_row, held.trained_order_id, held.deferred = -1, "", None
 
     def _free(self, row: int) -> None:
         if row >= 0:

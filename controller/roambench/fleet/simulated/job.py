@@ -34,7 +34,9 @@ class WorkerSetting:
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """Rows of the AP's, the device's own and the global model (-1: none) and where the result goes."""
+    """Rows of the AP's, the device's own, the global and the previous AP's model (-1: none) and where the
+    result goes. `local_steps`: mini-batches instead of epochs; 0: epochs. `velocity_row`: of an earlier
+    training's momentum (-1: none); what it is afterwards goes to `velocity_out_row` (-1: nowhere)."""
 
     device: int
     ap_row: int
@@ -45,6 +47,15 @@ class TrainingJob:
     objective: str
     local_epochs: int
     seed: int
+    previous_row: int = -1
+    local_steps: int = 0
+    velocity_row: int = -1
+    velocity_out_row: int = -1
+
+    @property
+    def read_rows(self) -> tuple[int, int, int, int]:
+        """What a training reads, in the order in which `LessonTrainer.carry_out` takes the models."""
+        return self.ap_row, self.own_row, self.global_row, self.previous_row
 
     def to_line(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"

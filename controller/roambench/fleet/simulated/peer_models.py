@@ -1,0 +1,167 @@
+"""What virtual devices do in decentralised learning: a half step each, then all their mixings at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roambench.contract.orders import NO_MODEL_HELD, ExchangeOrder, ExchangeReply, LeftOut, Vector
+from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
+from roambench.fleet.simulated.model_rows import ModelRows
+from roambench.vectors import weighted_mean
+
+if TYPE_CHECKING:
+    from roambench.fleet.simulated.simulated_fleet import VirtualDevice
+
+_NONE = -1
+
+
+@dataclass(slots=True)
+class _Held:
+    """Rows of a device's mixed model and of its momentum's velocity, -1 where there is none."""
+
+    model: int = _NONE
+    velocity: int = _NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What came of one device's iteration: `refused` says why there was no half step."""
+
+    outcome: TrainingOutcome
+    left_out: tuple[LeftOut, ...] = ()
+    received: int = 0  # models that came
+
+    @property
+    def refused(self) -> str:
+        return self.outcome.refused
+
+
+class PeerModels:
+    """The models that devices hold between iterations. `has_momentum`: their velocities are kept as well."""
+
+    def __init__(self, rows: ModelRows, *, has_momentum: bool) -> None:
+        self._rows = rows
+        self._has_momentum = has_momentum
+        self._held: dict[int, _Held] = {}
+
+    def model(self, device: int) -> Vector | None:
+        """The model that the device holds, to be kept as long as one likes; None if it holds none."""
+        held = self._held.get(device)
+        return None if held is None or held.model == _NONE else self._rows.lend(held.model)
+
+    async def exchange(
+        self,
+        orders: Sequence[ExchangeOrder],
+        published: Mapping[str, int],
+        compute: Callable[[Sequence[TrainingJob]], Awaitable[list[TrainingOutcome]]],
+    ) -> list[Exchanged]:
+        """Carry out all orders of a step; answers in their order. `published`: rows by digest."""
+        starts = [self._start(order, published) for order in orders]
+        jobs = [
+            (index, self._job(order, *start))
+            for index, (order, start) in enumerate(zip(orders, starts, strict=True))
+            if start is not None
+        ]
+        outcomes = [TrainingOutcome(refused=NO_MODEL_HELD)] * len(orders)
+        half: dict[int, int] = {}
+        for (index, job), outcome in zip(jobs, await compute([job for _, job in jobs]), strict=True):
+            outcomes[index] = outcome
+            if outcome.refused:
+                self._release(job.out_row, job.velocity_out_row)
+                continue
+            half[job.device] = job.out_row
+            held = self._held.setdefault(job.device, _Held())
+            self._release(held.velocity)
+            held.velocity = job.velocity_out_row
+        refused = {order.device: outcomes[index].refused for index, order in enumerate(orders)}
+        mixed = {order.device: self._mixed(order, half) for order in orders if order.device in half}
+        for device, row in half.items():
+            held = self._held[device]
+            self._release(row, held.model)
+            held.model = mixed[device]
+        return [
+            Exchanged(outcome, _left_out(order, half, refused), sum(n in half for n in order.neighbours))
+            for order, outcome in zip(orders, outcomes, strict=True)
+        ]
+
+    def _start(self, order: ExchangeOrder, published: Mapping[str, int]) -> tuple[int, int] | None:
+        """Rows of the model and the velocity to start from; None: it has no model."""
+        if order.start_digest:
+            return published[order.start_digest], _NONE
+        held = self._held.get(order.device)
+        return None if held is None or held.model == _NONE else (held.model, held.velocity)
+
+    def _job(self, order: ExchangeOrder, model: int, velocity: int) -> TrainingJob:
+        return TrainingJob(
+            device=order.device,
+            ap_row=model,
+            own_row=_NONE,
+            global_row=model,
+            out_row=self._rows.take(),
+            start_rule="ap",
+            objective=order.objective,
+            local_epochs=order.local_epochs,
+            seed=order.seed,
+            local_steps=order.local_steps,
+            velocity_row=velocity,
+            velocity_out_row=self._rows.take() if self._has_momentum else _NONE,
+        )
+
+    def _mixed(self, order: ExchangeOrder, half: Mapping[int, int]) -> int:
+        """Σ_j W_ij x_j in ascending order of device, as an agent adds it up; the row it was put into."""
+        own_weight = order.own_weight
+        weights = {}
+        for neighbour, weight in zip(order.neighbours, order.weights, strict=True):
+            if neighbour in half:
+                weights[neighbour] = weight
+            else:
+                own_weight += weight
+        weights[order.device] = own_weight
+        counted = [(half[device], weight) for device, weight in sorted(weights.items()) if weight != 0.0]
+        models = [self._rows.row(row) for row, _ in counted]
+        return self._rows.store(weighted_mean(models, np.array([weight for _, weight in counted])))
+
+    def _release(self, *rows: int) -> None:
+        for row in rows:
+            if row != _NONE:
+                self._rows.release(row)
+
+
+def _left_out(
+    order: ExchangeOrder, half: Mapping[int, int], refused: Mapping[int, str]
+) -> tuple[LeftOut, ...]:
+    return tuple(
+        LeftOut(neighbour, f"refused: {refused[neighbour]}" if neighbour in refused else "lost: no order")
+        for neighbour in order.neighbours
+        if neighbour not in half
+    )
+
+
+def exchange_reply(
+    order: ExchangeOrder, exchanged: Exchanged, model_bytes: int, device: VirtualDevice
+) -> ExchangeReply:
+    """What the device tells of it: a model to every neighbour at the modelled rate, one from all who sent."""
+    outcome = exchanged.outcome
+    sent_bytes, received_bytes = model_bytes * len(order.neighbours), model_bytes * exchanged.received
+    downloaded_bytes = model_bytes * len(order.model_digests)
+    return ExchangeReply(
+        samples=outcome.samples,
+        sgd_steps=outcome.sgd_steps,
+        mean_loss=outcome.mean_loss,
+        mean_squared_loss=outcome.mean_squared_loss,
+        model_digest="",
+        left_out=exchanged.left_out,
+        sent_bytes=sent_bytes,
+        received_bytes=received_bytes,
+        # One radio: it sends, then it receives.
+        exchange_s=device.transfer_s(sent_bytes, order.exchange_mbit_s or device.upload_mbit_s)
+        + device.transfer_s(received_bytes, order.exchange_mbit_s or device.download_mbit_s),
+        cpu_s=outcome.cpu_s,
+        device_s=device.train_s(order.device, outcome.sgd_steps),
+        downloaded_bytes=downloaded_bytes,
+        download_s=device.transfer_s(downloaded_bytes, order.download_mbit_s or device.download_mbit_s),
+    )

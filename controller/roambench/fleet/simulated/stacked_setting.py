@@ -1,0 +1,28 @@
+"""What the process of the stacked backend is told when it starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from roambench.contract.json_values import from_json
+from roambench.fleet.simulated.job import WorkerSetting
+
+
+@dataclass(frozen=True, slots=True)
+class StackedSetting:
+    """`device`: auto, cpu or cuda; `threads` of torch; `compute`: the precision that training computes in."""
+
+    worker: WorkerSetting
+    stack: int
+    device: str
+    threads: int
+    compute: str
+
+    def to_json(self) -> str:
+        return json.dumps({**asdict(self), "worker": json.loads(self.worker.to_json())})
+
+    @classmethod
+    def from_json(cls, text: str, source: str) -> StackedSetting:
+        """Inverse of `to_json`; ConfigError names what is missing or of the wrong type."""
+        return from_json(cls, text, source)

@@ -1,0 +1,123 @@
+"""Trainings that nobody uses are not computed, and nothing that a run decides tells the difference."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from roambench.controller.composition import rounds_of
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.simulated_run import simulated_fleet
+from roambench.controller.world import Movement, lesson_of
+from roambench.mobility.files import content_hash
+from roambench.rounds.loop import run_rounds
+from roambench.rounds.records import EdgeAggregated, FateDecided, OrderAnswered, RoundRecord, StepClosed
+from roambench.rounds.rehearsal import MemoryJournal
+from roambench.runs.folder import RunFolder
+from whereabouts import drawn_trace
+
+pytestmark = pytest.mark.timeout(240)
+
+#: One row per device, one letter per step: the AP it is at, "-" while it is away.
+WHEREABOUTS = ("aab-a", "ab-ab", "-bb--", "b-a-b")
+
+
+def experiment(train: str, learning_rate: float = 0.01) -> Experiment:
+    return Experiment.model_validate(
+        {
+            "seed": 11,
+            "systems": ["mohawk", "hierfavg", "oort"],
+            "fleet": {"agents": 4, "aps": 0},
+            "learning": {"model": "mlp", "images_per_device": 20, "learning_rate": learning_rate},
+            "rounds": {"cloud_every_steps": 2},
+            "simulated": {"workers": 1, "train": train},
+        }
+    )
+
+
+def run(base: Path, system: str, train: str, learning_rate: float = 0.01) -> tuple[list[RoundRecord], int]:
+    """The records of a whole run, and how many trainings it computed."""
+    base.mkdir()
+    return asyncio.run(_run(base, experiment(train, learning_rate), system))
+
+
+async def _run(base: Path, setting: Experiment, system: str) -> tuple[list[RoundRecord], int]:
+    trace = drawn_trace(WHEREABOUTS)
+    movement = Movement(trace, content_hash(trace))
+    lesson = lesson_of(setting, len(WHEREABOUTS))
+    journal = MemoryJournal()
+    with RunFolder.create(
+        base / "run",
+        config=resolved(setting),
+        run_id="deferred",
+        system=system,
+        seed=setting.seed,
+        trace_hash=movement.content_hash,
+        fleet="simulated",
+        device_names=["a", "b", "c", "d"],
+    ) as folder:
+        rounds = rounds_of(setting, system, movement, folder, [20] * 4, lesson.layout.shapes)
+        async with simulated_fleet(setting, lesson, 2, base / "models", rounds.system) as fleet:
+            await run_rounds(
+                rounds.settings,
+                rounds.system,
+                rounds.association,
+                fleet,
+                journal,
+                lesson.initial_model,
+                throughput=rounds.throughput,
+            )
+            return journal.records, fleet.trainings_computed
+
+
+def of(records: Sequence[RoundRecord], kind: type) -> list:
+    return [record for record in records if isinstance(record, kind)]
+
+
+def without_clock_and_loss(records: Sequence[RoundRecord]) -> list[RoundRecord]:
+    kept: list[RoundRecord] = []
+    for record in records:
+        match record:
+            case OrderAnswered():
+                kept.append(dataclasses.replace(record, mean_loss=None))
+            case StepClosed():
+                kept.append(dataclasses.replace(record, wall_s=0.0))
+            case _:
+                kept.append(record)
+    return kept
+
+
+@pytest.mark.parametrize("system", ["mohawk", "hierfavg"])
+def test_a_run_decides_and_learns_the_same_with_a_part_of_the_computing(tmp_path: Path, system: str) -> None:
+    lazy, computed = run(tmp_path / "lazy", system, "when_used")
+    eager, all_of_them = run(tmp_path / "eager", system, "always")
+    assert without_clock_and_loss(lazy) == without_clock_and_loss(eager)
+    trained = [answer for answer in of(eager, OrderAnswered) if answer.samples]
+    aggregated = sum(len(edge.devices) for edge in of(eager, EdgeAggregated))
+    assert all_of_them == len(trained)
+    assert computed == aggregated < all_of_them
+    assert {answer.mean_loss for answer in of(lazy, OrderAnswered) if answer.samples} == {None}
+    assert all(answer.mean_loss for answer in trained)
+
+
+def test_a_system_that_chooses_by_loss_computes_every_training(tmp_path: Path) -> None:
+    records, computed = run(tmp_path / "oort", "oort", "when_used")
+    trained = [answer for answer in of(records, OrderAnswered) if answer.samples]
+    assert computed == len(trained) > 0
+    assert all(answer.mean_loss for answer in trained)
+
+
+def test_a_deferred_training_that_diverges_is_refused_at_its_upload(tmp_path: Path) -> None:
+    records, _ = run(tmp_path / "wild", "mohawk", "when_used", learning_rate=1e30)
+    refused = [answer for answer in of(records, OrderAnswered) if answer.status == "refused"]
+    assert refused
+    assert all("training diverged" in answer.reason for answer in refused)
+    assert not of(records, EdgeAggregated)
+    fates = of(records, FateDecided)
+    assert {fate.fate.value for fate in fates} == {"wasted"}
+    assert any(fate.reason.startswith("upload refused: training diverged") for fate in fates)

@@ -1,0 +1,168 @@
+"""The stacked backend's process: virtual devices on it learn what worker processes teach them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from roambench.contract.errors import FleetError
+from roambench.contract.learning_spec import LearningSpec
+from roambench.fleet.simulated.job import TrainingJob, WorkerSetting
+from roambench.fleet.simulated.model_rows import ModelRows
+from roambench.fleet.simulated.stacked import StackedTrainer
+from roambench.fleet.simulated.stacked_setting import StackedSetting
+from roambench.learning.layout import flatten
+from roambench.learning.learner import Learner
+from roambench.learning.models import build
+from roambench.learning.shards import Shard
+from roambench.learning.training import single_threaded
+
+pytestmark = pytest.mark.asyncio
+
+PARTS = ([0, 5, 9, 11], [1, 2, 3], [4, 6, 7, 8, 10])
+SIZE = flatten(build("mlp", 1, 10)).size
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    single_threaded()
+    yield
+    torch.set_num_threads(threads)
+
+
+def spec(model: str = "mlp") -> LearningSpec:
+    return LearningSpec(model, 1, 10, 0.05, 0.9, 0.0, 2, "", precision="float64")
+
+
+def lesson() -> Shard:
+    draws = np.random.default_rng(3)
+    images = draws.standard_normal((12, 1, 32, 32)).astype(np.float32)
+    return Shard(images, draws.integers(0, 10, 12))
+
+
+def setting_in(
+    folder: Path, model: str = "mlp", device: str = "cpu", compute: str = "float64"
+) -> StackedSetting:
+    shard = lesson()
+    arrays = {
+        "images": shard.images,
+        "labels": shard.labels,
+        "parts": np.concatenate([np.array(part) for part in PARTS]),
+        "offsets": np.cumsum([0, *(len(part) for part in PARTS)]),
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    paths = [str(folder / f"{name}.npy") for name in ("images", "labels", "parts", "offsets")]
+    worker = WorkerSetting(spec(model), *paths, str(folder / "models.bin"), SIZE, 40)
+    return StackedSetting(worker, 2, device, 1, compute)
+
+
+@asynccontextmanager
+async def trainer_in(folder: Path) -> AsyncIterator[tuple[StackedTrainer, ModelRows]]:
+    setting = setting_in(folder)
+    rows = ModelRows(folder / "models.bin", SIZE, 40, create=True, precision="float64")
+    trainer = StackedTrainer(setting, folder)
+    try:
+        await trainer.start()
+        yield trainer, rows
+    finally:
+        await trainer.stop()
+
+
+def model(seed: int) -> np.ndarray:
+    return flatten(build("mlp", 1, 10, seed=seed)).astype(np.float64)
+
+
+def jobs_on(rows: ModelRows, **changes: object) -> list[TrainingJob]:
+    """Every device starts from half the AP's model, half its own; springs hold it to the global one."""
+    ap_row, global_row = rows.store(model(1)), rows.store(model(2))
+    plain = {"start_rule": "average", "objective": "middle_plus", "local_epochs": 2} | changes
+    return [
+        TrainingJob(
+            device, ap_row, rows.store(model(10 + device)), global_row, rows.take(), seed=device, **plain
+        )
+        for device in range(3)
+    ]
+
+
+def assert_trained(rows: ModelRows, jobs: list[TrainingJob]) -> None:
+    shard = lesson()
+    for job in jobs:
+        part = PARTS[job.device]
+        expected = Learner(spec()).train(
+            Shard(shard.images[part], shard.labels[part]),
+            model(1),
+            model(10 + job.device),
+            model(2),
+            local_epochs=job.local_epochs,
+            local_steps=job.local_steps,
+            seed=job.device,
+            start_rule=job.start_rule,
+            objective=job.objective,
+        )
+        apart = np.abs(rows.row(job.out_row) - expected.vector).max() / np.linalg.norm(expected.vector)
+        assert apart < 1e-12
+
+
+async def test_models_and_reports_are_those_of_workers(tmp_path: Path) -> None:
+    async with trainer_in(tmp_path) as (trainer, rows):
+        assert await trainer.train([]) == []
+        jobs = jobs_on(rows)
+        outcomes = await trainer.train(jobs)
+        assert_trained(rows, jobs)
+        again = jobs_on(rows, local_steps=3, start_rule="own_head", objective="ce")
+        counted = await trainer.train(again)
+        assert_trained(rows, again)
+    # Batches of 2: devices with 4, 3 and 5 images have 2, 2 and 3 an epoch.
+    assert [(told.samples, told.sgd_steps, told.refused) for told in outcomes] == [
+        (4, 4, ""), (3, 4, ""), (5, 6, ""),
+    ]  # fmt: skip
+    assert all(0.1 < told.mean_loss < 20.0 and told.cpu_s > 0.0 for told in outcomes)
+    assert [told.sgd_steps for told in counted] == [3, 3, 3]
+
+
+async def test_a_job_that_cannot_be_done_is_refused_beside_the_others(tmp_path: Path) -> None:
+    async with trainer_in(tmp_path) as (trainer, rows):
+        sound, wrong, _ = jobs_on(rows)
+        wrong = TrainingJob(1, wrong.ap_row, wrong.own_row, -1, wrong.out_row, "guess", "ce", 1, 1)
+        done, refused = await trainer.train([sound, wrong])
+        assert_trained(rows, [sound])
+    assert done.refused == ""
+    assert "unknown start rule 'guess'" in refused.refused
+
+
+async def test_a_process_that_is_killed_costs_time_and_no_model(tmp_path: Path) -> None:
+    async with trainer_in(tmp_path) as (trainer, rows):
+        first = trainer.process_id
+        os.kill(first, signal.SIGKILL)
+        jobs = jobs_on(rows)
+        outcomes = await trainer.train(jobs)
+        assert_trained(rows, jobs)
+        assert trainer.process_id != first
+    assert [told.refused for told in outcomes] == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"model": "resnet-1000"}, "unknown model 'resnet-1000'"),
+        *([] if torch.cuda.is_available() else [({"device": "cuda"}, "torch finds no GPU here")]),
+        *([] if torch.cuda.is_available() else [({"compute": "tf32"}, "torch finds no GPU here")]),
+    ],
+)
+async def test_what_it_lacks_is_told_before_anything_runs(
+    tmp_path: Path, changes: dict[str, str], reason: str
+) -> None:
+    setting = setting_in(tmp_path, **changes)
+    ModelRows(tmp_path / "models.bin", SIZE, 40, create=True, precision="float64")
+    trainer = StackedTrainer(setting, tmp_path)
+    with pytest.raises(FleetError, match=f"cannot start: .*{reason}"):
+        await trainer.start()
