@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from roambench.contract.phases import Phase
-from roambench.energy.compare import Basis, Comparison, Transfer
-from roambench.energy.link_model import Direction
+from roambench.energy.compare import Basis, Comparison, Transfer, Way
 from roambench.energy.verdict import Finding
 from roambench.report import numbers
 from roambench.report.communication_tables import basis_name, classes_and_total, leading_basis
@@ -19,11 +18,12 @@ from roambench.report.summary import RunSummary
 MOST_POINTS: Final = 1500
 #: From this ratio of the largest to the smallest value on the axes are logarithmic.
 LOG_FROM: Final = 20.0
-_COLOURS: Final[dict[Direction, str]] = {
+_COLOURS: Final[dict[Way, str]] = {
     "down": PHASE_COLOURS[Phase.DOWNLOAD],
     "up": PHASE_COLOURS[Phase.UPLOAD],
+    "exchange": PHASE_COLOURS[Phase.EXCHANGE],
 }
-_NAMES: Final[dict[Direction, str]] = {"down": "download", "up": "upload"}
+_NAMES: Final[dict[Way, str]] = {"down": "download", "up": "upload", "exchange": "exchange"}
 _SYMBOLS: Final = {"lte": "circle", "wifi": "square", "3g": "triangle-up"}
 _OTHER_SYMBOLS: Final = ("diamond", "cross", "x", "star")
 
@@ -118,7 +118,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
     seen = [item for item in comparison.transfers if item.seen and basis in item.modelled]
     every = max(1, math.ceil(len(seen) / MOST_POINTS))
     shown = seen[::every]
-    groups: dict[tuple[str, Direction], list[Transfer]] = {}
+    groups: dict[tuple[str, Way], list[Transfer]] = {}
     for item in shown:
         groups.setdefault((item.link, item.direction), []).append(item)
     floor, top, log = _range(shown, bases)
@@ -204,7 +204,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
 
 
 def _choice(
-    run: RunSummary, groups: dict[tuple[str, Direction], list[Transfer]], bases: Sequence[Basis]
+    run: RunSummary, groups: dict[tuple[str, Way], list[Transfer]], bases: Sequence[Basis]
 ) -> dict[str, Any]:
     """Buttons that put another model on the x axis; the identity line is the last trace and stays."""
     order = sorted(groups)

@@ -28,7 +28,7 @@ from roambench.report.console import print_table
 from roambench.report.evidence import read_runs
 from roambench.report.html import Parts, document, folded, footer_of, warnings
 from roambench.report.report import write_text
-from roambench.report.summary import RunSummary, summarise
+from roambench.report.summary import RunSummary, summarise, world_flags
 from roambench.report.table import Table
 from roambench.runs.records import OpenRecords
 
@@ -72,7 +72,7 @@ class RunComparisons:
                 "Verdicts",
                 "verdicts",
                 f'<div class="table"><ul class="verdicts">{verdicts}</ul></div>'
-                + warnings(runs, self.missing),
+                + warnings(runs, (*world_flags(runs), *self.missing)),
             ),
             ("By link and direction", "classes", parts.html("ratios", "communication", "transfers")),
             ("Transfer by transfer", "transfers", parts.html(*scatter)),
@@ -98,6 +98,7 @@ class RunComparisons:
             "link_model": None if self.named is None else self.named.name,
             "runs": [_run(run) for run in self.comparable],
             "missing": list(self.missing),
+            "flags": list(world_flags(self.comparable)),
         }
 
 
@@ -134,7 +135,7 @@ def print_comparison(made: RunComparisons, console: Console) -> None:
     for run in made.comparable:
         for flag in run.flags:
             console.print(f"[yellow]![/] {escape(run.label)}: {escape(flag)}", highlight=False)
-    for line in made.missing:
+    for line in (*world_flags(made.comparable), *made.missing):
         console.print(f"[yellow]![/] {escape(line)}", highlight=False)
     for line in made.verdicts():
         console.print(escape(line), highlight=False, soft_wrap=True)

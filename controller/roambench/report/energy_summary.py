@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.contract.records import ReadingFlag
@@ -15,10 +17,11 @@ from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import LedgerRow, total, totals_by_phase
 from roambench.energy.link_model import Direction, megabits
 from roambench.energy.link_models import LinkModel
-from roambench.energy.radio_work import PAPER, RadioWork
+from roambench.energy.radio_work import PAPER
 from roambench.energy.table10 import Table10, is_wasted, table10
-from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
+from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
+from roambench.runs.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +132,28 @@ def energy_summary(
 
 def modelled_from_log_j(records: Sequence[RoundRecord]) -> dict[Direction, float]:
     """Eq. 1 with Eq. 2's throughput over every transfer that the event log says was done, measured or not."""
-    links = _links(records)
-    kinds = {record.order_id: record.kind for record in records if isinstance(record, OrderGiven)}
-    joules: dict[Direction, list[float]] = {"down": [], "up": []}
-    for record in records:
-        if not isinstance(record, OrderAnswered) or record.status != AnswerStatus.DONE:
-            continue
-        use = links.get(record.order_id)
-        if use is None or use.link not in PAPER.links or use.throughput_mbit_s <= 0.0:
-            continue
-        direction: Direction = "up" if kinds[record.order_id] == "upload" else "down"
-        size = float(megabits(record.transferred_bytes))
-        work = RadioWork.of(size, use.throughput_mbit_s, direction)
-        joules[direction].append(work.energy(PAPER.of(use.link)).joules)
-    return {direction: math.fsum(values) for direction, values in joules.items()}
+    log = EventLog.of(records)
+    done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
+    links = list(PAPER.links)
+    answer = np.flatnonzero(done & (log.answered >= 0))
+    order = log.answered[answer]
+    link = log.codes(OrderGiven, "link", links)[order]
+    mbit_s = log.array(OrderGiven, "throughput_mbit_s")[order]
+    chosen = (link >= 0) & (mbit_s > 0.0)
+    answer, order, link, mbit_s = (column[chosen] for column in (answer, order, link, mbit_s))
+    up = log.codes(OrderGiven, "kind", ["upload"])[order] == 0
+    mbit = megabits(log.array(OrderAnswered, "transferred_bytes")[answer])
+    parameters = np.array([PAPER.of(name).values for name in links])[link]
+    alpha = np.where(up, parameters[:, 0], parameters[:, 1])
+    joules = 1e-3 * (alpha * mbit + parameters[:, 2] * (mbit / mbit_s))
+    return {"down": math.fsum(joules[~up].tolist()), "up": math.fsum(joules[up].tolist())}
 
 
 def _links(records: Sequence[RoundRecord]) -> dict[str, LinkUse]:
     """Link and Eq. 2's throughput of every order that names a link (a rehearsal's do not)."""
+    sent = {record.order_id: record.sent_bytes for record in records if isinstance(record, ModelsExchanged)}
     return {
-        record.order_id: LinkUse(record.link, record.throughput_mbit_s)
+        record.order_id: LinkUse(record.link, record.throughput_mbit_s, sent.get(record.order_id, 0))
         for record in records
         if isinstance(record, OrderGiven) and record.link
     }

@@ -12,9 +12,11 @@ from roambench.contract.errors import RunError, TraceError
 from roambench.contract.records import HostSample
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
+from roambench.report.equal_orders import with_divergence
 from roambench.report.instrument import InstrumentCost, instrument_cost
-from roambench.rounds.records import RoundRecord
 from roambench.runs.accounts import RunEnergy, account_run
+from roambench.runs.common_clock import on_one_clock
+from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
 from roambench.runs.modelled_accounts import ModelledEnergy, modelled_account
@@ -33,7 +35,7 @@ class RunEvidence:
     path: Path
     info: RunInfo
     config: dict[str, Any]
-    records: tuple[RoundRecord, ...]
+    records: EventLog
     energy: RunEnergy | None  # None: neither readings nor phases
     trace: Trace | None  # None: not in the folder, or not readable (then a note says why)
     dead_letters: tuple[str, ...]
@@ -61,12 +63,13 @@ def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = No
         name = Path(path).resolve().name
         count = sum(label == name or label.startswith(f"{name} (") for label in labels)
         labels.append(name if not count else f"{name} ({count + 1})")
-    return [_read_run(Path(path), label, open_records) for path, label in zip(paths, labels, strict=True)]
+    found = [_read_run(Path(path), label, open_records) for path, label in zip(paths, labels, strict=True)]
+    return with_divergence(found)
 
 
 def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
     with RunFolder.open(path) as folder:
-        records = tuple(folder.read_journal())
+        records = folder.read_log()
         notes = [_ELSEWHERE] if open_records is None and _is_elsewhere(folder.config) else []
         trace = None
         if (path / "trace.parquet").is_file():
@@ -77,7 +80,8 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
         dead = tuple(f"{letter.device}: {letter.reason}" for letter in folder.records.dead_letters())
         with open_records(folder) if open_records else nullcontext(folder.records) as store:
             energy = account_run(folder, records, store=store)
-            host = {name: tuple(samples) for name in store.devices() if (samples := store.host_samples(name))}
+            placed = on_one_clock(folder, records, store)
+            host = {name: tuple(told) for name in placed.devices() if (told := placed.host_samples(name))}
         return RunEvidence(
             label,
             path,

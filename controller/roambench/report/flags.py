@@ -10,7 +10,7 @@ from roambench.report.board_state import BoardState, state_flags
 from roambench.report.energy_summary import EnergySummary
 from roambench.report.evidence import RunEvidence
 from roambench.report.learning_summary import OrderSummary
-from roambench.rounds.records import OrderGiven
+from roambench.rounds.records import OrderGiven, ReplayResumed
 from roambench.runs.info import RunState
 
 #: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
@@ -30,6 +30,7 @@ def flags_of(
         flags.append(f"the run is {run.info.state.value}{reason}")
     if run.info.lookahead:
         flags.append("lookahead is on: devices are chosen by the future, so waste means nothing")
+    flags += run.info.doubts
     if energy is None or not energy.measured:
         what = "every joule is modelled, none measured" if run.modelled else "joules are not measured"
         flags.append(f"no meter readings: {what}")
@@ -44,15 +45,13 @@ def flags_of(
             f"(99th percentile, limit {LATENESS_LIMIT_S:.2f} s{share}); the boards waited "
             "meanwhile and drew idle power; lower local.time_scale or use fewer agents"
         )
-    rates = [
-        (record.paced_mbit_s, record.throughput_mbit_s)
-        for record in run.records
-        if isinstance(record, OrderGiven) and record.paced_mbit_s > 0.0
-    ]
-    clipped = sum(paced < modelled for paced, modelled in rates)
+    flags += _pause_flags(run)
+    paced, modelled = (run.records.array(OrderGiven, f"{rate}_mbit_s") for rate in ("paced", "throughput"))
+    held = paced > 0.0
+    clipped = int((held & (paced < modelled)).sum())
     if clipped:
         flags.append(
-            f"{clipped:,} of {len(rates):,} transfers were to be faster than the boards' port and were "
+            f"{clipped:,} of {int(held.sum()):,} transfers were to be faster than the boards' port and were "
             "clipped to it: Eq. 2's throughput is not what their links did"
         )
     if orders.unanswered and run.info.state is RunState.FINISHED:
@@ -63,6 +62,20 @@ def flags_of(
         )
     flags += run.notes
     return tuple(flags)
+
+
+def _pause_flags(run: RunEvidence) -> list[str]:
+    """Pauses in which boards drew power; on virtual devices a pause changes nothing."""
+    began_ns, ended_ns = (run.records.array(ReplayResumed, end) for end in ("from_ns", "to_ns"))
+    held_ns = ended_ns - began_ns
+    on_boards = held_ns[run.records.codes(ReplayResumed, "clock", ["device"]) == 0]
+    if not len(on_boards):
+        return []
+    times = "once" if len(on_boards) == 1 else f"{len(on_boards)} times"
+    return [
+        f"the replay was paused {times}, for {on_boards.sum() * 1e-9:,.1f} s of device time: the boards drew "
+        "idle power meanwhile, and whole-run energies include it"
+    ]
 
 
 def _energy_flags(energy: EnergySummary) -> list[str]:

@@ -26,6 +26,8 @@ from roambench.report.figures import (
 from roambench.report.host_figures import host_figures
 from roambench.report.modelled_tables import KEYS as MODELLED_KEYS
 from roambench.report.movement_figures import availability_figure, map_figure
+from roambench.report.peer_figures import peer_figures
+from roambench.report.peer_tables import KEYS as PEER_KEYS
 from roambench.report.power_data import power_data
 from roambench.report.summary import RunSummary, comparison_flags, improvements, reference_of
 from roambench.report.table import Table
@@ -39,6 +41,8 @@ _POLICY: Final = (
 )
 #: Longer tables fold away.
 _OPEN_ROWS: Final = 30
+#: More rows than this make a page that no browser likes to show.
+MOST_ROWS: Final = 2000
 
 
 def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
@@ -50,6 +54,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
             accuracy_figure(summaries),
             accuracy_per_joule_figure(summaries),
             aggregated_figure(summaries),
+            *peer_figures(summaries),
             energy_figure(summaries),
             whole_run_figure(summaries),
             ratio_figure(summaries),
@@ -65,6 +70,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
     sections = [
         ("Runs", "runs", _cards(summaries) + _flags(summaries) + parts.html("runs")),
         ("Learning", "learning", parts.html("accuracy", "learning", "aggregated")),
+        ("Decentralised", "decentralised", parts.html(*PEER_KEYS)),
         (
             "Energy",
             "energy",
@@ -77,6 +83,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
             "communication",
             parts.html("communication", "ratios", *scatter, "transfers", "modelled"),
         ),
+        ("Beside the paper", "paper", parts.html("paper-ratios")),
         ("Power over time", "power", _power(power)),
         ("Movement and trainings", "movement", parts.html("availability", "trainings", "map")),
         ("Boards", "boards", parts.html(*host) + folded(board_tables(summaries))),
@@ -236,13 +243,15 @@ def _table(table: Table, *, fold: bool = False) -> str:
     head = "".join(cell("th", name, column) for column, name in enumerate(table.head))
     rows = "".join(
         "<tr>" + "".join(cell("td", text, column) for column, text in enumerate(row)) + "</tr>"
-        for row in table.rows
+        for row in table.rows[:MOST_ROWS]
     )
+    left = len(table.rows) - MOST_ROWS
+    caption = table.caption + (f" {left:,} more rows are in the JSON report." if left > 0 else "")
     # Names on the left and numbers at the far right would be hard to read across.
     wide = ' class="compare"' if table.numeric_from == 1 and len(table.head) <= 4 else ""
     grid = (
         f'<div class="scroll"><table{wide}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-        f"<p class='caption'>{html.escape(table.caption)}</p>"
+        f"<p class='caption'>{html.escape(caption)}</p>"
     )
     title = html.escape(table.title)
     if fold:

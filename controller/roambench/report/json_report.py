@@ -13,6 +13,7 @@ from roambench.report.board_state import BoardState
 from roambench.report.comparison_document import classes, compared, value
 from roambench.report.energy_summary import EnergySummary, TruthCheck
 from roambench.report.modelled_document import modelled_document
+from roambench.report.peer_document import peer_document
 from roambench.report.summary import (
     RunSummary,
     comparison_flags,
@@ -60,6 +61,8 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "state": info.state.value,
         "reason": info.reason,
         "trace_hash": info.trace_hash,
+        "association": info.association,
+        "assignment_hash": info.assignment_hash,
         "time_scale": info.time_scale,
         "lookahead": info.lookahead,
         "devices": list(info.device_names),
@@ -133,6 +136,7 @@ def _run(run: RunSummary) -> dict[str, Any]:
         },
         "energy": _energy(measured) if measured else None,
         "energy_modelled": modelled_document(run.modelled),
+        "decentralised": peer_document(run.peers),
         "instrument": None if run.instrument is None else run.instrument.sentence,
         "board_states": [_state(state) for state in run.boards],
     }

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Fate
-from roambench.rounds.fates import TrainingFate, training_fates
 from roambench.rounds.records import (
     CloudAggregated,
     FleetEvent,
+    ModelsScored,
     OrderAnswered,
     OrderGiven,
     RoundRecord,
+    RunEnded,
     StepClosed,
     StepOpened,
 )
+from roambench.runs.event_log import Codes, EventLog
+from roambench.runs.training_columns import FATES, TrainingColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +44,13 @@ class StepPoint:
 
 @dataclass(frozen=True, slots=True)
 class LearningSummary:
-    """`threshold_step` is the first step with a cloud aggregation whose model reached `threshold`."""
+    """`threshold_step` is the first step with a cloud aggregation whose model reached `threshold`;
+    of a decentralised run, the first scored one whose devices reached it on average."""
 
     points: tuple[StepPoint, ...]
     threshold: float | None
     threshold_step: int | None
+    ended: str = ""  # why the run ended before the last step of its trace
 
     @property
     def final_accuracy(self) -> float | None:
@@ -83,7 +90,7 @@ class TrainingSummary:
     reasons: Mapping[str, int]
     wasted_reappeared: int
     reached_cloud: int
-    by_order: Mapping[str, TrainingFate]
+    by_order: TrainingColumns
 
     @property
     def wasted_share(self) -> float | None:
@@ -110,6 +117,9 @@ class OrderSummary:
     unanswered: int
     lateness_p99_s: float | None  # of emulated trainings, in device time
     late_share: float | None  # of the time that emulated trainings lasted: the host's share, not the board's
+    computed: int = (
+        0  # trainings really computed: a virtual device's without a loss is, once its model is sent
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +142,12 @@ class DistanceSummary:
 
 
 def learning_summary(records: Sequence[RoundRecord], threshold: float | None) -> LearningSummary:
-    present = {record.step: len(record.devices) for record in records if isinstance(record, StepOpened)}
-    cloud = {record.step for record in records if isinstance(record, CloudAggregated)}
-    trained = Counter(r.step for r in records if isinstance(r, OrderGiven) and r.kind == "train")
+    log = EventLog.of(records)
+    present = {record.step: len(record.devices) for record in log.only(StepOpened)}
+    cloud = set(log.array(CloudAggregated, "step").tolist())
+    scored = cloud | set(log.array(ModelsScored, "step").tolist())
+    trains = log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0
+    trained = Counter(log.array(OrderGiven, "step")[trains].tolist())
     points = tuple(
         StepPoint(
             record.step,
@@ -146,66 +159,82 @@ def learning_summary(records: Sequence[RoundRecord], threshold: float | None) ->
             record.loss,
             record.step in cloud,
         )
-        for record in records
-        if isinstance(record, StepClosed)
+        for record in log.only(StepClosed)
     )
     reached = (
         point.step
         for point in points
         if threshold is not None
-        and point.cloud
+        and point.step in scored
         and point.accuracy is not None
         and point.accuracy >= threshold
     )
-    return LearningSummary(points, threshold, next(reached, None))
+    ended = next((record.reason for record in log.only(RunEnded)), "")
+    return LearningSummary(points, threshold, next(reached, None), ended)
 
 
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
-    fates = training_fates(records)
-    wasted = [fate for fate in fates.values() if fate.fate is Fate.WASTED]
-    aggregated = [fate for fate in fates.values() if fate.fate is Fate.AGGREGATED]
+    trainings = TrainingColumns.of(EventLog.of(records))
+    wasted, aggregated = (trainings.fate == FATES.index(fate) for fate in (Fate.WASTED, Fate.AGGREGATED))
+    reasons = trainings.reasons.take(pa.array(trainings.decided[wasted])).to_pylist()
     return TrainingSummary(
-        ordered=len(fates),
-        aggregated=len(aggregated),
-        wasted=len(wasted),
-        pending=len(fates) - len(wasted) - len(aggregated),
-        reasons=dict(Counter(fate.reason or "no reason given" for fate in wasted).most_common()),
-        wasted_reappeared=sum(fate.reappeared for fate in wasted),
-        reached_cloud=sum(fate.reached_cloud for fate in aggregated),
-        by_order=fates,
+        ordered=len(trainings),
+        aggregated=int(np.count_nonzero(aggregated)),
+        wasted=int(np.count_nonzero(wasted)),
+        pending=int(np.count_nonzero(~wasted & ~aggregated)),
+        reasons=dict(Counter(reason or "no reason given" for reason in reasons).most_common()),
+        wasted_reappeared=int(np.count_nonzero(trainings.reappeared[wasted])),
+        reached_cloud=int(np.count_nonzero(trainings.reached_cloud[aggregated])),
+        by_order=trainings,
     )
 
 
 def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> OrderSummary:
-    given = {
-        record.order_id: record
-        for record in records
-        if isinstance(record, OrderGiven) and record.kind in ("train", "upload")
+    log = EventLog.of(records)
+    kinds = log.codes(OrderGiven, "kind", _COUNTED)
+    order = log.answered
+    answer = np.flatnonzero((order >= 0) & (np.append(kinds, -1)[order] >= 0))
+    order = order[answer]
+    kind = kinds[order]
+    statuses = log.texts(OrderAnswered, "status").unique().to_pylist()
+    status = log.codes(OrderAnswered, "status", statuses)[answer]
+    pairs, counts = np.unique(kind * len(statuses) + status, return_counts=True)
+    answers = {
+        (_COUNTED[pair // len(statuses)], statuses[pair % len(statuses)]): count
+        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
     }
-    answers: Counter[tuple[str, str]] = Counter()
-    troubles = []
-    answered: set[str] = set()
-    late_s: list[float] = []
-    train_s: list[float] = []
-    for record in records:
-        if not isinstance(record, OrderAnswered) or record.order_id not in given:
-            continue
-        kind = given[record.order_id].kind
-        answered.add(record.order_id)
-        answers[kind, record.status] += 1
-        if kind == "train" and record.status == AnswerStatus.DONE:
-            late_s.append(record.late_s)
-            train_s.append(record.train_s)
-        if record.status != AnswerStatus.DONE:
-            name = device_name(names, record.device)
-            troubles.append(Trouble(record.step, name, kind, record.status, record.reason))
+    done = (log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0)[answer]
+    trained, sent = done & np.isin(kind, (0, 2)), done & (kind == 1)
+    late_s = log.array(OrderAnswered, "late_s")[answer[trained]]
+    train_s = log.array(OrderAnswered, "train_s")[answer[trained]]
+    known = trained & ~log.missing(OrderAnswered, "mean_loss")[answer]
+    computed = pa.concat_arrays(
+        [
+            log.texts(OrderGiven, "order_id").take(pa.array(order[known])),
+            log.texts(OrderGiven, "train_order_id").take(pa.array(order[sent])),
+        ]
+    )
     return OrderSummary(
         answers=dict(sorted(answers.items())),
-        troubles=tuple(troubles),
-        unanswered=len(given.keys() - answered),
-        lateness_p99_s=float(np.quantile(late_s, 0.99)) if late_s else None,
-        late_share=math.fsum(late_s) / math.fsum(train_s) if any(train_s) else None,
+        troubles=tuple(_troubles(log, answer[~done], kind[~done], names)),
+        unanswered=int(np.count_nonzero(kinds >= 0)) - len(np.unique(order)),
+        lateness_p99_s=float(np.quantile(late_s, 0.99)) if len(late_s) else None,
+        late_share=math.fsum(late_s.tolist()) / math.fsum(train_s.tolist()) if train_s.any() else None,
+        computed=len(computed.unique()),
     )
+
+
+#: The kinds of order that the report counts; the others are background.
+_COUNTED: Final = ("train", "upload", "exchange")
+
+
+def _troubles(log: EventLog, answer: Codes, kind: Codes, names: Sequence[str]) -> Iterator[Trouble]:
+    step, device = (log.array(OrderAnswered, name)[answer].tolist() for name in ("step", "device"))
+    status, reason = (
+        log.texts(OrderAnswered, name).take(pa.array(answer)).to_pylist() for name in ("status", "reason")
+    )
+    for values in zip(step, device, kind.tolist(), status, reason, strict=True):
+        yield Trouble(values[0], device_name(names, values[1]), _COUNTED[values[2]], *values[3:])
 
 
 #: Fleet events that are the ordinary life of a run.
@@ -215,6 +244,7 @@ _ORDINARY = frozenset(
         "goodbye",
         "clock offset",
         "trainer ready",
+        "fetching data",
         "download started",
         "train started",
         "train finished",
@@ -227,16 +257,14 @@ def incidents(records: Sequence[RoundRecord], names: Sequence[str]) -> tuple[Inc
     """What the fleet saw besides the ordinary."""
     return tuple(
         Incident(record.step, record.name or device_name(names, record.device), record.kind, record.detail)
-        for record in records
-        if isinstance(record, FleetEvent) and record.kind not in _ORDINARY
+        for record in EventLog.of(records).only(FleetEvent)
+        if record.kind not in _ORDINARY
     )
 
 
 def distance_summary(records: Sequence[RoundRecord]) -> DistanceSummary | None:
     """None when nobody was ever present."""
-    distances = np.array(
-        [distance for record in records if isinstance(record, StepOpened) for distance in record.distances_m]
-    )
+    distances, _ = EventLog.of(records).lists(StepOpened, "distances_m")
     if not distances.size:
         return None
     return DistanceSummary(float(distances.mean()), float(distances.std()), int(distances.size))

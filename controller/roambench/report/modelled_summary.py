@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from roambench.contract.phases import Phase
 from roambench.energy.device_power import DevicePower
 from roambench.energy.energy_value import Energy
-from roambench.energy.modelled import ModelledRow, modelled_by, modelled_total
-from roambench.energy.table10 import Table10, is_wasted, table10
+from roambench.energy.modelled_ledger import Chosen, ModelledLedger
+from roambench.energy.modelled_table10 import modelled_table10
+from roambench.energy.table10 import Table10
 from roambench.energy.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.runs.modelled_accounts import ModelledEnergy, Rate
 
@@ -56,34 +59,36 @@ def modelled_summary(
     """Sum up; None for a run that has no modelled energy. `finished`: pending models count as wasted."""
     if modelled is None:
         return None
-    rows = modelled.rows
-    gross = modelled_by(rows, lambda row: row.phase)
+    rows = ModelledLedger.of(modelled.rows)
     phases = []
-    for phase in (phase for phase in Phase if phase in gross):
-        of_phase = [row for row in rows if row.phase is phase]
-        phases.append(
-            ModelledPhase(
-                phase,
-                len(of_phase),
-                gross[phase].covered_s,
-                sum(row.transferred_bytes for row in of_phase),
-                gross[phase],
-                modelled_total(of_phase, "net"),
+    for phase in Phase:
+        of_phase = rows.of_phase(phase)
+        if of_phase.any():
+            gross = rows.total("gross", of_phase)
+            phases.append(
+                ModelledPhase(
+                    phase,
+                    int(np.count_nonzero(of_phase)),
+                    gross.covered_s,
+                    int(rows.work.transferred_bytes[of_phase].sum()),
+                    gross,
+                    rows.total("net", of_phase),
+                )
             )
-        )
     return ModelledSummary(
         modelled.links.name,
         modelled.rate,
         modelled.power,
-        table10(rows, "gross", rounds=steps, devices=names, finished=finished),
-        table10(rows, "net", rounds=steps, devices=names, finished=finished),
+        modelled_table10(rows, "gross", rounds=steps, devices=names, finished=finished),
+        modelled_table10(rows, "net", rounds=steps, devices=names, finished=finished),
         tuple(phases),
-        _by_step(rows),
-        _by_step([row for row in rows if is_wasted(row, finished=finished)]),
+        _by_step(rows, np.ones(len(rows), bool)),
+        _by_step(rows, rows.wasted(finished=finished)),
         communication_to_threshold(rows, threshold_step, steps),
     )
 
 
-def _by_step(rows: Sequence[ModelledRow]) -> dict[int, float]:
-    sums = modelled_by(rows, lambda row: row.step)
-    return {step: sums[step].joules for step in sorted(sums)}
+def _by_step(rows: ModelledLedger, chosen: Chosen) -> dict[int, float]:
+    steps, of_step = np.unique(rows.work.step[chosen], return_inverse=True)
+    sums = np.bincount(of_step, rows.gross_j[chosen], len(steps))
+    return dict(zip(steps.tolist(), sums.tolist(), strict=True))

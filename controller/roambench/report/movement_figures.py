@@ -33,7 +33,7 @@ _TRACK_COLOURS: Final = (
 
 def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> Figure | None:
     """Devices present by step, and below it one strip per run: what became of each training."""
-    opened = {run.label: [record for record in run.records if isinstance(record, StepOpened)] for run in runs}
+    opened = {run.label: list(run.records.only(StepOpened)) for run in runs}
     if not any(opened.values()):
         return None
     shown = [(run, summary) for run, summary in zip(runs, summaries, strict=True) if opened[run.label]]
@@ -126,8 +126,8 @@ def _fate_grid(
                     f"present, AP {ap}, {distance_m / 1000:.2f} km"
                 )
     state = {Fate.PENDING: 2, Fate.AGGREGATED: 3, Fate.WASTED: 4}
-    for training in summary.trainings.by_order.values():
-        if training.device not in row_of or training.step not in column_of:
+    for training in summary.trainings.by_order.of_devices(row_of):
+        if training.step not in column_of:
             continue
         row, column = row_of[training.device], column_of[training.step]
         grid[row][column] = state[training.fate]

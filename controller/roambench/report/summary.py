@@ -28,6 +28,8 @@ from roambench.report.learning_summary import (
     training_summary,
 )
 from roambench.report.modelled_summary import ModelledSummary, modelled_summary
+from roambench.report.paper_runs import Setting, setting_of
+from roambench.report.peer_summary import PeerSummary, peer_summary
 from roambench.runs.info import RunInfo, RunState
 
 
@@ -49,6 +51,8 @@ class RunSummary:
     link_model: str  # the named link model held against the transfers, "" for none
     flags: tuple[str, ...]
     modelled: ModelledSummary | None = None  # of a run on virtual devices; never mixed with `energy`
+    peers: PeerSummary | None = None  # of a decentralised run
+    setting: Setting | None = None  # data set, its partition and k2
 
     @property
     def measured(self) -> EnergySummary | None:
@@ -93,6 +97,8 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
             threshold_step=learning.threshold_step,
             finished=finished,
         ),
+        peers=peer_summary(run.records),
+        setting=setting_of(run.config),
     )
 
 
@@ -130,9 +136,33 @@ def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
     ):
         if len(values) > 1:
             flags.append(f"the runs have different {what}: their differences are not the systems' alone")
+    flags += world_flags(summaries)
     unfinished = [run.label for run in summaries if run.info.state is not RunState.FINISHED]
     if unfinished and len(summaries) > 1:
         flags.append(f"not finished, so its sums are over a shorter time: {', '.join(unfinished)}")
+    return tuple(flags)
+
+
+def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
+    """Where the hashes of the traces do not tell whether runs saw the same devices at the same APs."""
+    flags = []
+    worlds = [run for run in summaries if run.info.assignment_hash]
+    for trace, rule in sorted({(run.info.trace_hash, run.info.association) for run in worlds}):
+        alike = [run for run in worlds if (run.info.trace_hash, run.info.association) == (trace, rule)]
+        if len({run.info.assignment_hash for run in alike}) > 1:
+            labels = ", ".join(run.label for run in alike)
+            flags.append(
+                f"{labels}: the same trace and rule ({rule}), but devices were at different APs: their "
+                "worlds differ (a seed that draws them, or another number of steps)"
+            )
+    for found in sorted({run.info.assignment_hash for run in worlds}):
+        same = [run for run in worlds if run.info.assignment_hash == found]
+        if len({run.info.trace_hash for run in same}) > 1:
+            labels = ", ".join(run.label for run in same)
+            flags.append(
+                f"{labels}: different traces, but the same devices at the same APs at every step; distances "
+                "or names differ"
+            )
     return tuple(flags)
 
 

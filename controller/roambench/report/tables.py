@@ -16,6 +16,8 @@ from roambench.report.energy_tables import (
 )
 from roambench.report.modelled_tables import modelled_tables
 from roambench.report.numbers import NONE
+from roambench.report.paper_of_runs import tables_beside_the_paper
+from roambench.report.peer_tables import peer_tables
 from roambench.report.summary import RunSummary
 from roambench.report.table import Table
 from roambench.report.uncertainty_tables import baseline_table, budget_table
@@ -31,7 +33,7 @@ class Line:
 
 def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
     """Everything that sets runs side by side, in reading order."""
-    tables = [_runs_table(runs), _learning_table(runs), _training_table(runs)]
+    tables = [_runs_table(runs), _learning_table(runs), *peer_tables(runs), _training_table(runs)]
     if any(run.measured for run in runs):
         tables += [
             table10_table(runs, "gross"),
@@ -39,7 +41,7 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
             whole_run_table(runs),
             phase_table(runs),
         ]
-    return tables + modelled_tables(runs) + communication_tables(runs)
+    return tables + modelled_tables(runs) + communication_tables(runs) + tables_beside_the_paper(runs)
 
 
 def board_tables(runs: Sequence[RunSummary]) -> list[Table]:
@@ -65,6 +67,8 @@ def detail_tables(runs: Sequence[RunSummary]) -> list[Table]:
 
 
 def _runs_table(runs: Sequence[RunSummary]) -> Table:
+    early = any(run.learning.ended for run in runs)
+    ended = [Line("ended before the trace", lambda run: run.learning.ended or NONE)] if early else []
     lines = [
         Line("system", lambda run: run.info.system),
         Line("fleet", lambda run: run.info.fleet),
@@ -72,7 +76,9 @@ def _runs_table(runs: Sequence[RunSummary]) -> Table:
         Line("seed", lambda run: str(run.info.seed)),
         Line("devices", lambda run: str(len(run.info.device_names))),
         Line("steps closed", lambda run: str(len(run.learning.points))),
+        *ended,
         Line("trace", lambda run: run.info.trace_hash[:12] or NONE),
+        Line("assignment", lambda run: run.info.assignment_hash[:12] or NONE),
         Line("time scale", lambda run: f"{run.info.time_scale:g} ×"),
         Line(
             "device time",
@@ -80,7 +86,13 @@ def _runs_table(runs: Sequence[RunSummary]) -> Table:
         ),
         Line("made by", lambda run: run.info.versions.get("roambench", NONE)),
     ]
-    return _compare("runs", "Runs", "Equal trace and seed: the runs saw the same movement.", runs, lines)
+    return _compare(
+        "runs",
+        "Runs",
+        "Equal trace: the same movement. Equal assignment: the same devices at the same APs at every step.",
+        runs,
+        lines,
+    )
 
 
 def _learning_table(runs: Sequence[RunSummary]) -> Table:
@@ -93,29 +105,34 @@ def _learning_table(runs: Sequence[RunSummary]) -> Table:
             return f"{target} not reached"
         return f"{target} at step {learning.threshold_step}"
 
+    served = any(run.peers is None for run in runs)  # by access points
+    cloud = [Line("cloud aggregations", lambda run: str(run.learning.cloud_aggregations))] if served else []
+    distance = [Line("device to AP", _kilometres)] if served else []
     lines = [
         Line("final accuracy", lambda run: numbers.percent(run.learning.final_accuracy)),
         Line("best accuracy", lambda run: numbers.percent(run.learning.best_accuracy)),
         Line("final loss", lambda run: numbers.number(run.learning.final_loss, 3)),
         Line("threshold", threshold),
-        Line("cloud aggregations", lambda run: str(run.learning.cloud_aggregations)),
+        *cloud,
         Line("devices aggregated per step", lambda run: numbers.number(run.learning.aggregated_per_step)),
-        Line(
-            "device to AP",
-            lambda run: (
-                NONE if run.distance is None else numbers.kilometres(run.distance.mean_m, run.distance.sd_m)
-            ),
-        ),
+        *distance,
     ]
     return _compare(
         "learning",
         "Learning",
-        "Accuracy and loss of the global model on the test set. The threshold is reached at the first cloud "
-        "aggregation with at least that accuracy. Devices per step: mean over all steps after the first. "
-        "Distance: mean ± sd over every present device in every step.",
+        "Accuracy and loss of the global model on the test set; decentralised: mean over the devices. "
+        "The threshold is reached at the first cloud aggregation (or scored exchange) with at least that "
+        "accuracy. Devices per step: mean over all steps after the first. Distance: mean ± sd over every "
+        "present device in every step.",
         runs,
         lines,
     )
+
+
+def _kilometres(run: RunSummary) -> str:
+    if run.distance is None or run.peers is not None:
+        return NONE
+    return numbers.kilometres(run.distance.mean_m, run.distance.sd_m)
 
 
 def _training_table(runs: Sequence[RunSummary]) -> Table:

@@ -26,6 +26,7 @@ from roambench.meters.emulator.truth import read_truth
 from roambench.rounds.fates import training_fates
 from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.runs.clocks import BoardClock, board_clocks
+from roambench.runs.common_clock import on_one_clock
 from roambench.runs.folder import RunFolder
 from roambench.runs.meters import DeviceMeter, device_meter, samples_of
 from roambench.runs.record_store import ReadingColumns
@@ -36,6 +37,7 @@ _BEGINNINGS = {
     "download started": Phase.DOWNLOAD,
     "train started": Phase.TRAIN,
     "upload started": Phase.UPLOAD,
+    "exchange started": Phase.EXCHANGE,
 }
 
 
@@ -109,12 +111,16 @@ def account_run(
 ) -> RunEnergy | None:
     """Account every device of the run; None when it holds neither readings nor phases (a rehearsal).
 
-    Readings, phases and events come from `store`, by default the folder's own. A run whose border was never
+    Readings, phases and events come from `store`, by default the folder's own; those of a bench are laid on
+    the controller's clock. A run whose border was never
     written (it was killed) is taken from its first to its last stamp. `nominal_s` overrules the period that
     the meters' descriptions tell.
     """
-    store = folder.records if store is None else store
-    names = (*folder.info.device_names, *sorted(set(store.devices()) - set(folder.info.device_names)))
+    store = on_one_clock(folder, records, folder.records if store is None else store)
+    told = store.devices()
+    if not told:  # virtual devices: asking for each of 10,000 would take longer than all the rest
+        return None
+    names = (*folder.info.device_names, *sorted(set(told) - set(folder.info.device_names)))
     found = {name: _Found.of(store, name) for name in names}
     stamps = [stamp for device in found.values() for stamp in device.borders()]
     if not stamps:
@@ -181,7 +187,8 @@ class _Found:
         for event in self.events:
             phase, order = _BEGINNINGS.get(event.kind), given.get(event.detail)
             if phase is not None and order is not None and (phase, order.order_id) not in recorded:
-                training = order.order_id if order.kind == "train" else order.train_order_id
+                trains = order.kind in ("train", "exchange")
+                training = order.order_id if trains else order.train_order_id
                 at = event.monotonic_ns
                 spans.append(PhaseSpan(device, boot_id, phase, order.step, at, at, order.order_id, training))
         return spans

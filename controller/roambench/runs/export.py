@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -11,11 +10,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from roambench.rounds.records import CloudAggregated, RoundRecord, StepClosed, StepOpened
+from roambench.rounds.exchanges import peer_transfers
+from roambench.rounds.records import (
+    CloudAggregated,
+    MixingPlanned,
+    ModelsExchanged,
+    OrderAnswered,
+    StepClosed,
+    StepOpened,
+)
 from roambench.runs.accounts import RunEnergy, account_run
+from roambench.runs.common_clock import on_one_clock
+from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled_export import export_modelled
 from roambench.runs.parquet import write_table
+from roambench.runs.records import Records
 
 _READINGS = pa.schema(
     [
@@ -68,6 +78,16 @@ _LEDGER = pa.schema(
         ("reference", pa.string()),
     ]
 )
+_EXCHANGES = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("sender", pa.string()),
+        ("receiver", pa.string()),
+        ("transferred_bytes", pa.int64()),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
 _HOST = pa.schema(
     [
         ("device", pa.string()),
@@ -99,18 +119,20 @@ _STEPS = pa.schema(
 
 def export_run(folder: RunFolder, *, nominal_s: float | None = None) -> list[Path]:
     """Write the five tables into the folder, each replaced as a whole, and for a run on virtual devices its
-    modelled ledger, its devices and its summary; returns the paths.
+    modelled ledger, its devices and its summary; where agents exchanged models with each other, every such
+    transfer besides. Returns the paths.
 
     Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.
     """
-    records = tuple(folder.read_journal())
+    records = folder.read_log()
     energy = account_run(folder, records, nominal_s=nominal_s)
     return [
         write_table(folder.path / "readings.parquet", _readings(energy)),
         write_table(folder.path / "phases.parquet", _phases(energy)),
         write_table(folder.path / "ledger.parquet", _ledger(energy)),
         write_table(folder.path / "steps.parquet", _steps(records)),
-        write_table(folder.path / "host.parquet", _host(folder)),
+        write_table(folder.path / "host.parquet", _host(on_one_clock(folder, records, folder.records))),
+        *(_exchanges(folder, records) if energy is not None else []),
         *export_modelled(folder, records),
     ]
 
@@ -161,9 +183,9 @@ def _analysis(energy: RunEnergy | None) -> dict[str, Any]:
     }
 
 
-def _steps(records: Sequence[RoundRecord]) -> pa.Table:
-    present = {record.step: len(record.devices) for record in records if isinstance(record, StepOpened)}
-    cloud = {record.step for record in records if isinstance(record, CloudAggregated)}
+def _steps(records: EventLog) -> pa.Table:
+    present = {record.step: len(record.devices) for record in records.only(StepOpened)}
+    cloud = {record.step for record in records.only(CloudAggregated)}
     rows = [
         {
             "step": record.step,
@@ -176,16 +198,27 @@ def _steps(records: Sequence[RoundRecord]) -> pa.Table:
             "loss": record.loss,
             "wall_s": record.wall_s,
         }
-        for record in records
-        if isinstance(record, StepClosed)
+        for record in records.only(StepClosed)
     ]
     return pa.Table.from_pylist(rows, _STEPS)
 
 
-def _host(folder: RunFolder) -> pa.Table:
+def _exchanges(folder: RunFolder, records: EventLog) -> list[Path]:
+    """Who sent a model to whom; no table for systems whose devices do not."""
+    if not records.count(MixingPlanned):
+        return []
+    names = folder.info.device_names
+    rows = [
+        {**asdict(item), "sender": names[item.sender], "receiver": names[item.receiver]}
+        for item in peer_transfers(records.only(MixingPlanned, ModelsExchanged, OrderAnswered))
+    ]
+    return [write_table(folder.path / "exchanges.parquet", pa.Table.from_pylist(rows, _EXCHANGES))]
+
+
+def _host(store: Records) -> pa.Table:
     rows = [
         {"device": device, **asdict(sample)}
-        for device in folder.records.devices()
-        for sample in folder.records.host_samples(device)
+        for device in store.devices()
+        for sample in store.host_samples(device)
     ]
     return pa.Table.from_pylist(rows, _HOST)

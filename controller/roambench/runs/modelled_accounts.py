@@ -8,18 +8,32 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
 from roambench.contract.errors import RunError
 from roambench.contract.orders import AnswerStatus
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Phase
 from roambench.energy.device_power import DevicePower
 from roambench.energy.link_models import MOHAWK, LinkModel
-from roambench.energy.modelled import EnergyModel, ModelledRow, Served
-from roambench.rounds.fates import training_fates
-from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
+from roambench.energy.modelled import EnergyModel, ModelledRow
+from roambench.energy.modelled_ledger import (
+    NONE,
+    PHASES,
+    Codes,
+    ModelledLedger,
+    ModelledWork,
+    Numbers,
+    modelled_ledger,
+)
+from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.database import naming
+from roambench.runs.event_log import EventLog, TextColumn, places
+from roambench.runs.exchange_work import exchange_work
 from roambench.runs.folder import RunFolder
+from roambench.runs.training_columns import PENDING, TrainingColumns
 
 SIMULATED: Final = "simulated"
 #: Beside the event log, where the experiment names another link model than the built-in one.
@@ -31,7 +45,7 @@ Rate = Literal["distance", "transfer"]
 class ModelledEnergy:
     """All rows of a run in the order of its event log, and what they were modelled with."""
 
-    rows: tuple[ModelledRow, ...]
+    rows: Sequence[ModelledRow]  # a ModelledLedger: as columns where there are many
     links: LinkModel
     power: DevicePower
     rate: Rate
@@ -54,48 +68,101 @@ def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> Model
     rate: Rate = "transfer" if section.get("energy_rate") == "transfer" else "distance"
     links = read_link_model_json(folder.path)
     names = folder.info.device_names
-    return ModelledEnergy(
-        tuple(modelled_rows(records, names, EnergyModel(links, power), rate)), links, power, rate
-    )
+    told = folder.config.get("links")
+    overhead = told.get("overhead_bytes", 0) if isinstance(told, dict) else 0
+    model = EnergyModel(links, power, overhead if isinstance(overhead, int) else 0)
+    return ModelledEnergy(modelled_rows(records, names, model, rate), links, power, rate)
 
 
 def modelled_rows(
     records: Sequence[RoundRecord], names: Sequence[str], model: EnergyModel, rate: Rate = "distance"
-) -> list[ModelledRow]:
+) -> ModelledLedger:
     """A row for every transfer and training that was done, by the event log.
 
     With "distance" a transfer runs at the throughput that Eq. 2 gives its placement, with "transfer" at the
     one it was simulated with; where one of them is not known, the other counts.
     """
-    trainings = training_fates(records)
-    given = {record.order_id: record for record in records if isinstance(record, OrderGiven)}
-    rows = []
-    for answer in records:
-        if not isinstance(answer, OrderAnswered) or answer.status != AnswerStatus.DONE:
-            continue
-        order = given.get(answer.order_id)
-        if order is None or order.kind not in ("train", "upload", "sync"):
-            continue
-        training = "" if order.kind == "sync" else order.train_order_id or order.order_id
-        known = trainings.get(training)
-        fate = None if not training else Fate.PENDING if known is None else known.fate
-        served = Served(
-            number=order.device,
-            device=names[order.device] if order.device < len(names) else f"device {order.device}",
-            step=order.step if known is None else known.step,
-            at_step=order.step,
-            fate=fate,
-            order_id=order.order_id,
-            train_order_id=training,
+    log = EventLog.of(records)
+    done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
+    order = log.answered
+    kinds = log.codes(OrderGiven, "kind", ["train", "upload", "sync"])
+    answer = np.flatnonzero(done & (order != NONE))
+    answer = answer[kinds[order[answer]] != NONE]
+    train, upload = (kinds[order[answer]] == code for code in (0, 1))
+    mbit_s = _mbit_s(log, order[answer], answer, rate)
+    size = log.array(OrderAnswered, "transferred_bytes")[answer]
+    # One answer may be two rows: the download before a training, and the training.
+    parts = np.column_stack(((size > 0) & (mbit_s > 0.0), train))
+    of_answer, is_training = np.nonzero(parts)
+    answer, upload = answer[of_answer], upload[of_answer]
+    mbit_s, size = mbit_s[of_answer], size[of_answer]
+    order, transfer = order[answer], is_training == 0
+    down, trained, up = (PHASES.index(phase) for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD))
+    links = sorted(set(log.texts(OrderGiven, "link").unique().to_pylist()))
+    served = _Served.of(log, order)
+    device = log.array(OrderGiven, "device")[order]
+    known, place = _named(names, device)
+    if log.count(ModelsExchanged):
+        return modelled_ledger(exchange_work(log, names, links), model)
+    return modelled_ledger(
+        ModelledWork(
+            known,
+            links,
+            place,
+            served.step,
+            log.array(OrderGiven, "step")[order],
+            np.where(transfer, np.where(upload, up, down), trained),
+            served.fate,
+            served.training,
+            TextColumn(log.texts(OrderGiven, "order_id").take(pa.array(order))),
+            TextColumn(served.train_order_ids),
+            np.where(transfer, 0.0, log.array(OrderAnswered, "train_s")[answer]),
+            np.where(transfer, size, 0),
+            np.where(transfer, mbit_s, 0.0),
+            log.codes(OrderGiven, "link", links)[order],
+            np.where(transfer, log.array(OrderGiven, "distance_m")[order], 0.0),
+        ),
+        model,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """Which training each order serves: its round and fate; NONE and its own step where it serves none."""
+
+    step: Codes
+    fate: Codes
+    training: Codes
+    train_order_ids: pa.StringArray
+
+    @classmethod
+    def of(cls, log: EventLog, order: Codes) -> _Served:
+        sync = (log.codes(OrderGiven, "kind", ["sync"]) == 0)[order]
+        named, own = (
+            log.texts(OrderGiven, name).take(pa.array(order)) for name in ("train_order_id", "order_id")
         )
-        mbit_s = _mbit_s(order, answer, rate)
-        if answer.transferred_bytes > 0 and mbit_s > 0.0:
-            phase = Phase.UPLOAD if order.kind == "upload" else Phase.DOWNLOAD
-            size = answer.transferred_bytes
-            rows.append(model.transfer(served, phase, size, mbit_s, order.link, order.distance_m))
-        if order.kind == "train":
-            rows.append(model.training(served, answer.train_s))
-    return rows
+        texts = pc.if_else(pc.equal(named, ""), own, named)
+        texts = pc.if_else(pa.array(sync), "", texts)
+        trainings = TrainingColumns.of(log)
+        found = places(texts, trainings.orders)
+        # A training that was never ordered is still one: its rows belong together.
+        unknown = places(texts, pc.unique(texts)) + len(trainings)
+        nothing = pc.equal(texts, "").to_numpy(zero_copy_only=False)
+        step = log.array(OrderGiven, "step")[order]
+        known = found != NONE
+        fate = np.full(len(order), PENDING)
+        fate[known] = trainings.fate[found[known]]
+        step = step.copy()
+        step[known] = trainings.step[found[known]]
+        fate[nothing] = NONE
+        return cls(step, fate, np.where(nothing, NONE, np.where(known, found, unknown)), texts)
+
+
+def _named(names: Sequence[str], device: Codes) -> tuple[list[str], Codes]:
+    """All names, with those of devices that the run does not list after them, and each device's place."""
+    strange = np.unique(device[(device < 0) | (device >= len(names))])
+    place = np.where(np.isin(device, strange), len(names) + np.searchsorted(strange, device), device)
+    return [*names, *(f"device {number}" for number in strange.tolist())], place
 
 
 def save_link_model_json(folder: Path, links: LinkModel) -> None:
@@ -120,8 +187,10 @@ def read_link_model_json(folder: Path) -> LinkModel:
         raise RunError(f"{path}: cannot be read as a link model: {error}") from None
 
 
-def _mbit_s(order: OrderGiven, answer: OrderAnswered, rate: Rate) -> float:
-    simulated = 8e-6 * answer.transferred_bytes / answer.transfer_s if answer.transfer_s > 0.0 else 0.0
-    if rate == "transfer":
-        return simulated or order.throughput_mbit_s
-    return order.throughput_mbit_s or simulated
+def _mbit_s(log: EventLog, order: Codes, answer: Codes, rate: Rate) -> Numbers:
+    seconds = log.array(OrderAnswered, "transfer_s")[answer]
+    mbit = 8e-6 * log.array(OrderAnswered, "transferred_bytes")[answer]
+    simulated = np.divide(mbit, seconds, out=np.zeros(len(answer)), where=seconds > 0.0)
+    placement = log.array(OrderGiven, "throughput_mbit_s")[order]
+    first, second = (simulated, placement) if rate == "transfer" else (placement, simulated)
+    return np.where(first != 0.0, first, second)

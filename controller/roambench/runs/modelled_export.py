@@ -10,19 +10,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from roambench.contract.phases import Fate, Phase
-from roambench.energy.modelled import ModelledRow
-from roambench.energy.table10 import is_wasted
-from roambench.rounds.fates import training_fates
+from roambench.energy.modelled_ledger import FATES, NONE, PHASES, Chosen, Codes, ModelledLedger, Numbers
 from roambench.rounds.records import RoundRecord
 from roambench.runs.database import naming
+from roambench.runs.event_log import EventLog, TextColumn
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
 from roambench.runs.modelled_accounts import ModelledEnergy, modelled_account
-from roambench.runs.modelled_summary import Presence, presence, summary_of
+from roambench.runs.modelled_summary import presence, summary_of
 from roambench.runs.parquet import write_table
+from roambench.runs.training_columns import TrainingColumns
 
 _LEDGER = pa.schema(
     [
@@ -65,16 +66,17 @@ _DEVICES = pa.schema(
 
 def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[Path]:
     """Write `ledger_modelled.parquet`, `devices.parquet` and `summary.json`; nothing for other fleets."""
-    modelled = modelled_account(folder, records)
+    log = EventLog.of(records)
+    modelled = modelled_account(folder, log)
     if modelled is None:
         return []
     ledger = folder.path / "ledger_modelled.parquet"
     devices, summary = folder.path / "devices.parquet", folder.path / "summary.json"
     write_table(ledger, _ledger(modelled))
-    write_table(devices, _devices(modelled, folder.info, records))
+    write_table(devices, _devices(modelled, folder.info, log))
     threshold = _threshold(folder)
     with naming(summary):
-        text = json.dumps(summary_of(folder.info, records, modelled, threshold), indent=2, allow_nan=False)
+        text = json.dumps(summary_of(folder.info, log, modelled, threshold), indent=2, allow_nan=False)
         beside = summary.with_name("summary.json.new")
         beside.write_text(text + "\n", encoding="utf-8")
         beside.replace(summary)
@@ -82,19 +84,28 @@ def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[P
 
 
 def _ledger(modelled: ModelledEnergy) -> pa.Table:
-    rows = modelled.rows
-    columns = {
-        "phase": [row.phase.value for row in rows],
-        "fate": [None if row.fate is None else row.fate.value for row in rows],
-        "modelled_gross_j": [row.gross_j for row in rows],
-        "modelled_idle_j": [row.idle_j for row in rows],
-        "modelled_net_j": [row.net_j for row in rows],
-        "modelled_u_j": [row.u_j for row in rows],
+    rows = ModelledLedger.of(modelled.rows)
+    work = rows.work
+    columns: dict[str, Any] = {
+        "device": _named(work.names, work.device),
+        "step": work.step,
+        "at_step": work.at_step,
+        "phase": _named(PHASES, work.phase),
+        "fate": _named(FATES, work.fate),
+        "order_id": _texts(work.order_ids),
+        "train_order_id": _texts(work.train_order_ids),
+        "duration_s": rows.duration_s,
+        "modelled_gross_j": rows.gross_j,
+        "modelled_idle_j": rows.idle_j,
+        "modelled_net_j": rows.net_j,
+        "modelled_u_j": rows.total_u_j(),
+        "transferred_bytes": work.transferred_bytes,
+        "mbit_s": work.mbit_s,
+        "link": _named(work.links, np.where(rows.of_phase(Phase.TRAIN), NONE, work.link)).fill_null(""),
+        "distance_m": work.distance_m,
     }
-    arrays = [
-        columns[name] if name in columns else [getattr(row, name) for row in rows] for name in _LEDGER.names
-    ]
-    table = pa.table([pa.array(a, t) for a, t in zip(arrays, _LEDGER.types, strict=True)], schema=_LEDGER)
+    arrays = [pa.array(columns[name], kind) for name, kind in zip(_LEDGER.names, _LEDGER.types, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=_LEDGER)
     about = {
         "version": version("roambench"),
         "modelled": True,
@@ -105,41 +116,56 @@ def _ledger(modelled: ModelledEnergy) -> pa.Table:
     return table.replace_schema_metadata({"roambench": json.dumps(about)})
 
 
-def _devices(modelled: ModelledEnergy, info: RunInfo, records: Sequence[RoundRecord]) -> pa.Table:
-    present = presence(records)
-    trainings: dict[int, list[Fate]] = {}
-    for training in training_fates(records).values():
-        trainings.setdefault(training.device, []).append(training.fate)
-    of_device: dict[str, list[ModelledRow]] = {}
-    for row in modelled.rows:
-        of_device.setdefault(row.device, []).append(row)
-    rows = [
-        _device(name, present.get(number), trainings.get(number, []), of_device.get(name, []))
-        for number, name in enumerate(info.device_names)
+def _named(names: Sequence[str], codes: Codes) -> pa.StringArray:
+    """The name of each code, null for NONE."""
+    return pa.array([str(name) for name in names], pa.string()).take(pa.array(codes, mask=codes == NONE))
+
+
+def _texts(texts: Sequence[str]) -> pa.StringArray:
+    return texts.array if isinstance(texts, TextColumn) else pa.array(texts, pa.string())
+
+
+def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table:
+    rows, trainings, present = ModelledLedger.of(modelled.rows), TrainingColumns.of(log), presence(log)
+    work, count = rows.work, len(info.device_names)
+    there = [present.get(number) for number in range(count)]
+    # Rows by device, each device's in the ledger's order: sums are then exact, as all others of a run.
+    order = np.argsort(work.device, kind="stable")
+    ends = np.cumsum(np.bincount(work.device, minlength=count))[:count].tolist()
+
+    def of_device(values: Numbers, chosen: Chosen) -> list[float]:
+        ordered = np.where(chosen, values, 0.0)[order].tolist()
+        return [math.fsum(ordered[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def size(phase: Phase) -> Codes:
+        sums = np.zeros(max(count, len(work.names)), np.int64)
+        chosen = rows.of_phase(phase)
+        np.add.at(sums, work.device[chosen], work.transferred_bytes[chosen])
+        return sums[:count]
+
+    def fates(fate: Fate | None) -> Codes:
+        own = (trainings.device >= 0) & (trainings.device < count)
+        chosen = own if fate is None else own & (trainings.fate == FATES.index(fate))
+        return np.bincount(trainings.device[chosen], minlength=count)
+
+    every = np.ones(len(rows), bool)
+    columns = [
+        list(info.device_names),
+        [device.steps if device else 0 for device in there],
+        [device.mean_distance_m if device else None for device in there],
+        fates(None),
+        fates(Fate.AGGREGATED),
+        fates(Fate.WASTED),
+        of_device(rows.duration_s, rows.of_phase(Phase.TRAIN)),
+        size(Phase.DOWNLOAD),
+        size(Phase.UPLOAD),
+        of_device(rows.gross_j, every),
+        of_device(rows.net_j, every),
+        of_device(rows.net_j, rows.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE)),
+        of_device(rows.gross_j, rows.wasted()),
     ]
-    return pa.Table.from_pylist(rows, _DEVICES)
-
-
-def _device(
-    name: str, there: Presence | None, fates: Sequence[Fate], rows: Sequence[ModelledRow]
-) -> dict[str, Any]:
-    up = [row for row in rows if row.phase is Phase.UPLOAD]
-    down = [row for row in rows if row.phase is Phase.DOWNLOAD]
-    return {
-        "device": name,
-        "present_steps": there.steps if there else 0,
-        "mean_distance_m": there.mean_distance_m if there else None,
-        "trainings": len(fates),
-        "aggregated": fates.count(Fate.AGGREGATED),
-        "wasted": fates.count(Fate.WASTED),
-        "train_s": math.fsum(row.duration_s for row in rows if row.phase is Phase.TRAIN),
-        "downloaded_bytes": sum(row.transferred_bytes for row in down),
-        "uploaded_bytes": sum(row.transferred_bytes for row in up),
-        "modelled_gross_j": math.fsum(row.gross_j for row in rows),
-        "modelled_net_j": math.fsum(row.net_j for row in rows),
-        "modelled_communication_j": math.fsum(row.net_j for row in (*down, *up)),
-        "modelled_wasted_gross_j": math.fsum(row.gross_j for row in rows if is_wasted(row)),
-    }
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, _DEVICES.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=_DEVICES)
 
 
 def _threshold(folder: RunFolder) -> float | None:

@@ -7,11 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roambench.energy.modelled import ModelledRow, modelled_total
-from roambench.energy.table10 import is_wasted
+import numpy as np
+
+from roambench.contract.phases import Fate
+from roambench.energy.modelled_ledger import Chosen, ModelledLedger
 from roambench.energy.to_threshold import CommunicationToThreshold, communication_to_threshold
-from roambench.rounds.records import CloudAggregated, RoundRecord, StepClosed, StepOpened
+from roambench.rounds.records import (
+    CloudAggregated,
+    FateDecided,
+    ModelsScored,
+    OrderGiven,
+    RoundRecord,
+    StepClosed,
+    StepOpened,
+)
 from roambench.rounds.tally import tally
+from roambench.runs.event_log import EventLog
 from roambench.runs.info import RunInfo
 from roambench.runs.modelled_accounts import ModelledEnergy
 
@@ -29,26 +40,29 @@ class Presence:
 
 def presence(records: Sequence[RoundRecord]) -> dict[int, Presence]:
     """By device, those that were ever there."""
-    distances: dict[int, list[float]] = {}
-    for record in records:
-        if isinstance(record, StepOpened):
-            for device, distance_m in zip(record.devices, record.distances_m, strict=True):
-                distances.setdefault(device, []).append(distance_m)
-    return {device: Presence(len(far), math.fsum(far) / len(far)) for device, far in distances.items()}
+    log = EventLog.of(records)
+    devices, _ = log.lists(StepOpened, "devices")
+    distances_m, _ = log.lists(StepOpened, "distances_m")
+    known, of_device = np.unique(devices, return_inverse=True)
+    ordered = distances_m[np.argsort(of_device, kind="stable")].tolist()
+    last = np.cumsum(np.bincount(of_device, minlength=len(known))).tolist()
+    found, start = {}, 0
+    for device, end in zip(known.tolist(), last, strict=True):
+        found[device] = Presence(end - start, math.fsum(ordered[start:end]) / (end - start))
+        start = end
+    return found
 
 
 def threshold_step(records: Sequence[RoundRecord], threshold: float | None) -> int | None:
     """The first step with a cloud aggregation after which the global model is at least that accurate."""
     if threshold is None:
         return None
-    cloud = {record.step for record in records if isinstance(record, CloudAggregated)}
+    log = EventLog.of(records)
+    cloud = {*log.array(CloudAggregated, "step").tolist(), *log.array(ModelsScored, "step").tolist()}
     reached = (
         record.step
-        for record in records
-        if isinstance(record, StepClosed)
-        and record.step in cloud
-        and record.accuracy is not None
-        and record.accuracy >= threshold
+        for record in log.only(StepClosed)
+        if record.step in cloud and record.accuracy is not None and record.accuracy >= threshold
     )
     return next(reached, None)
 
@@ -57,12 +71,13 @@ def summary_of(
     info: RunInfo, records: Sequence[RoundRecord], modelled: ModelledEnergy, threshold: float | None
 ) -> dict[str, Any]:
     """The run in one table; docs/simulating.md explains every key."""
-    counts = tally(records)
-    closed = [record for record in records if isinstance(record, StepClosed)]
+    log = EventLog.of(records)
+    closed: list[StepClosed] = list(log.only(StepClosed))
+    counts = tally(closed)
     scored = [record for record in closed if record.accuracy is not None]
-    reached = threshold_step(records, threshold)
-    rows = modelled.rows
-    there = presence(records).values()
+    reached = threshold_step(log, threshold)
+    rows = ModelledLedger.of(modelled.rows)
+    there = presence(log).values()
     pairs = sum(device.steps for device in there)
     return {
         "schema": SCHEMA,
@@ -79,9 +94,9 @@ def summary_of(
         "best_accuracy": max((r.accuracy for r in scored if r.accuracy is not None), default=None),
         "accuracy_threshold": threshold,
         "threshold_step": reached,
-        "trainings": counts.trainings,
+        "trainings": int(np.count_nonzero(log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0)),
         "aggregated": counts.aggregated,
-        "wasted": counts.wasted,
+        "wasted": int(np.count_nonzero(log.codes(FateDecided, "fate", [Fate.WASTED.value]) == 0)),
         "aggregated_per_step": counts.aggregated_per_step,
         "mean_distance_m": math.fsum(d.steps * d.mean_distance_m for d in there) / pairs if pairs else None,
         "modelled": {
@@ -90,13 +105,10 @@ def summary_of(
             "idle_w": modelled.power.idle_w,
             "train_w": modelled.power.train_w,
             "power_spread": modelled.power.spread,
-            "total": _energy(rows),
-            "wasted": _energy([row for row in rows if is_wasted(row)]),
-            "phases": {
-                phase.value: _energy([row for row in rows if row.phase is phase])
-                for phase in dict.fromkeys(row.phase for row in rows)
-            },
-            "bytes": sum(row.transferred_bytes for row in rows),
+            "total": _energy(rows, np.ones(len(rows), bool)),
+            "wasted": _energy(rows, rows.wasted()),
+            "phases": {phase.value: _energy(rows, rows.of_phase(phase)) for phase in rows.phases()},
+            "bytes": int(rows.work.transferred_bytes.sum()),
             "to_threshold": to_threshold_keys(communication_to_threshold(rows, reached, counts.steps)),
         },
     }
@@ -117,8 +129,8 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _energy(rows: Sequence[ModelledRow]) -> dict[str, float]:
-    gross, net = modelled_total(rows), modelled_total(rows, "net")
+def _energy(rows: ModelledLedger, chosen: Chosen) -> dict[str, float]:
+    gross, net = rows.total("gross", chosen), rows.total("net", chosen)
     return {
         "gross_j": gross.joules,
         "idle_j": gross.joules - net.joules,

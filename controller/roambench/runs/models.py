@@ -23,18 +23,20 @@ def save_model(
     shapes: Sequence[tuple[int, ...]] = (),
     about: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a flat model (float32, shape (parameters,)) to `path`, replaced as a whole; returns `path`.
+    """Write a flat model to `path`, replaced as a whole; returns it.
 
-    With `names` and `shapes` (parallel, in the order of the vector) it becomes one tensor per entry, else
-    one tensor "model". `about` goes into the file's metadata. Raises ModelError when they do not fit.
+    The model is float32, or float64 as in the float64 test mode, and has the shape (parameters,). With
+    `names` and `shapes` (parallel, in the order of the vector) it becomes one tensor per entry, else one
+    tensor "model". `about` goes into the file's metadata. Raises ModelError when they do not fit.
     """
     if len(names) != len(shapes):
         raise ModelError(f"{path.name}: {len(names)} names for {len(shapes)} shapes")
     names, shapes = (names, shapes) if names else (("model",), ((model.size,),))
     sizes = [math.prod(shape) for shape in shapes]
-    if model.dtype != np.float32 or model.shape != (sum(sizes),):
+    if model.dtype not in (np.float32, np.float64) or model.shape != (sum(sizes),):
         raise ModelError(
-            f"{path.name}: expected {sum(sizes)} float32 values, got {model.dtype} of shape {model.shape}"
+            f"{path.name}: expected {sum(sizes)} float32 or float64 values, "
+            f"got {model.dtype} of shape {model.shape}"
         )
     pieces = np.split(model, np.cumsum(sizes)[:-1])
     tensors = {

@@ -134,9 +134,13 @@ class RecordStore:
         """All readings of `device` over all its spools, ascending by time (ties in order of arrival)."""
         data = b"".join(payload for _, payload in self._payloads(device, RecordKind.READING))
         table = np.frombuffer(data, dtype=_READING_DTYPE)
-        table = table[np.argsort(table["ns"], kind="stable")]
-        columns = [np.ascontiguousarray(table[name]) for name in _READING_DTYPE.names or ()]
-        return ReadingColumns(*columns)
+        return _columns(table[np.argsort(table["ns"], kind="stable")])
+
+    def placed_readings(self, device: str) -> tuple[ReadingColumns, list[tuple[str, int]]]:
+        """The readings in the order they were spooled, and (spool uuid, seq) of each."""
+        rows = self.placed(device, RecordKind.READING)
+        table = np.frombuffer(b"".join(payload for _, _, payload in rows), dtype=_READING_DTYPE)
+        return _columns(table), [(spool_uuid, seq) for spool_uuid, seq, _ in rows]
 
     def spans(self, device: str) -> list[PhaseSpan]:
         """The finished phases of `device`, ascending by (start, end)."""
@@ -152,6 +156,14 @@ class RecordStore:
         """How the board of `device` was, ascending by time."""
         found = [HostSample.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.HOST)]
         return sorted(found, key=lambda sample: sample.monotonic_ns)
+
+    def placed(self, device: str, kind: RecordKind) -> list[tuple[str, int, bytes]]:
+        """(spool uuid, seq, payload) of all records of a kind, by spool, ascending."""
+        query = (
+            "SELECT spool_uuid, seq, payload FROM record WHERE device = ? AND kind = ?"
+            " ORDER BY spool_uuid, seq"
+        )
+        return self._rows(query, (device, int(kind)))
 
     # ---- as queues: what a forwarder has not sent on yet -----------------------------------------
 
@@ -200,6 +212,10 @@ class RecordStore:
     def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         with self._lock, naming(self.path):
             return self._connection.execute(query, values).fetchall()
+
+
+def _columns(table: npt.NDArray[Any]) -> ReadingColumns:
+    return ReadingColumns(*(np.ascontiguousarray(table[name]) for name in _READING_DTYPE.names or ()))
 
 
 def _doubt(device: str, seq: int, kind: int, payload: bytes) -> str | None:

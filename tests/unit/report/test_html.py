@@ -11,6 +11,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from roambench.contract.errors import RunError
+from roambench.report.html import MOST_ROWS
 from roambench.report.power_data import MOST_POINTS, thin
 from roambench.report.report import report
 from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven
@@ -144,6 +145,16 @@ def test_a_run_that_died_before_its_first_step_renders(hand_made, tmp_path):
     ).close()
     page = page_of(tmp_path / "early")
     assert "no meter readings" in page.words
+
+
+def test_a_table_of_thousands_of_rows_is_cut_and_says_so(hand_made):
+    lost = [FleetEvent(1, 1, "pi-02", "session lost", f"number {n}.") for n in range(MOST_ROWS + 5)]
+    made = report([hand_made(extra=lost)])
+    page = Page(made.html())
+    assert f"number {MOST_ROWS - 1}." in page.words
+    assert f"number {MOST_ROWS}." not in page.words
+    assert "5 more rows are in the JSON report." in page.words
+    assert f"number {MOST_ROWS + 4}." in made.json()
 
 
 def test_six_runs_fit_on_one_page(hand_made):

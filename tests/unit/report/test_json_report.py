@@ -25,10 +25,11 @@ def test_both_systems_have_wasted_and_consumed_joules(hand_made, tmp_path):
 def test_the_keys_stay(hand_made):
     (run,) = json.loads(report([hand_made()]).json())["runs"]
     assert set(run) == {
-        "name", "run_id", "system", "seed", "fleet", "state", "reason", "trace_hash", "time_scale",
+        "name", "run_id", "system", "seed", "fleet", "state", "reason", "trace_hash",
+        "assignment_hash", "association", "time_scale",
         "lookahead", "devices", "versions", "flags", "wasted_j", "consumed_j", "wasted_net_j",
         "consumed_net_j", "learning", "trainings", "orders", "incidents", "distance_m", "modelled_j",
-        "energy", "energy_modelled", "board_states", "instrument",
+        "energy", "energy_modelled", "board_states", "instrument", "decentralised",
     }  # fmt: skip
     assert set(run["energy"]) == {
         "duration_s", "whole_run", "whole_run_net", "truth", "table10", "phases", "communication", "boards",

@@ -13,7 +13,7 @@ from roambench.energy.compare import Basis
 from roambench.report.evidence import read_runs
 from roambench.report.report import report
 from roambench.report.summary import comparison_flags, improvements, summarise
-from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven
+from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven, ReplayPaused, ReplayResumed
 from roambench.runs.info import RunState
 
 
@@ -230,3 +230,19 @@ def test_what_is_no_run_is_said(tmp_path):
         read_runs([])
     with pytest.raises(RunError, match="not a run folder"):
         report([tmp_path])
+
+
+def test_a_pause_on_boards_is_told_with_its_length_and_one_of_virtual_devices_is_not(hand_made):
+    held = [ReplayPaused(0), ReplayResumed(0, 7, 12_500_000_007, "device")]
+    more = [*held, ReplayPaused(1), ReplayResumed(1, 0, 2_500_000_000, "device")]
+    virtual = [ReplayPaused(0), ReplayResumed(0, 0, 9_000_000_000, "host")]
+    told = [
+        [flag for flag in summary_of(hand_made(name, extra=extra)).flags if "paused" in flag]
+        for name, extra in (("one", held), ("two", more), ("none", virtual))
+    ]
+    ends = "of device time: the boards drew idle power meanwhile, and whole-run energies include it"
+    assert told == [
+        [f"the replay was paused once, for 12.5 s {ends}"],
+        [f"the replay was paused 2 times, for 15.0 s {ends}"],
+        [],
+    ]

@@ -28,11 +28,20 @@ def test_a_model_without_a_layout_is_one_tensor(tmp_path):
     assert load_model(path).tolist() == [1.0, 1.0, 1.0]
 
 
+def test_a_model_of_the_float64_test_mode_keeps_every_digit(tmp_path):
+    vector = np.array([1.0 / 3.0, 1e-300, -2.0])
+    path = save_model(tmp_path / "m.safetensors", vector, names=("b", "a"), shapes=((1,), (2,)))
+    back = load_model(path)
+    assert back.dtype == np.float64
+    assert back.tolist() == [1.0 / 3.0, 1e-300, -2.0]
+
+
 @pytest.mark.parametrize(
     ("vector", "names", "shapes", "message"),
     [
-        (np.ones(3, np.float32), ("a",), ((4,),), "expected 4 float32 values"),
-        (np.ones(4, np.float64), ("a",), ((4,),), "float64"),
+        (np.ones(3, np.float32), ("a",), ((4,),), "expected 4 float32 or float64 values"),
+        (np.ones(4, np.float16), ("a",), ((4,),), "got float16 of shape"),
+        (np.ones(4, np.int64), ("a",), ((4,),), "got int64 of shape"),
         (np.ones(4, np.float32), ("a", "b"), ((4,),), "2 names for 1 shapes"),
     ],
 )

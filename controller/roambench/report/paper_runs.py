@@ -1,0 +1,93 @@
+"""One run as the paper's tables see it: its setting and a handful of figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roambench.report.bounds import Bounds
+from roambench.report.paper_mohawk import IID, NON_IID, SYSTEMS
+
+_IID_ALPHA, _NON_IID_ALPHA = 100.0, 0.1
+_PER_DEVICE = ("dirichlet", "dirichlet_repeats")  # a class mix drawn for every device
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a row of the paper's tables holds fixed. `data`: IID, non-IID, or else how it was parted."""
+
+    dataset: str
+    data: str
+    k2: int
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRun:
+    """`threshold_step`: t of the cloud aggregation whose model reached the threshold, None if none did.
+
+    `steps` were played. `joules_per_client` is Table 6's reading up to that round, or over all of them;
+    None where no energy was modelled. Distances over (present device, step) pairs, sd of the population.
+    """
+
+    system: str
+    setting: Setting
+    seed: int
+    steps: int
+    threshold: float | None
+    threshold_step: int | None
+    final_accuracy: float | None
+    best_accuracy: float | None
+    aggregated_per_step: float | None
+    distance_km: float | None
+    distance_sd_km: float | None
+    joules_per_client: float | None
+    scored: tuple[tuple[int, float], ...] = ()  # t and accuracy of every cloud aggregation that was scored
+
+    def rounds_to(self, accuracy: float) -> Bounds:
+        """As `rounds`, for any accuracy."""
+        reached = next((step for step, found in self.scored if found >= accuracy), None)
+        return Bounds.at_least(self.steps - 1) if reached is None else Bounds.exactly(reached)
+
+    @property
+    def rounds(self) -> Bounds:
+        """As the paper counts: t of the cloud aggregation, so a multiple of k2; t = 0 only trains."""
+        if self.threshold_step is None:
+            return Bounds.at_least(self.steps - 1)
+        return Bounds.exactly(self.threshold_step)
+
+    @property
+    def joules(self) -> Bounds | None:
+        if self.joules_per_client is None:
+            return None
+        make = Bounds.at_least if self.threshold_step is None else Bounds.exactly
+        return make(self.joules_per_client)
+
+
+def setting_of(config: Mapping[str, Any]) -> Setting | None:
+    """From a run's resolved configuration; None where it does not say."""
+    learning, rounds = config.get("learning"), config.get("rounds")
+    if not isinstance(learning, Mapping) or not isinstance(rounds, Mapping):
+        return None
+    k2 = rounds.get("cloud_every_steps")
+    if type(k2) is not int:
+        return None
+    dataset = str(learning.get("task") or learning.get("dataset") or "")
+    return Setting(dataset, _data(str(learning.get("partition", "")), learning.get("alpha")), k2)
+
+
+def _data(partition: str, alpha: object) -> str:
+    if partition == "iid" or (partition in _PER_DEVICE and alpha == _IID_ALPHA):
+        return IID
+    if partition in _PER_DEVICE and alpha == _NON_IID_ALPHA:
+        return NON_IID
+    return f"{partition}, alpha {alpha:g}" if isinstance(alpha, int | float) else partition
+
+
+def comparable(runs: Sequence[PaperRun]) -> list[PaperRun]:
+    """The runs of the paper's systems; [] unless MOHAWK and a baseline met in one setting."""
+    kept = [run for run in runs if run.system in SYSTEMS]
+    met: dict[Setting, set[str]] = {}
+    for run in kept:
+        met.setdefault(run.setting, set()).add(run.system)
+    return kept if any("mohawk" in there and len(there) > 1 for there in met.values()) else []

@@ -1,0 +1,26 @@
+"""All figures of a trace: where its places and access points are, who is there when, how far from what."""
+
+from __future__ import annotations
+
+from roambench.mobility.trace import Trace
+from roambench.report.figures import Figure
+from roambench.report.trace_access_points import distance_figure, occupancy_figure
+from roambench.report.trace_maps import map_figure, places_figure, presence_heat_map
+from roambench.report.trace_presence import availability_figure, day_figure, hours_figure
+
+
+def trace_figures(trace: Trace, seed: int) -> list[Figure]:
+    """All figures of a trace with access points and at least one fix; `seed` keys the ring walk and the
+    uniform places of Fig. 2.
+    """
+    figures = [
+        places_figure(trace, seed),
+        map_figure(trace),
+        presence_heat_map(trace),
+        availability_figure(trace),
+        day_figure(trace),
+        hours_figure(trace),
+        distance_figure(trace, seed),
+        occupancy_figure(trace),
+    ]
+    return [figure for figure in figures if figure is not None]

@@ -1,0 +1,160 @@
+"""Records of a bench on one clock: every board counts from its own boot, the run from its controller's.
+
+Raw stamps stay as they were drained. For an analysis each is moved by what the probes found of the clock of
+the boot it was taken in: by one offset per boot, so that no duration within a boot changes. (At 50 ppm an
+hour's run is 0.1 s off at its ends then, where boards idle; phases and readings of a board that reads its
+own meter move together.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.phases import PhaseSpan
+from roambench.contract.records import AgentEvent, HostSample, RecordKind
+from roambench.energy.clock_fit import ClockBurst, ClockFit
+from roambench.rounds.records import ClockProbed, RoundRecord
+from roambench.runs.folder import RunFolder
+from roambench.runs.record_store import ReadingColumns, RecordStore
+from roambench.runs.records import Records
+from roambench.spool.chapter import BEGINS, Chapter
+
+#: The fleet whose devices have clocks of their own.
+BENCH: Final = "bench"
+
+
+def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Records) -> Records:
+    """`store` with stamps of the controller's clock, for a run on a bench; others share one clock already.
+
+    Records kept elsewhere than in the folder do not tell which boot they are of: they stay as they are.
+    """
+    if folder.info.fleet != BENCH or not isinstance(store, RecordStore):
+        return store
+    offsets: dict[str, dict[str, list[ClockBurst]]] = {}
+    for record in journal:
+        if isinstance(record, ClockProbed) and 0 <= record.device < len(folder.info.device_names):
+            bursts = offsets.setdefault(folder.info.device_names[record.device], {})
+            burst = ClockBurst(record.at_ns, record.offset_ns, record.bound_ns, record.probes)
+            bursts.setdefault(record.boot_id, []).append(burst)
+    return OneClock(store, {name: boots_of(bursts) for name, bursts in offsets.items()})
+
+
+def boots_of(bursts: Mapping[str, Sequence[ClockBurst]]) -> dict[str, int]:
+    """Boot -> how far its clock is ahead of the controller's, ns: in the middle of what was probed of it."""
+    found = {}
+    for boot, some in bursts.items():
+        fit = ClockFit.of(some)
+        middle_ns = (fit.bursts[0].at_ns + fit.bursts[-1].at_ns) // 2
+        found[boot] = round(fit.offset_ns_at(middle_ns))
+    return found
+
+
+class OneClock:
+    """`Records` of the controller's clock. A boot that nobody probed goes by the boards' wall clock.
+
+    What no clock at all is known of keeps its stamps.
+    """
+
+    def __init__(self, store: RecordStore, offsets: Mapping[str, Mapping[str, int]]) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._chapters: dict[str, dict[str, list[tuple[int, Chapter]]]] = {}
+
+    def devices(self) -> list[str]:
+        return self._store.devices()
+
+    def counts(self, device: str) -> dict[RecordKind, int]:
+        return self._store.counts(device)
+
+    def readings(self, device: str) -> ReadingColumns:
+        columns, places = self._store.placed_readings(device)
+        shift = self._shifts(device, places)
+        ns = columns.ns - shift
+        order = np.argsort(ns, kind="stable")
+        return ReadingColumns(
+            ns[order],
+            columns.volts[order],
+            columns.amps[order],
+            columns.watts[order],
+            columns.watt_hours[order],
+            columns.flags[order],
+            columns.meter_ms[order],
+        )
+
+    def spans(self, device: str) -> list[PhaseSpan]:
+        moved = []
+        for span in self._store.spans(device):  # each names its boot
+            by_ns = self._offset(device, span.boot_id)
+            moved.append(replace(span, start_ns=span.start_ns - by_ns, end_ns=span.end_ns - by_ns))
+        return sorted(moved, key=lambda span: (span.start_ns, span.end_ns))
+
+    def events(self, device: str) -> list[AgentEvent]:
+        rows = self._store.placed(device, RecordKind.EVENT)
+        shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
+        found = [AgentEvent.from_bytes(payload) for _, _, payload in rows]
+        moved = [
+            replace(event, monotonic_ns=event.monotonic_ns - int(by_ns))
+            for event, by_ns in zip(found, shifts, strict=True)
+        ]
+        return sorted(moved, key=lambda event: event.monotonic_ns)
+
+    def host_samples(self, device: str) -> list[HostSample]:
+        rows = self._store.placed(device, RecordKind.HOST)
+        shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
+        found = [HostSample.from_bytes(payload) for _, _, payload in rows]
+        moved = [
+            replace(sample, monotonic_ns=sample.monotonic_ns - int(by_ns))
+            for sample, by_ns in zip(found, shifts, strict=True)
+        ]
+        return sorted(moved, key=lambda sample: sample.monotonic_ns)
+
+    def _shifts(self, device: str, places: Sequence[tuple[str, int]]) -> np.ndarray:
+        """ns to take off each record's stamp, by the chapter it was stored in."""
+        chapters = self._chapters_of(device)
+        shifts = np.zeros(len(places), dtype=np.int64)
+        for spool in {spool for spool, _ in places}:
+            begun = chapters.get(spool, [])
+            if not begun:
+                continue
+            mine = np.array([k for k, (uuid, _) in enumerate(places) if uuid == spool], dtype=np.intp)
+            seqs = np.array([places[k][1] for k in mine], dtype=np.int64)
+            firsts = np.array([first for first, _ in begun], dtype=np.int64)
+            by_ns = np.array([self._offset(device, chapter.boot_id) for _, chapter in begun], dtype=np.int64)
+            # What came before the first chapter that is known is of its boot, as likely as not.
+            index = np.maximum(0, np.searchsorted(firsts, seqs, side="right") - 1)
+            shifts[mine] = by_ns[index]
+        return shifts
+
+    def _offset(self, device: str, boot_id: str) -> int:
+        known = self._offsets.get(device, {})
+        if boot_id in known or not known:
+            return known.get(boot_id, 0)
+        # Both boots counted up while the same wall clock ran on: unix = device + unix_minus_device.
+        walls = {
+            chapter.boot_id: chapter.unix_minus_device_ns
+            for chapters in self._chapters_of(device).values()
+            for _, chapter in chapters
+        }
+        for boot, offset_ns in reversed(list(known.items())):
+            if boot in walls and boot_id in walls:
+                return offset_ns + walls[boot] - walls[boot_id]
+        return 0
+
+    def _chapters_of(self, device: str) -> dict[str, list[tuple[int, Chapter]]]:
+        """Spool -> (first seq, chapter), ascending."""
+        if device not in self._chapters:
+            found: dict[str, list[tuple[int, Chapter]]] = {}
+            for spool, seq, payload in self._store.placed(device, RecordKind.EVENT):
+                event = AgentEvent.from_bytes(payload)
+                if event.kind == BEGINS:
+                    try:
+                        found.setdefault(spool, []).append((seq, Chapter.from_json(event.detail)))
+                    except ConfigError:
+                        continue
+            self._chapters[device] = found
+        return self._chapters[device]

@@ -1,0 +1,192 @@
+"""A whole event log in memory: kept as columns, read as columns or, in its order, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from roambench.contract.errors import RunError
+from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
+from roambench.runs.database import naming, open_reader
+from roambench.runs.journal import decode
+from roambench.runs.record_columns import COLUMNS, KINDS
+
+Record = TypeVar("Record", bound=RoundRecord)
+Codes = npt.NDArray[np.int64]
+
+_CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
+_NAMED: Final = {kind.__name__.encode(): kind for kind in KINDS}
+_CHUNK: Final = 20_000  # rows parsed at a time
+
+
+class EventLog(Sequence[RoundRecord]):
+    """All records of a run in the order in which they were written.
+
+    A tenth of the memory that the records take as objects: iterating makes each anew, so what a big run
+    needs more than once or in full is better read from the columns (`array`, `texts`, `lists`).
+    """
+
+    def __init__(self, kinds: npt.NDArray[np.int8], tables: Mapping[type[Any], pa.Table]) -> None:
+        self._kinds = kinds
+        self._tables = {kind: tables.get(kind, COLUMNS[kind].schema.empty_table()) for kind in KINDS}
+
+    @classmethod
+    def of(cls, records: Iterable[RoundRecord]) -> EventLog:
+        """The log of these records; a log itself as it is."""
+        if isinstance(records, EventLog):
+            return records
+        told = tuple(records)
+        groups: dict[type[Any], list[RoundRecord]] = {}
+        for record in told:
+            groups.setdefault(type(record), []).append(record)
+        kinds = np.fromiter((_CODES[type(record)] for record in told), np.int8, len(told))
+        return cls(kinds, {kind: COLUMNS[kind].table(group) for kind, group in groups.items()})
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __iter__(self) -> Iterator[RoundRecord]:
+        return self.only(*KINDS)
+
+    @overload
+    def __getitem__(self, index: int) -> RoundRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[RoundRecord, ...]: ...
+    def __getitem__(self, index: int | slice) -> RoundRecord | tuple[RoundRecord, ...]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(*index.indices(len(self))))
+        at = range(len(self))[index]
+        code = self._kinds[at]
+        row = int(np.count_nonzero(self._kinds[:at] == code))
+        (record,) = COLUMNS[KINDS[code]].records(self._tables[KINDS[code]].slice(row, 1))
+        return record
+
+    def only(self, *kinds: type[Any]) -> Iterator[Any]:
+        """The records of these kinds alone, in the log's order; the others are not made at all."""
+        if len(kinds) == 1:
+            yield from COLUMNS[kinds[0]].records(self._tables[kinds[0]])
+            return
+        each = {_CODES[kind]: COLUMNS[kind].records(self._tables[kind]) for kind in kinds}
+        for code in self._kinds[np.isin(self._kinds, list(each))].tolist():
+            yield next(each[code])
+
+    def count(self, kind: Any) -> int:
+        """How many records of a kind there are; of a record itself, how often it is in the log."""
+        if isinstance(kind, type):
+            return cast(int, self._tables[kind].num_rows)
+        return super().count(kind)
+
+    def array(self, kind: type[Any], field: str) -> npt.NDArray[Any]:
+        """The numbers of a field, int64 or float64, in the log's order; None becomes NaN."""
+        return cast("npt.NDArray[Any]", self._tables[kind][field].to_numpy())
+
+    def texts(self, kind: type[Any], field: str) -> pa.StringArray:
+        """The texts of a field in the log's order."""
+        return _whole(self._tables[kind][field])
+
+    def codes(self, kind: type[Any], field: str, values: Sequence[str]) -> Codes:
+        """The place of each of a field's texts in `values`, -1 for another."""
+        return places(self.texts(kind, field), pa.array(values, pa.string()))
+
+    def missing(self, kind: type[Any], field: str) -> npt.NDArray[np.bool_]:
+        """Where an optional field is None."""
+        return cast("npt.NDArray[np.bool_]", self._tables[kind][field].is_null().to_numpy())
+
+    def lists(self, kind: type[Any], field: str) -> tuple[npt.NDArray[Any], Codes]:
+        """The items of a field of numbers, one record's after the other's, and how many each record has."""
+        column = _whole(self._tables[kind][field])
+        lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+        return column.flatten().to_numpy(), lengths
+
+    @cached_property
+    def answered(self) -> Codes:
+        """For every OrderAnswered the place of its OrderGiven (the last of that name), -1 without one."""
+        names = self.texts(OrderGiven, "order_id")
+        return places(self.texts(OrderAnswered, "order_id"), names)
+
+
+class TextColumn(Sequence[str]):
+    """An array of texts as Python sees them; `array` for what takes columns."""
+
+    def __init__(self, array: pa.StringArray) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        found = self.array[index]
+        return cast("list[str]", found.to_pylist()) if isinstance(index, slice) else str(found.as_py())
+
+
+def read_event_log(path: Path) -> EventLog:
+    """The log in the file; a live or killed writer does not disturb.
+
+    Raises RunError (file, row) for a kind or field this version does not know.
+    """
+    connection = open_reader(path)
+    connection.text_factory = bytes
+    parts: dict[type[Any], list[pa.Table]] = {}
+    kinds: list[npt.NDArray[np.int8]] = []
+    try:
+        with naming(path):
+            cursor = connection.execute("SELECT id, kind, body FROM event ORDER BY id")
+            while rows := cursor.fetchmany(_CHUNK):
+                groups: dict[Any, list[tuple[int, Any, Any]]] = {}
+                for row in rows:
+                    groups.setdefault(row[1], []).append(row)
+                codes = {}
+                for name, group in groups.items():
+                    kind, table = _table(path, group)
+                    parts.setdefault(kind, []).append(table)
+                    codes[name] = _CODES[kind]
+                kinds.append(np.fromiter((codes[name] for _, name, _ in rows), np.int8, len(rows)))
+    finally:
+        connection.close()
+    tables = {}
+    for kind in list(parts):
+        tables[kind] = pa.concat_tables(parts.pop(kind)).combine_chunks()
+    return EventLog(np.concatenate(kinds) if kinds else np.zeros(0, np.int8), tables)
+
+
+def _table(path: Path, rows: Sequence[tuple[int, Any, Any]]) -> tuple[type[Any], pa.Table]:
+    """Rows of one kind as a table: in bulk, or record by record where one is not as it is written today."""
+    kind = _NAMED.get(rows[0][1])
+    bodies = [body for _, _, body in rows]
+    if kind is not None and all(type(body) is bytes for body in bodies):
+        table = COLUMNS[kind].parse(bodies)
+        if table is not None:
+            return kind, table
+    records = [decode(_text(name), _text(body), f"{path}: event {row}") for row, name, body in rows]
+    kind = type(records[0])
+    try:
+        return kind, COLUMNS[kind].table(records)
+    except (OverflowError, pa.ArrowException) as error:
+        raise RunError(f"{path}: {kind.__name__}: a number of more than 64 bits: {error}") from None
+
+
+def _text(value: Any) -> Any:
+    """SQLite's bytes as text; what is none is left for the decoder to name."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def places(texts: pa.StringArray, among: pa.StringArray) -> Codes:
+    """Where each of `texts` stands in `among`, the last place of equal ones; -1 where it does not."""
+    backwards = among.take(pa.array(np.arange(len(among) - 1, -1, -1)))
+    found = pc.index_in(texts, value_set=backwards).fill_null(len(among)).to_numpy()
+    return np.asarray(len(among) - 1 - found, np.int64)
+
+
+def _whole(column: pa.ChunkedArray) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,74 @@
+"""What virtual devices of a decentralised run did, as rows for the energy model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from roambench.contract.phases import Fate, Phase
+from roambench.energy.modelled_ledger import FATES, NONE, PHASES, Codes, ModelledWork
+from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven
+from roambench.runs.event_log import EventLog, TextColumn, places
+
+_DOWN, _TRAIN, _EXCHANGE = (PHASES.index(phase) for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.EXCHANGE))
+#: A done iteration may be four rows: the start model, the half step, what was sent, what was received.
+_PHASES: Final = np.array([_DOWN, _TRAIN, _EXCHANGE, _EXCHANGE])
+_SENT: Final = 2
+
+
+def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> ModelledWork:
+    """A row for everything that was done; bytes are charged to who sends and to who receives them.
+
+    One radio sends, then receives, both at the rate that the exchange was simulated with. Half steps that
+    were refused cost nothing: no virtual device computed one to its end.
+    """
+    orders = log.texts(ModelsExchanged, "order_id")
+    given = places(orders, log.texts(OrderGiven, "order_id"))
+    answered = places(orders, log.texts(OrderAnswered, "order_id"))
+
+    def told(name: str) -> npt.NDArray[Any]:
+        return log.array(ModelsExchanged, name)
+
+    nothing = np.zeros(len(orders), np.int64)
+    size = np.column_stack((told("downloaded_bytes"), nothing, told("sent_bytes"), told("received_bytes")))
+    exchanged_mbit = 8e-6 * (size[:, 2] + size[:, 3])
+    rates = np.column_stack(
+        (
+            _rate(8e-6 * size[:, 0], told("download_s")),
+            nothing,
+            *[_rate(exchanged_mbit, told("exchange_s"))] * 2,
+        )
+    )
+    exists = (size > 0) & (rates > 0.0)
+    exists[:, 1] = True
+    row, part = np.nonzero(exists)
+    moved = part != 1
+    training = np.arange(len(orders))[row]
+    texts = TextColumn(orders.take(pa.array(row)))
+    step: Codes = told("step")[row]
+    return ModelledWork(
+        names,
+        links,
+        told("device")[row],
+        step,
+        step,
+        _PHASES[part],
+        np.where(part == 0, NONE, FATES.index(Fate.AGGREGATED)),
+        np.where(part == 0, NONE, training),
+        texts,
+        texts,
+        np.where(moved, 0.0, log.array(OrderAnswered, "train_s")[answered][row]),
+        size[row, part],
+        np.where(moved, rates[row, part], 0.0),
+        log.codes(OrderGiven, "link", list(links))[given][row],
+        np.zeros(len(row)),
+        part == _SENT,
+    )
+
+
+def _rate(mbit: npt.NDArray[np.float64], seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.divide(mbit, seconds, out=np.zeros(len(mbit)), where=seconds > 0.0)

@@ -1,0 +1,93 @@
+"""What a comparison takes of a run, from run folders whose joules can be summed in the head."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.errors import RunError
+from roambench.controller.ab.ab_figures import _spent, ended_figures, figures_of, kept_flags
+from roambench.controller.ab.ab_results import ab_table
+from roambench.energy.energy_value import Part
+from roambench.report.report import report
+
+
+def test_the_joules_of_a_run_come_with_what_its_meters_have_wrong(hand_made: Callable[..., Path]) -> None:
+    (summary,) = report([hand_made()]).summaries
+    found = figures_of(summary)
+    # Each board: 4 s download, 20 s training, the first also 4 s upload, all at 2 W.
+    assert found["consumed_j"].value == pytest.approx(104.0)
+    assert found["wasted_j"].value == pytest.approx(48.0)
+    assert found["train_j"].value == pytest.approx(80.0)
+    assert found["upload_j"].value == pytest.approx(8.0)
+    assert found["whole_run_j"].value == pytest.approx(400.0)
+    assert found["duration_s"].value == pytest.approx(100.0)
+    assert found["final_accuracy"].value == 0.85
+    assert found["rounds_to_threshold"].value == 2.0
+    assert found["to_threshold_j"].value == pytest.approx(104.0)
+    gains = {source: u for part, source, u in found["consumed_j"].terms if part is Part.GAIN}
+    assert gains == {"pi-01": pytest.approx(0.56), "pi-02": pytest.approx(0.48)}  # 1 % of 56 J and of 48 J
+
+
+def test_what_was_consumed_up_to_the_threshold_has_its_share_of_the_meters_error(
+    hand_made: Callable[..., Path],
+) -> None:
+    (summary,) = report([hand_made()]).summaries
+    assert summary.measured is not None
+    by_step = {0: 60.0, 1: 20.0, 2: 24.0}  # 104 J in all, 80 J up to and with step 1
+    found = _spent("", summary.measured.gross, {}, by_step, 1)
+    assert found["to_threshold_j"].value == 80.0
+    whole = found["consumed_j"].lasting()
+    part = found["to_threshold_j"].lasting()
+    assert part == {key: pytest.approx(u * 80.0 / 104.0) for key, u in whole.items()}
+    assert "to_threshold_j" not in _spent("", summary.measured.gross, {}, by_step, None)
+
+
+def test_the_same_boards_gain_cancels_between_two_runs(hand_made: Callable[..., Path]) -> None:
+    one, other = (report([hand_made(f"r{watts}", watts=watts)]).summaries[0] for watts in (2.0, 3.0))
+    a, b = figures_of(one), figures_of(other)
+    table = ab_table(2, {("A", 1): a, ("B", 1): b, ("A", 2): a, ("B", 2): b})
+    row = table.row("consumed_j").found
+    assert row.factor == pytest.approx(1.5)
+    assert row.u_meter == pytest.approx(0.0, abs=1e-12)
+    assert row.a.u_meter == pytest.approx(math.hypot(0.56, 0.48))
+    assert row.winner == "A"
+
+
+def test_a_pair_of_which_a_run_is_missing_does_not_count(hand_made: Callable[..., Path]) -> None:
+    a = figures_of(report([hand_made()]).summaries[0])
+    table = ab_table(3, {("A", 1): a, ("B", 1): a, ("A", 2): a})
+    assert (table.pairs, table.whole_pairs) == (3, 1)
+    assert table.row("consumed_j").found.pairs == 1
+
+
+def test_a_figure_that_some_pairs_lack_says_so(hand_made: Callable[..., Path]) -> None:
+    a = figures_of(report([hand_made()]).summaries[0])
+    never = {name: figure for name, figure in a.items() if name != "to_threshold_j"}
+    table = ab_table(2, {("A", 1): a, ("B", 1): a, ("A", 2): never, ("B", 2): a})
+    assert table.row("to_threshold_j").found.pairs == 1
+    assert table.partly == (("consumed up to the accuracy threshold, J", 1),)
+
+
+def test_figures_are_kept_and_read_again(hand_made: Callable[..., Path], tmp_path: Path) -> None:
+    point = tmp_path / "point"
+    (point / "runs").mkdir(parents=True)
+    hand_made("point/runs/demo", stall_s=(20.0, 4.0))
+    first = ended_figures(point, "key")
+    kept = json.loads((point / "ab.json").read_text())
+    kept["figures"]["consumed_j"]["value"] = 7.0
+    (point / "ab.json").write_text(json.dumps(kept))
+    again = ended_figures(point, "key")
+    assert again["consumed_j"].value == 7.0  # not summed up a second time
+    assert again["train_j"] == first["train_j"]
+    assert any("coverage" in flag or "gap" in flag for flag in kept_flags(point))
+    assert ended_figures(point, "another key") == first
+
+
+def test_a_point_without_a_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="expected one run folder, found 0"):
+        ended_figures(tmp_path, "key")

@@ -1,0 +1,189 @@
+"""The event log as columns: the same records in the same order as row by row, and the same complaints."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import typing
+
+import numpy as np
+import pytest
+
+from roambench.contract.errors import RunError
+from roambench.contract.phases import Fate
+from roambench.rounds.records import (
+    ClockProbed,
+    CloudAggregated,
+    EdgeAggregated,
+    FateDecided,
+    FleetEvent,
+    MixingPlanned,
+    ModelsExchanged,
+    ModelsScored,
+    OrderAnswered,
+    OrderGiven,
+    PeersDescribed,
+    ReplayPaused,
+    ReplayResumed,
+    RoundRecord,
+    RunEnded,
+    StepClosed,
+    StepOpened,
+)
+from roambench.runs import event_log
+from roambench.runs.event_log import EventLog, read_event_log
+from roambench.runs.journal import SqliteJournal, read_journal
+
+LOG = [
+    FleetEvent(-1, -1, 'pi-x\n<b>é "mean_loss": \\', "refused", ""),
+    StepOpened(0, (0, 2), (1, 1), (10.5, 100.0)),
+    OrderGiven(0, 0, "a", "train", 1, "", "ab" * 32, 10.5, "wifi", 1000.0),
+    OrderGiven(0, 2, "b", "train", 1, "", "ab" * 32, 10.5, "lte", 20.0),
+    OrderAnswered(0, 2, "b", "done", "", 2637000, 0.1, 12.5, 500, None, 0.02),
+    OrderAnswered(0, 0, "a", "done", "", 2637000, 0.4, 12.5, 500, 1.0 / 3.0, 0.02),
+    StepClosed(0, 0, (0, 2), (), None, None, 1.5),
+    StepOpened(1, (), (), ()),
+    EdgeAggregated(1, 1, (0, 2), ("a", "b"), (0.25, 0.75), "cd" * 32),
+    CloudAggregated(1, (), (), "ef" * 32),
+    FateDecided(1, 0, "a", Fate.WASTED, "absent"),
+    StepClosed(1, 2, (), (1,), 0.875, 0.4, 2.0),
+    PeersDescribed(0, (1,), (0.0, 40.5)),
+    MixingPlanned(0, (2, 0, 1), (0, 2, 2), (0.75, 0.25, 1.0), None, 0.5),
+    ModelsExchanged(0, 0, "x", (2,), ("late",), 96, 12, 0.25, 96, 0.5, "ab", (12,), (2,), (7,), 48),
+    ModelsScored(0, (0, 2), (0.5, 0.25), (1.5, 2.0), ("ab" * 32, ""), 0.75, 0.5),
+    ReplayPaused(1),
+    ReplayResumed(1, 7_000, 12_500_007_000, "device"),
+    RunEnded(1, "accuracy 0.8750 reached the threshold of 0.87"),
+    ClockProbed(1, 2, "during", "boot", 2**62, -2.5e14, 350_000.5, 8, (6_000, -1, 2, 8_000), 4.0),
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    journal = SqliteJournal(tmp_path / "events.sqlite")
+    journal.extend(LOG)
+    journal.close()
+    return tmp_path / "events.sqlite"
+
+
+def add(path, kind, body):
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO event (step, kind, device, body) VALUES (1, ?, 0, ?)", (kind, body))
+    connection.close()
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 20_000])
+def test_every_record_class_comes_back_equal_and_in_order_however_it_is_read(path, monkeypatch, chunk):
+    monkeypatch.setattr(event_log, "_CHUNK", chunk)
+    log = read_event_log(path)
+    assert list(log) == LOG
+    assert {type(record) for record in LOG} == set(typing.get_args(RoundRecord))
+    assert [type(value) for value in (log[4].mean_loss, log[10].fate)] == [type(None), Fate]
+
+
+def test_a_log_is_a_sequence(path):
+    log = read_event_log(path)
+    assert len(log) == len(LOG)
+    assert (log[0], log[5], log[-1]) == (LOG[0], LOG[5], LOG[-1])
+    assert log[2:-3] == tuple(LOG[2:-3])
+    with pytest.raises(IndexError):
+        log[len(LOG)]
+    assert EventLog.of(log) is log
+    assert list(EventLog.of(LOG)) == LOG
+    assert list(EventLog.of([])) == []
+
+
+def test_kinds_are_read_alone_and_together_in_the_logs_order(path):
+    log = read_event_log(path)
+    assert list(log.only(StepClosed)) == [LOG[6], LOG[11]]
+    assert list(log.only(StepClosed, OrderAnswered)) == [LOG[4], LOG[5], LOG[6], LOG[11]]
+
+
+def test_columns_hold_the_fields(path):
+    log = read_event_log(path)
+    assert log.array(OrderGiven, "throughput_mbit_s").tolist() == [1000.0, 20.0]
+    assert log.array(OrderGiven, "device").dtype == np.int64
+    assert log.texts(OrderGiven, "link").to_pylist() == ["wifi", "lte"]
+    assert log.codes(OrderGiven, "link", ["lte", "3g"]).tolist() == [-1, 0]
+    assert log.missing(OrderAnswered, "mean_loss").tolist() == [True, False]
+    items, lengths = log.lists(StepOpened, "distances_m")
+    assert (items.tolist(), lengths.tolist()) == ([10.5, 100.0], [2, 0])
+    assert math.isnan(log.array(StepClosed, "accuracy")[0])
+
+
+def test_answers_find_their_orders_the_last_one_of_a_name():
+    given = [OrderGiven(step, 0, name, "train", 0) for step, name in enumerate("aba")]
+    answers = [OrderAnswered(3, 0, name, "done") for name in "abc"]
+    assert EventLog.of([*given, *answers]).answered.tolist() == [2, 1, -1]
+
+
+def test_an_empty_log_has_empty_columns(tmp_path):
+    SqliteJournal(tmp_path / "events.sqlite").close()
+    log = read_event_log(tmp_path / "events.sqlite")
+    assert (len(log), list(log), log.answered.tolist()) == (0, [], [])
+    assert [column.tolist() for column in log.lists(StepOpened, "devices")] == [[], []]
+
+
+def test_what_older_versions_wrote_reads_as_row_by_row(path):
+    """A field that was not there is its default: 0.0, where null would mean that nothing was computed."""
+    add(path, "OrderAnswered", json.dumps({"step": 1, "device": 0, "order_id": "old", "status": "done"}))
+    add(path, "StepOpened", '{"distances_m": [5], "step": 2, "devices": [0], "aps": [0]}')
+    closed = {"step": 2, "aggregated": 0, "outstanding": [], "participating_aps": []}
+    add(path, "StepClosed", json.dumps({**closed, "accuracy": math.nan, "loss": math.inf, "wall_s": 1}))
+    log = read_event_log(path)
+    assert [repr(record) for record in log] == [repr(record) for record in read_journal(path)]
+    assert log[-3] == OrderAnswered(1, 0, "old", "done", mean_loss=0.0)
+    assert log[-2] == StepOpened(2, (0,), (0,), (5.0,))
+    assert math.isnan(log[-1].accuracy)
+    assert log[-1].loss == math.inf
+
+
+GOOD = {"step": 1, "device": 0, "train_order_id": "t", "fate": "wasted", "reason": ""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("StepExploded", "{}"),
+        ("FateDecided", "{}"),
+        ("FateDecided", json.dumps({**GOOD, "fate": "eaten"})),
+        ("FateDecided", json.dumps({**GOOD, "device": "zero"})),
+        ("FateDecided", json.dumps({**GOOD, "device": None})),
+        ("FateDecided", json.dumps({**GOOD, "device": 1.5})),
+        ("FateDecided", json.dumps({**GOOD, "colour": 1})),
+        ("FateDecided", json.dumps(list(GOOD))),
+        ("FateDecided", json.dumps(GOOD) + json.dumps(GOOD)),
+        ("FateDecided", ""),
+        ("FateDecided", "[" * 100_000),
+        ("StepOpened", '{"step":0,"devices":[null],"aps":[0],"distances_m":[1.0]}'),
+        ("ClockProbed", "null"),
+    ],
+)
+def test_what_cannot_be_read_is_named_as_row_by_row(path, kind, body):
+    add(path, kind, body)
+    with pytest.raises(RunError, match=rf"events\.sqlite: event {len(LOG) + 1}") as told:
+        read_event_log(path)
+    with pytest.raises(RunError) as expected:
+        list(read_journal(path))
+    assert str(told.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b'{"step": \x00', 7, b'{"step":"\xff"}'])
+def test_bytes_that_are_no_text_are_refused_with_the_row(path, body):
+    add(path, "FateDecided", body)
+    with pytest.raises(RunError, match=rf"events\.sqlite: event {len(LOG) + 1}: FateDecided"):
+        read_event_log(path)
+
+
+def test_two_objects_in_one_row_are_not_made_up_for_by_an_empty_row(path):
+    add(path, "FateDecided", json.dumps(GOOD) + json.dumps(GOOD))
+    add(path, "FateDecided", "{ }")
+    with pytest.raises(RunError, match=f"event {len(LOG) + 1}: FateDecided is not JSON"):
+        read_event_log(path)
+
+
+def test_a_number_that_fits_no_column_is_refused(path):
+    add(path, "FateDecided", json.dumps({**GOOD, "device": 2**64}))
+    with pytest.raises(RunError, match="FateDecided: a number of more than 64 bits"):
+        read_event_log(path)
