@@ -1,0 +1,67 @@
+"""What the server asks a host's agent over SSH: `roambench-agent ctl`, JSON back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import numpy as np
+
+from roambench.energy.samples import UNUSABLE
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink
+from roambench.provision.meter_steps import PowerSeries
+
+#: Where provisioning puts the agent's command.
+AGENT: Final = "/opt/roambench/current/bin/roambench-agent"
+_ASK_S: Final = 30.0
+_SMOKE_S: Final = 150.0  # the agent itself gives up after 120 s
+
+
+def ask_agent(link: HostLink, *words: str, timeout_s: float = _ASK_S) -> dict[str, Any]:
+    """The agent's one answer; HostError where it does not run, refuses, or says what no agent says."""
+    host = link.host.name
+    ran = link.run(" ".join((AGENT, "ctl", *words)), root=True, timeout_s=timeout_s)
+    try:
+        answer = json.loads(ran.out)
+    except (ValueError, RecursionError):
+        answer = None
+    if isinstance(answer, dict) and "error" in answer:
+        raise HostError(host, str(answer["error"])[:300])
+    if ran.exit_code == 127:
+        raise HostError(host, "no agent is installed", "roambench fleet provision")
+    if ran.exit_code != 0 or not isinstance(answer, dict):
+        raise HostError(host, f"ctl {words[0]}: {ran.why}", "journalctl -u roambench-agent on the host")
+    return answer
+
+
+def ask_smoke(link: HostLink) -> dict[str, Any]:
+    """The agent's smoke test, also one that failed."""
+    return ask_agent(link, "smoke", timeout_s=_SMOKE_S)
+
+
+def ask_burn(link: HostLink, seconds: float) -> tuple[float, float]:
+    """Load the board for so long; when that began and ended, in seconds of the host's monotonic clock."""
+    answer = ask_agent(link, "burn", f"{seconds:g}", timeout_s=seconds + _ASK_S)
+    try:
+        return float(answer["began_ns"]) * 1e-9, float(answer["ended_ns"]) * 1e-9
+    except (KeyError, TypeError, ValueError):
+        raise HostError(link.host.name, "ctl burn: an answer without its times") from None
+
+
+def ask_readings(link: HostLink, seconds: float) -> tuple[float, PowerSeries]:
+    """The agent's clock now, and what its meter said in the last `seconds` on that clock, without what is
+    torn or off."""
+    answer = ask_agent(link, "readings", f"{seconds:g}")
+    try:
+        at_ns = np.array(answer["ns"], dtype=np.int64)
+        watts = np.array([np.nan if value is None else value for value in answer["watts"]], dtype=np.float64)
+        flags = np.array(answer["flags"], dtype=np.int64)
+        now_s = float(answer["now_ns"]) * 1e-9
+        if not at_ns.shape == watts.shape == flags.shape:
+            raise ValueError
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise HostError(link.host.name, "ctl readings: not what an agent says") from None
+    usable = np.isfinite(watts) & ((flags & int(UNUSABLE)) == 0)
+    order = np.argsort(at_ns[usable], kind="stable")
+    return now_s, PowerSeries(at_ns[usable][order] * 1e-9, watts[usable][order])

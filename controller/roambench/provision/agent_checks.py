@@ -1,0 +1,162 @@
+"""Is the host's agent the one we mean, can it train, does its meter say what an idle board draws? Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Final
+
+from roambench.contract.errors import IdentityError
+from roambench.identity.authority import check, expiry_of, name_of, serial_of
+from roambench.provision.board_kinds import EMULATED, kind_of
+from roambench.provision.checks import Check, Verdict
+from roambench.provision.inventory import NO_METER, Host
+from roambench.provision.preflight_facts import AgentAnswers, HostFacts
+
+_PROVISION: Final = "roambench fleet provision"
+#: A meter says something every second; after three it is stale (rule R6).
+_FRESH_S: Final = 3.0
+#: So long a certificate should last still.
+_SOON: Final = dt.timedelta(days=2)
+
+
+def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str) -> Check:
+    """`this_build`: what this server provisions, "" where that is not known; `most_run` by such hosts."""
+    name, expected = "agent", this_build or most_run
+    if facts.unit != "active" or agent.reason:
+        found = agent.reason or f"roambench-agent.service is {facts.unit or 'not installed'}"
+        log = "see `journalctl -u roambench-agent` there"
+        return Check(name, Verdict.FAIL, found, "running", f"{_PROVISION}; {log}")
+    running = agent.build or facts.build
+    if running != facts.build:
+        return Check(
+            name,
+            Verdict.FAIL,
+            f"runs {_short(running)}, installed is {_short(facts.build)}",
+            "the installed build",
+            "systemctl restart roambench-agent",
+        )
+    if expected and running != expected:
+        return Check(name, Verdict.FAIL, f"build {_short(running)}", f"build {_short(expected)}", _PROVISION)
+    if agent.run:
+        return Check(
+            name,
+            Verdict.FAIL,
+            f"takes part in run {agent.run}",
+            "no run",
+            "wait for it to end; if its controller is gone: roambench-agent ctl end-run",
+        )
+    if not this_build:
+        return Check(
+            name,
+            Verdict.WARN,
+            f"build {_short(running)}, which most hosts run",
+            "the build of this server, which is not known",
+            f"{_PROVISION} from here",
+        )
+    return Check(name, Verdict.PASS, f"build {_short(running)}")
+
+
+def wheels(facts: HostFacts, expected: str) -> Check:
+    """`expected`: the digest that most hosts of this kind and build have."""
+    if facts.wheels is None:
+        return Check("wheels", Verdict.FAIL, "none installed", "", _PROVISION)
+    if expected and facts.wheels != expected:
+        return Check("wheels", Verdict.FAIL, _short(facts.wheels), _short(expected), _PROVISION)
+    return Check("wheels", Verdict.PASS, _short(facts.wheels))
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whom the bench believes: its authorities' certificates, and the serials that it revoked."""
+
+    authority_pem: bytes
+    revoked: frozenset[int] = frozenset()
+
+
+def certificate(facts: HostFacts, host: Host, trust: Trust | None, now: dt.datetime) -> Check:
+    """`trust` None: the bench has no authority yet, so nobody can tell who issued it."""
+    name = "certificate"
+    if not facts.certificate_pem:
+        return Check(name, Verdict.FAIL, "none", f"one of {host.name}", _PROVISION)
+    pem = facts.certificate_pem.encode()
+    try:
+        if (owner := name_of(pem)) != host.name:
+            return Check(name, Verdict.FAIL, f"of {owner}", f"one of {host.name}", _PROVISION)
+        if trust is not None:
+            check(pem, trust.authority_pem, now=now)
+            if serial_of(pem) in trust.revoked:
+                raise IdentityError("revoked")
+        until = expiry_of(pem)
+    except IdentityError as error:
+        return Check(name, Verdict.FAIL, str(error), "", "roambench fleet certs rotate")
+    found = f"until {until:%F %H:%M} UTC"
+    if until <= now:
+        return Check(name, Verdict.FAIL, f"expired {until:%F}", "", "roambench fleet certs rotate")
+    if until - now < _SOON:
+        return Check(name, Verdict.WARN, found, "two days or more left", "roambench fleet certs rotate")
+    return Check(name, Verdict.PASS, found)
+
+
+def smoke(agent: AgentAnswers) -> Check:
+    name = "torch"
+    if agent.reason:
+        return Check(name, Verdict.FAIL, "not tried: no agent answers", "a step of SGD", _PROVISION)
+    if agent.smoke_ok is None:
+        return Check(name, Verdict.SKIP, "not tried")
+    if agent.smoke_ok:
+        return Check(name, Verdict.PASS, agent.smoke or "a step of SGD")
+    return Check(
+        name,
+        Verdict.FAIL,
+        agent.smoke,
+        "a step of SGD",
+        "illegal instruction: wheels of another board; provision again, else take it out",
+    )
+
+
+def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
+    name = "meter"
+    if host.meter.driver == NO_METER:
+        return Check(name, Verdict.SKIP, "no such hardware")
+    if agent.reason:
+        return Check(name, Verdict.FAIL, "not known: no agent answers", "a reading", _PROVISION)
+    age_s = agent.meter_age_s
+    if agent.meter_state == "ok" and age_s is not None and age_s <= _FRESH_S:
+        return Check(name, Verdict.PASS, f"a reading {age_s:.1f} s ago")
+    found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")
+    return Check(
+        name,
+        Verdict.FAIL,
+        found,
+        f"a reading within {_FRESH_S:g} s",
+        "is the meter on, is its USB cable in? a Smart Power 2 says nothing while its output is off",
+    )
+
+
+def idle_watts(facts: HostFacts, agent: AgentAnswers, host: Host) -> Check:
+    name = "idle watts"
+    if host.meter.driver == NO_METER:
+        return Check(name, Verdict.SKIP, "no such hardware")
+    if agent.idle_watts is None:
+        return Check(name, Verdict.FAIL, "no readings", "readings of an idle board", "see the meter's line")
+    watts = host.meter.gain * agent.idle_watts + host.meter.offset_watts
+    kind = EMULATED if host.meter.emulated else kind_of(facts.board)
+    if kind is None:
+        board = facts.board or "this machine"
+        return Check(
+            name, Verdict.WARN, f"{watts:.2f} W", "", f"nobody knows what {board} draws: judge for yourself"
+        )
+    found, expected = f"{watts:.2f} W", f"{kind.least_idle_w:g} to {kind.most_idle_w:g} W ({kind.model})"
+    if kind.least_idle_w <= watts <= kind.most_idle_w:
+        return Check(name, Verdict.PASS, found)
+    what_to_do = (
+        "less than the board needs: is it powered through this meter? roambench fleet identify tells"
+        if watts < kind.least_idle_w
+        else "what runs on the board, what hangs on its USB ports? is the calibration its meter's?"
+    )
+    return Check(name, Verdict.FAIL, found, expected, what_to_do)
+
+
+def _short(digest: str) -> str:
+    return digest[:12] or "unknown"

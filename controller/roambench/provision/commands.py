@@ -1,0 +1,74 @@
+"""What there is to do on a host: facts and wishes in, steps in their order out. Pure: a dry run is this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from roambench.provision.facts import Facts
+from roambench.provision.platforms import PLATFORMS, PYTHON
+from roambench.provision.step import Plan, Refusal, Skip, Step
+from roambench.provision.subjects.account import account, folders
+from roambench.provision.subjects.board import board
+from roambench.provision.subjects.clock import clock
+from roambench.provision.subjects.environment import environment, needed_bytes
+from roambench.provision.subjects.identity import identity
+from roambench.provision.subjects.journal import journal
+from roambench.provision.subjects.meter import meter
+from roambench.provision.subjects.packages import packages
+from roambench.provision.subjects.service import running, service
+from roambench.provision.subjects.settings import settings
+from roambench.provision.wanted import Wanted
+
+Subject = Callable[[Facts, Wanted], Iterator[Step | Skip]]
+
+#: In this order; the agent itself is started after all of them.
+SUBJECTS: Final[tuple[Subject, ...]] = (
+    packages,
+    account,
+    folders,
+    journal,
+    clock,
+    meter,
+    environment,
+    identity,
+    settings,
+    board,
+    service,
+)
+#: A host needs this much for readings that the controller has not got yet.
+_SPOOL_BYTES: Final = 64 * 2**20
+
+
+def plan(facts: Facts, wanted: Wanted) -> Plan:
+    """The steps that make the host what is wanted; none when it is that already."""
+    found = [item for subject in SUBJECTS for item in subject(facts, wanted)]
+    steps = [item for item in found if isinstance(item, Step)]
+    skips = [item for item in found if isinstance(item, Skip)]
+    steps += running(facts, restart=any(step.restarts for step in steps))
+    return Plan(tuple(steps), tuple(skips), tuple(_room(facts, wanted)))
+
+
+def unfit(facts: Facts) -> tuple[Refusal, ...]:
+    """Why a host like this can never be provisioned, whatever is wanted."""
+    found = []
+    flash = "flash the image that the README names"
+    if facts.machine not in PLATFORMS or facts.bits != 64:
+        kinds = ", ".join(PLATFORMS)
+        found.append(Refusal(f"it is a {facts.bits}-bit {facts.machine} system, expected {kinds}", flash))
+    if not facts.python.startswith(f"{PYTHON}."):
+        found.append(Refusal(f"its Python is {facts.python}, expected {PYTHON}", flash))
+    if facts.init != "systemd":
+        found.append(Refusal(f"its init is {facts.init or 'unknown'}, expected systemd", flash))
+    if not facts.is_root:
+        found.append(Refusal("sudo does not make us root", "see its /etc/sudoers.d"))
+    return tuple(found)
+
+
+def _room(facts: Facts, wanted: Wanted) -> Iterator[Refusal]:
+    needed = needed_bytes(facts, wanted) + _SPOOL_BYTES
+    if facts.disk_free_bytes < needed:
+        yield Refusal(
+            f"its disk has {facts.disk_free_bytes / 1e6:.0f} MB left, needs {needed / 1e6:.0f} MB",
+            "make room on it (df -h; journalctl --vacuum-size=16M; apt-get clean), or a larger SD card",
+        )

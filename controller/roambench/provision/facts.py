@@ -1,0 +1,143 @@
+"""What is known of a host before anything is done to it: one small script, run there, tells it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from roambench.provision import layout
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink
+
+_SCRIPT: Final = Path(__file__).with_name("facts_probe.py")
+_PATIENCE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """`sha256` is empty for a folder; `mode` without the type's bits."""
+
+    sha256: str
+    mode: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFacts:
+    """As systemd says: "active", "enabled"; `stale` "yes" when its file was changed since."""
+
+    active: str
+    enabled: str
+    stale: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoardFacts:
+    """What of a board can be made quiet. Empty: it has none of that."""
+
+    governors: tuple[str, ...]
+    leds: dict[str, str]  # name -> trigger
+    screens: dict[str, str]  # connector -> status
+    power_save: dict[str, str]  # wireless interface -> "on", "off"
+    swaps: tuple[str, ...]
+    bluetooth: dict[str, str]  # radio -> "1" when it is blocked
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`builds` maps the hash of an agent's build to what its build.json says, None while it is not whole."""
+
+    machine: str
+    bits: int
+    os_id: str
+    os_version: str
+    python: str
+    is_root: bool
+    init: str
+    container: str
+    model: str
+    memory_bytes: int
+    disk_free_bytes: int
+    packages: dict[str, str]
+    user_groups: tuple[str, ...] | None
+    groups: tuple[str, ...]
+    files: dict[str, FileFacts | None]
+    units: dict[str, UnitFacts]
+    current: str
+    previous: str
+    builds: dict[str, dict[str, str] | None]
+    wheelhouses: tuple[str, ...]
+    certificate_pem: str
+    authority_pem: str
+    network_manager: bool
+    vcgencmd: str
+    board: BoardFacts
+    serials: dict[str, str]  # serial port -> USB serial number
+
+    def unit(self, name: str) -> UnitFacts:
+        return self.units.get(name, UnitFacts("", "", ""))
+
+
+_ADAPTER: Final = TypeAdapter(Facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Which packages, files (folders, too) and units the script looks at."""
+
+    packages: Sequence[str]
+    files: Sequence[str]
+    units: Sequence[str]
+
+    def to_json(self, root: str = "/") -> str:
+        asked: Mapping[str, Any] = {
+            "packages": list(self.packages),
+            "files": list(self.files),
+            "units": list(self.units),
+            "user": layout.USER,
+            "root": root,
+        }
+        return json.dumps(asked)
+
+
+#: All that provisioning may want to know.
+QUESTIONS: Final = Questions(
+    packages=("python3-venv", "chrony", "iw", "udev", "rfkill"),
+    files=(
+        *layout.OWN_FILES,
+        *layout.OWN_FOLDERS,
+        layout.SETTINGS,
+        layout.IDENTITY,
+        f"{layout.IDENTITY}/key.pem",
+        layout.TOKEN,
+        layout.BOARD_SCRIPT,
+    ),
+    units=(layout.UNIT, layout.BOARD_UNIT, "chrony.service", "chrony-wait.service"),
+)
+
+
+def gather(link: HostLink) -> Facts:
+    """Ask the host; HostError where it has no Python, no sudo, or answers something else."""
+    ran = link.run(
+        f"python3 - {shlex.quote(QUESTIONS.to_json())}", root=True, stdin=_SCRIPT, timeout_s=_PATIENCE_S
+    )
+    name, user = link.host.name, link.host.ssh_user
+    if ran.exit_code == 127:
+        raise HostError(name, "it has no python3", "flash the image that the README names")
+    if b"password is required" in ran.err or b"sudo: not found" in ran.err:
+        rule = f"{user} ALL=(ALL) NOPASSWD: ALL"
+        raise HostError(name, f"{user} may not sudo without a password", f"in /etc/sudoers.d: {rule}")
+    if ran.exit_code != 0:
+        raise HostError(name, f"the facts cannot be gathered: {ran.why}", "look at it with ssh")
+    try:
+        return _ADAPTER.validate_json(ran.out)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise HostError(name, f"the facts cannot be read: {what}", "this is a bug: report it") from None

@@ -1,0 +1,216 @@
+"""Runs on a host, as root, under its own Python and nothing else: tells what is there, as JSON.
+
+The argument is JSON, too: which files, units and packages to look at, and the folder under which everything
+is looked up (a test's; "/" else). Nothing here changes anything.
+"""
+
+import grp
+import hashlib
+import json
+import os
+import platform
+import pwd
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
+    """The keys of `facts.Facts`."""
+    release = _os_release(root)
+    opt = root / "opt/roambench"
+    return {
+        "machine": platform.machine(),
+        "bits": 64 if sys.maxsize > 2**32 else 32,
+        "os_id": release.get("ID", ""),
+        "os_version": release.get("VERSION_ID", ""),
+        "python": "{}.{}.{}".format(*sys.version_info[:3]),
+        "is_root": os.geteuid() == 0,
+        "init": _text(root / "proc/1/comm"),
+        "container": _container(root),
+        "model": _text(root / "proc/device-tree/model").rstrip("\0"),
+        "memory_bytes": _memory_bytes(root),
+        "disk_free_bytes": shutil.disk_usage(root / "opt").free,
+        "packages": _packages(root, request["packages"]),
+        "user_groups": _user_groups(request["user"]),
+        "groups": sorted(group.gr_name for group in grp.getgrall()),
+        "files": {path: _file(root, path) for path in request["files"]},
+        "units": _units(root, request["units"]),
+        "current": _link(opt / "current"),
+        "previous": _link(opt / "previous"),
+        "builds": {path.name: _json(path / "build.json") for path in _folders(opt / "builds")},
+        "wheelhouses": [path.name for path in _folders(opt / "wheels")],
+        "certificate_pem": _text(root / "etc/roambench/identity/cert.pem"),
+        "authority_pem": _text(root / "etc/roambench/identity/ca.pem"),
+        "network_manager": (root / "etc/NetworkManager/conf.d").is_dir(),
+        "vcgencmd": shutil.which("vcgencmd") or "",
+        "board": _board(root),
+        "serials": _serials(root),
+    }
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _said(root: Path, *command: str) -> str:
+    """What a program of this host prints; a test's root has none."""
+    if root != Path("/"):
+        return ""
+    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=20, env={**os.environ, "PATH": path}
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout
+
+
+def _container(root: Path) -> str:
+    kind = _said(root, "systemd-detect-virt", "--container").strip()
+    return "" if kind == "none" else kind
+
+
+def _os_release(root: Path) -> dict[str, str]:
+    found = {}
+    for line in _text(root / "etc/os-release").splitlines():
+        key, _, value = line.partition("=")
+        found[key] = value.strip('"')
+    return found
+
+
+def _memory_bytes(root: Path) -> int:
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _packages(root: Path, names: list[str]) -> dict[str, str]:
+    """The versions of those that are installed."""
+    said = _said(root, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}\t${Package}\t${Version}\n", *names)
+    rows = [line.split("\t") for line in said.splitlines()]
+    return {row[1]: row[2] for row in rows if len(row) == 3 and row[0].startswith("ii")}
+
+
+def _user_groups(name: str) -> "list[str] | None":
+    try:
+        user = pwd.getpwnam(name)
+    except KeyError:
+        return None
+    return sorted(
+        group.gr_name for group in grp.getgrall() if name in group.gr_mem or group.gr_gid == user.pw_gid
+    )
+
+
+def _file(root: Path, written: str) -> "dict[str, Any] | None":
+    path = root / written.lstrip("/")
+    try:
+        status = path.lstat()
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    except OSError:
+        return None
+    return {"sha256": digest, "mode": status.st_mode & 0o7777, "owner": f"{_user(status)}:{_group(status)}"}
+
+
+def _user(status: os.stat_result) -> str:
+    try:
+        return pwd.getpwuid(status.st_uid).pw_name
+    except KeyError:
+        return str(status.st_uid)
+
+
+def _group(status: os.stat_result) -> str:
+    try:
+        return grp.getgrgid(status.st_gid).gr_name
+    except KeyError:
+        return str(status.st_gid)
+
+
+def _units(root: Path, names: list[str]) -> dict[str, dict[str, str]]:
+    said = _said(root, "systemctl", "show", "-p", "Id,ActiveState,UnitFileState,NeedDaemonReload", *names)
+    found = {}
+    for name, block in zip(names, said.split("\n\n"), strict=False):
+        rows = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        found[name] = {
+            "active": rows.get("ActiveState", ""),
+            "enabled": rows.get("UnitFileState", ""),
+            "stale": rows.get("NeedDaemonReload", ""),
+        }
+    return found
+
+
+def _link(path: Path) -> str:
+    """The build that a link leads to: OPT/builds/HASH/venv."""
+    try:
+        return path.readlink().parent.name
+    except OSError:
+        return ""
+
+
+def _folders(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return []
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and "." not in entry.name)
+
+
+def _json(path: Path) -> "dict[str, Any] | None":
+    try:
+        found = json.loads(_text(path))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _board(root: Path) -> dict[str, Any]:
+    """What of a board can be made quiet; a container shows its machine's, which is none of its business."""
+    system = root / "sys"
+    governors = [
+        _text(path) for path in sorted(system.glob("devices/system/cpu/cpu*/cpufreq/scaling_governor"))
+    ]
+    leds = {path.parent.name: _chosen(_text(path)) for path in sorted(system.glob("class/leds/*/trigger"))}
+    wireless = sorted(path.parent.name for path in system.glob("class/net/*/phy80211"))
+    swaps = [line.split()[0] for line in _text(root / "proc/swaps").splitlines()[1:] if line]
+    radios = [path.parent for path in system.glob("class/rfkill/*/type") if _text(path) == "bluetooth"]
+    return {
+        "governors": governors,
+        "leds": {name: trigger for name, trigger in leds.items() if name in ("ACT", "PWR", "led0", "led1")},
+        "screens": {
+            path.parent.name: _text(path) for path in sorted(system.glob("class/drm/card*HDMI*/status"))
+        },
+        "power_save": {name: _power_save(root, name) for name in wireless},
+        "swaps": [name for name in swaps if "zram" not in name],
+        "bluetooth": {radio.name: _text(radio / "soft") for radio in sorted(radios)},
+    }
+
+
+def _chosen(text: str) -> str:
+    """Of "none [mmc0] timer": mmc0."""
+    return text.partition("[")[2].partition("]")[0]
+
+
+def _power_save(root: Path, interface: str) -> str:
+    return _said(root, "iw", "dev", interface, "get", "power_save").rpartition(":")[2].strip()
+
+
+def _serials(root: Path) -> dict[str, str]:
+    """USB serial number of every serial port that has one."""
+    found = {}
+    for link in sorted((root / "sys/class/tty").glob("tty[UA][SC][BM]*")):
+        for folder in (link.resolve(), *link.resolve().parents):
+            serial = _text(folder / "serial")
+            if serial:
+                found[link.name] = serial
+                break
+    return found
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.argv[1])
+    print(json.dumps(probe(asked, Path(asked["root"]))))

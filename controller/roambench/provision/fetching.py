@@ -1,0 +1,152 @@
+"""What a host still has of finished runs: the records that their controllers never got."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import shlex
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.provision.agent_asks import AGENT, ask_agent
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink
+from roambench.runs.folder import RunFolder
+
+_EXPORT_S: Final = 600.0
+_BATCH: Final = 1000
+#: What 64 MiB of compressed records may become: far more than an agent keeps.
+_MOST_LINES: Final = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """One record of the run `run` ("": of none)."""
+
+    run: str
+    spool_uuid: str
+    seq: int
+    kind: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What came from one host: how many records, and where they are now."""
+
+    records: int
+    place: Path | None = None
+
+
+def unsent_runs(link: HostLink) -> tuple[str, ...]:
+    """The finished runs of which this host has records."""
+    found = ask_agent(link, "status").get("unsent_runs")
+    return tuple(sorted(found)) if isinstance(found, dict) else ()
+
+
+def fetch_run(link: HostLink, folder: RunFolder) -> Fetched:
+    """The host's records of `folder`'s run into the folder, where they have to be before the host forgets
+    them. What the folder has already is left as it is."""
+    count = 0
+    run = folder.info.run_id
+    batch: dict[str, list[tuple[int, int, bytes]]] = {}
+    for record in records_of(link.host.name, _export(link, run)):
+        if record.run != run:
+            raise HostError(link.host.name, f"spool-export {run}: a record of {record.run!r}")
+        rows = batch.setdefault(record.spool_uuid, [])
+        rows.append((record.seq, record.kind, record.payload))
+        count += 1
+        if len(rows) >= _BATCH:
+            folder.records.insert(link.host.name, record.spool_uuid, rows)
+            rows.clear()
+    for spool_uuid, rows in batch.items():
+        if rows:
+            folder.records.insert(link.host.name, spool_uuid, rows)
+    forget(link, run)
+    return Fetched(count, folder.path)
+
+
+def save_run(link: HostLink, run: str, place: Path) -> Fetched:
+    """The host's records of a run whose folder is not here, as JSON lines in `place`."""
+    packed = _export(link, run)
+    count = sum(1 for _ in records_of(link.host.name, packed))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = place.with_name(place.name + ".new")
+    fresh.write_bytes(packed)
+    fresh.replace(place)
+    forget(link, run)
+    return Fetched(count, place)
+
+
+def forget(link: HostLink, run: str) -> None:
+    """The host need not keep the run's records any more."""
+    ask_agent(link, "spool-forget", shlex.quote(run))
+
+
+def _export(link: HostLink, run: str) -> bytes:
+    """The agent's answer, compressed on the host: a record is 100 bytes of text, of which 20 are news."""
+    return link.must(f"{AGENT} ctl spool-export {shlex.quote(run)} | gzip", root=True, timeout_s=_EXPORT_S)
+
+
+def records_of(host: str, packed: bytes) -> Iterator[Unsent]:
+    """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete."""
+    count, ended = 0, False
+    for line in _lines(host, packed):
+        values = _values(host, line)
+        if "error" in values:
+            raise HostError(host, f"spool-export: {str(values['error'])[:300]}")
+        if ended := "end" in values:
+            if values["end"] != count or values.get("device") != host:
+                raise HostError(
+                    host,
+                    f"spool-export: {count} records of {values.get('device')!r}, not {values['end']}",
+                    "try again",
+                )
+            continue
+        count += 1
+        yield _record(host, values)
+    if not ended:
+        raise HostError(
+            host, f"spool-export: no end after {count} records", "roambench fleet logs; try again"
+        )
+
+
+def _lines(host: str, packed: bytes) -> Iterator[bytes]:
+    unpacker = zlib.decompressobj(wbits=31)
+    rest, lines = b"", 0
+    try:
+        for at in range(0, len(packed), 65536):
+            *whole, rest = (rest + unpacker.decompress(packed[at : at + 65536])).split(b"\n")
+            lines += len(whole)
+            if lines > _MOST_LINES:
+                raise HostError(host, "spool-export: more records than any spool holds")
+            yield from whole
+    except zlib.error as error:
+        raise HostError(host, f"spool-export: {error}") from None
+    if rest:
+        yield rest
+
+
+def _values(host: str, line: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise HostError(host, "spool-export: not what an agent says")
+    return values
+
+
+def _record(host: str, values: dict[str, Any]) -> Unsent:
+    try:
+        payload = base64.b64decode(values["payload"], validate=True)
+        run, spool_uuid, seq, kind = (values[key] for key in ("run", "spool_uuid", "seq", "kind"))
+        if [type(run), type(spool_uuid), type(seq), type(kind)] != [str, str, int, int]:
+            raise TypeError
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        raise HostError(host, "spool-export: a record that is none") from None
+    return Unsent(run, spool_uuid, seq, kind, payload)

@@ -1,0 +1,178 @@
+"""SSH to the hosts of a bench: all at once, and a reason and a next action from whoever cannot."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import paramiko
+from fabric import Connection
+
+from roambench.contract.errors import RoambenchError
+from roambench.provision.channel import Ran, perform
+from roambench.provision.host_error import HostError, connection_error
+from roambench.provision.inventory import Bench, Host
+from roambench.provision.known_hosts import KnownHosts, TrustOnFirstUse
+
+T = TypeVar("T")
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # or its tracebacks end on the terminal
+
+_CONNECT_S: Final = 10  # for each of: TCP, the banner, authentication, a channel
+_KEEPALIVE_S: Final = 15
+_COMMAND_S: Final = 60.0
+_UPLOAD_S: Final = 900.0  # a wheelhouse of 250 MB over a Pi's Wi-Fi
+_MOST_BYTES: Final = 64 * 2**20
+
+
+class HostLink:
+    """One SSH connection. A command that fails is an answer (`Ran`); a link that fails is a HostError."""
+
+    def __init__(self, bench: Bench, host: Host, transport: paramiko.Transport) -> None:
+        self.bench, self.host = bench, host
+        self._transport = transport
+
+    def run(
+        self, command: str, *, root: bool = False, stdin: bytes | Path = b"", timeout_s: float = _COMMAND_S
+    ) -> Ran:
+        """What `sh -c command` says, as the login user or as root; `ps` shows it, so no secrets."""
+        words = ["env", "LC_ALL=C.UTF-8", "sh", "-c", command]
+        if root and self.host.ssh_user != "root":
+            words = ["sudo", "-n", *words]
+        try:
+            channel = self._transport.open_session(timeout=_CONNECT_S)
+            with channel:
+                return perform(channel, shlex.join(words), stdin, timeout_s=timeout_s, most_bytes=_MOST_BYTES)
+        except TimeoutError:
+            raise HostError(
+                self.host.name,
+                f"{_brief(command)}: no end within {timeout_s:g} s",
+                "look at its load, try again",
+            ) from None
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise HostError(
+                self.host.name, f"connection lost ({error or type(error).__name__})", "try again"
+            ) from None
+
+    def must(
+        self, command: str, *, root: bool = False, stdin: bytes | Path = b"", timeout_s: float = _COMMAND_S
+    ) -> bytes:
+        """Like `run`, but a command that fails is a HostError, too; returns what it said."""
+        ran = self.run(command, root=root, stdin=stdin, timeout_s=timeout_s)
+        if ran.exit_code != 0:
+            raise HostError(self.host.name, f"{_brief(command)}: {ran.why}")
+        return ran.out
+
+    def put(
+        self,
+        content: bytes | Path,
+        remote: str,
+        *,
+        mode: int = 0o644,
+        owner: str = "root:root",
+        timeout_s: float = _UPLOAD_S,
+    ) -> None:
+        """Write a file as root, whole or not at all; its folder has to be there."""
+        fresh = shlex.quote(f"{remote}.new")
+        command = (
+            f"umask 077; cat > {fresh} && chown {shlex.quote(owner)} {fresh} && chmod {mode:o} {fresh} && "
+            f"sync {fresh} && mv -f {fresh} {shlex.quote(remote)} || {{ rm -f {fresh}; exit 1; }}"
+        )
+        ran = self.run(command, root=True, stdin=content, timeout_s=timeout_s)
+        if ran.exit_code != 0:
+            raise HostError(self.host.name, f"{remote}: cannot be written: {ran.why}", _room(ran))
+
+    def get(self, remote: str) -> bytes:
+        """The content of a file of at most 64 MiB, read as root."""
+        ran = self.run(f"cat {shlex.quote(remote)}", root=True)
+        if ran.exit_code != 0:
+            raise HostError(self.host.name, f"{remote}: cannot be read: {ran.why}")
+        return ran.out
+
+
+@dataclass(frozen=True, slots=True)
+class HostOutcome(Generic[T]):
+    """What one host had to say: a value, or a reason why not and what to do about it."""
+
+    host: Host
+    value: T | None
+    reason: str = ""
+    next_action: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.reason)
+
+
+@contextmanager
+def open_link(bench: Bench, host: Host) -> Iterator[HostLink]:
+    """Log in to a host with a key, never with a password; HostError if that is not possible.
+
+    The host has to have the key that the bench's own `known_hosts` records; the first one is recorded.
+    """
+    connection = Connection(
+        host.address,
+        user=host.ssh_user,
+        port=host.ssh_port,
+        forward_agent=False,
+        connect_timeout=_CONNECT_S,
+        connect_kwargs={
+            "banner_timeout": _CONNECT_S,
+            "auth_timeout": _CONNECT_S,
+            "channel_timeout": _CONNECT_S,
+            "allow_agent": host.ssh_key is None,
+            "look_for_keys": host.ssh_key is None,
+            **({} if host.ssh_key is None else {"key_filename": [str(host.ssh_key)]}),
+        },
+    )
+    try:
+        known = KnownHosts.of(bench)
+        try:
+            connection.client.get_host_keys().update(known.keys())
+            connection.client.set_missing_host_key_policy(TrustOnFirstUse(known))
+            connection.open()
+            transport = connection.transport
+            transport.set_keepalive(_KEEPALIVE_S)
+        except (paramiko.SSHException, EOFError, OSError, ValueError) as error:
+            raise connection_error(bench, host, error) from None
+        yield HostLink(bench, host, transport)
+    finally:
+        connection.close()
+
+
+def on_hosts(
+    bench: Bench, hosts: Iterable[Host], work: Callable[[HostLink], T], *, at_once: int = 12
+) -> list[HostOutcome[T]]:
+    """Do `work` on all hosts, `at_once` of them at a time; one outcome per host, in their order.
+
+    Whatever goes wrong with a host is its outcome's reason and stops no other.
+    """
+
+    def on(host: Host) -> HostOutcome[T]:
+        try:
+            with open_link(bench, host) as link:
+                return HostOutcome(host, work(link))
+        except HostError as error:
+            return HostOutcome(host, None, error.reason, error.next_action)
+        except RoambenchError as error:
+            return HostOutcome(host, None, str(error) or type(error).__name__)
+        except Exception as error:  # a mistake of ours concerning one host must not cost the others
+            return HostOutcome(host, None, f"{type(error).__name__}: {error}", "this is a bug: report it")
+
+    with ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="host") as pool:
+        return list(pool.map(on, hosts))
+
+
+def _brief(command: str) -> str:
+    line = command.strip().splitlines()[0] if command.strip() else ""
+    return line if len(line) <= 60 else line[:57] + "..."
+
+
+def _room(ran: Ran) -> str:
+    return "make room on its disk, then again" if b"No space left" in ran.err else ""

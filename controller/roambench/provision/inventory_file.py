@@ -1,0 +1,155 @@
+"""A bench's TOML file becomes a Bench, or a ConfigError that lists every mistake at once."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from roambench.contract.errors import ConfigError
+from roambench.provision.inventory import (
+    METER_LINK,
+    NO_METER,
+    Bench,
+    ControllerEntry,
+    Host,
+    MeterEntry,
+)
+from roambench.provision.inventory_ranges import RangeMistake, expanded
+from roambench.provision.inventory_rules import broken_rules, host_mistakes
+from roambench.provision.inventory_tables import BenchTable, HostDefaults, HostTable, InfluxTable, MeterTable
+from roambench.provision.replacements import read_replacements, standing_in
+from roambench.spool.influx_settings import InfluxSettings
+from roambench.written.mistakes import mistakes_of, shown
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def read_bench(path: Path) -> Bench:
+    """The bench that the file describes; ConfigError's `problems` name file, table and key."""
+    problems: list[str] = []
+    values = _read(path)
+    tables = values.pop("hosts", [])
+    defaults = values.pop("defaults", {})
+    bench = _checked(BenchTable, values, (), path.name, problems)
+    common = _checked(HostDefaults, defaults, ("defaults",), path.name, problems)
+    hosts = _hosts(tables, defaults if common is not None else {}, path, problems)
+    if bench is not None and bench.influxdb is not None:
+        problems += [f"{path.name}: {line}" for line in broken_rules(bench.influxdb)]
+    problems += [f"{path.name}: {line}" for line in host_mistakes(hosts)]
+    if problems or bench is None:
+        raise ConfigError(problems)
+    name = bench.name or path.stem
+    folder = path.parent
+    state = folder / (Path(bench.state_dir).expanduser() if bench.state_dir else f".{name}")
+    return Bench(
+        name=name,
+        file=path,
+        hosts=tuple(standing_in(hosts, read_replacements(state))),
+        controller=ControllerEntry(**bench.controller.model_dump()),
+        influxdb=_influx(bench.influxdb, folder),
+        time_server=bench.time_server or bench.controller.address,
+        state_dir=state,
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{path.name}: not TOML: {error}"]) from None
+
+
+def _checked(
+    model: type[_M], values: Any, prefix: tuple[str, ...], source: str, problems: list[str]
+) -> _M | None:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        if not isinstance(values, Mapping):
+            problems.append(f"{source}: {'.'.join(prefix)}: expected a table, got {shown(values)}")
+        else:
+            problems += [f"{source}: {mistake}" for mistake in mistakes_of(error, model, prefix)]
+        return None
+
+
+def _hosts(tables: Any, defaults: Mapping[str, Any], path: Path, problems: list[str]) -> list[Host]:
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
+        problems.append(f"{path.name}: hosts: expected tables [[hosts]], at least one, got {shown(tables)}")
+        return []
+    hosts: list[Host] = []
+    place = 0
+    for number, table in enumerate(tables, start=1):
+        entry = f"hosts[{number}]"
+        try:
+            singles = expanded(table)
+        except RangeMistake as mistake:
+            problems.append(f"{path.name}: {'.'.join((entry, *mistake.path))}: {mistake}")
+            continue
+        found: list[str] = []
+        for single in singles:
+            place += 1
+            values = {"slot": place, **_over(defaults, single)}
+            host = _checked(HostTable, values, (entry,), path.name, found)
+            if host is not None:
+                hosts.append(_host(host, path.parent))
+        problems += dict.fromkeys(found)  # an entry's 36 hosts have its mistake only once
+    return hosts
+
+
+def _over(defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """`table` with what it leaves out from `defaults`, tables within it likewise; tags add up."""
+    merged = dict(defaults)
+    for key, value in table.items():
+        below = defaults.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            merged[key] = _over(below, value)
+        elif key == "tags" and isinstance(value, list) and isinstance(below, list):
+            merged[key] = [*below, *value]
+        else:
+            merged[key] = value
+    return merged
+
+
+def _host(table: HostTable, folder: Path) -> Host:
+    return Host(
+        name=table.name,
+        address=table.address,
+        ssh_user=table.ssh_user,
+        ssh_port=table.ssh_port,
+        ssh_key=folder / Path(table.ssh_key).expanduser() if table.ssh_key else None,
+        slot=table.slot,
+        meter=_meter(table.meter),
+        interface=table.interface,
+        tags=tuple(dict.fromkeys(table.tags)),
+    )
+
+
+def _meter(table: MeterTable) -> MeterEntry:
+    known_by_serial = table.serial and not table.emulated and table.driver != NO_METER
+    port = table.port or (METER_LINK if known_by_serial else "")
+    return MeterEntry(
+        driver=table.driver,
+        port=port,
+        serial=table.serial,
+        gain=table.gain,
+        offset_watts=table.offset_watts,
+        wifi_hop=table.wifi_hop,
+        emulated=table.emulated,
+    )
+
+
+def _influx(table: InfluxTable | None, folder: Path) -> InfluxSettings | None:
+    if table is None:
+        return None
+    token = str(folder / Path(table.token_file).expanduser()) if table.token_file else ""
+    return InfluxSettings(
+        url=table.url, bucket=table.bucket, org=table.org, api=table.api, token_file=token, token_env=""
+    )

@@ -1,0 +1,80 @@
+"""What has to hold between the keys of a bench description, each of which is right by itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+from roambench.contract.errors import ConfigError
+from roambench.meters.catalogue import driver_row, meter_names, wired_names
+from roambench.meters.ports import host_port
+from roambench.provision.inventory import NO_METER, Host, MeterEntry
+from roambench.provision.inventory_tables import InfluxTable
+from roambench.spool.influx_settings import url_mistake
+from roambench.written.mistakes import did_you_mean
+
+_LOOPBACK = ("127.", "localhost", "[::1]")
+
+
+def broken_rules(influxdb: InfluxTable) -> list[str]:
+    """Mistakes of the table [influxdb]; a host has another loopback than the controller."""
+    mistake = url_mistake(influxdb.url)
+    if mistake is not None:
+        return [f"influxdb.url: {mistake}"]
+    if (urlsplit(influxdb.url).hostname or "") in ("localhost", "127.0.0.1", "::1"):
+        return ["influxdb.url: expected an address that the hosts can reach, not their own loopback"]
+    return []
+
+
+def host_mistakes(hosts: Sequence[Host]) -> list[str]:
+    """Mistakes of single hosts, and what two hosts may not share; every line names its hosts."""
+    problems = list(dict.fromkeys(line for host in hosts for line in _meter_mistakes(host)))
+    for what, values in (
+        ("name", [(host.name, host) for host in hosts]),
+        ("slot", [(str(host.slot), host) for host in hosts]),
+        ("address", [(f"{host.address} port {host.ssh_port}", host) for host in hosts]),
+        ("meter.serial", [(host.meter.serial, host) for host in hosts if host.meter.serial]),
+        ("meter.port", [(host.meter.port, host) for host in hosts if _shared(host.meter)]),
+    ):
+        owners: dict[str, list[Host]] = defaultdict(list)
+        for value, host in values:
+            owners[value].append(host)
+        for value, sharing in owners.items():
+            if len(sharing) > 1:
+                names = ", ".join(f"{host.name} (slot {host.slot})" for host in sharing)
+                problems.append(
+                    f"hosts: {what}: expected one host with {value!r}, got {len(sharing)}: {names}"
+                )
+    return problems
+
+
+def _shared(meter: MeterEntry) -> bool:
+    """Whether the port is the same meter from wherever one opens it: an address, not a host's own file."""
+    address = meter.port.partition("?")[0]
+    return bool(address) and not address.startswith(("/", *_LOOPBACK)) and meter.driver != "replay"
+
+
+def _meter_mistakes(host: Host) -> Iterator[str]:
+    meter, where = host.meter, f"hosts: {host.name}: meter"
+    if meter.wifi_hop:
+        try:
+            host_port(meter.wifi_hop, 81, lambda what: ConfigError([what]))
+        except ConfigError as error:
+            yield f"{where}.wifi_hop: {error}"
+    if meter.driver == NO_METER:
+        if meter.port:
+            yield f"{where}.port: expected none with the driver {NO_METER!r}, got {meter.port!r}"
+        return
+    names = meter_names()
+    if meter.driver not in names:
+        wanted = f"{NO_METER!r} or a name of `roambench meter list`"
+        near = did_you_mean(meter.driver, names)
+        yield f"{where}.driver: expected {wanted}, got {meter.driver!r}{near}"
+    elif not meter.port:
+        yield f"{where}: expected a port, or a serial, or the driver {NO_METER!r}"
+    elif meter.driver in wired_names():
+        try:
+            driver_row(meter.driver).port(meter.port)
+        except ConfigError as error:
+            yield from (f"{where}.port: {problem}" for problem in error.problems)

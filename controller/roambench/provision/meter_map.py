@@ -1,0 +1,213 @@
+"""The proof of which meter powers which board: how it is judged, kept, and when it no longer counts."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.json_values import from_json
+from roambench.provision.inventory import NO_METER, Bench, Host
+from roambench.provision.meter_steps import BoardMeter, Finding
+
+#: A proof is this old at most: people re-plug cables.
+MAX_AGE_DAYS: Final = 30.0
+_NAME: Final = "meter_map.json"
+_DAY_S: Final = 86_400.0
+
+
+class Verdict(StrEnum):
+    """What is known of a board and its meter."""
+
+    PROVEN = "proven"
+    SWAPPED = "swapped"  # another board's meter moved
+    STRANGER = "unknown meter"  # a meter moved that the bench file does not name
+    DEAD = "dead meter"  # its meter said nothing at all
+    AMBIGUOUS = "ambiguous"
+    UNMOVED = "nothing moved"
+    NOT_LOADED = "not loaded"
+
+
+@dataclass(frozen=True, slots=True)
+class MapEntry:
+    """One board: the meter that the bench file gives it, the one that moved, and how sure that is.
+
+    `separation` is the lead over the next meter in standard uncertainties (1e9: there was no other).
+    """
+
+    board: str
+    expected: str
+    found: str
+    verdict: Verdict
+    step_w: float
+    u_step_w: float
+    runner_up: str
+    runner_up_w: float
+    separation: float
+    reason: str
+    machine_id: str
+    cabling: str
+    made_s: float  # seconds since the epoch
+    build: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeterMap:
+    """All boards that were ever asked, each as it was the last time."""
+
+    bench: str
+    entries: tuple[MapEntry, ...]
+
+    def entry(self, board: str) -> MapEntry | None:
+        return next((entry for entry in self.entries if entry.board == board), None)
+
+
+def meter_id(host: Host) -> str:
+    """The meter's own serial number where the bench file has it, else whose port it is on; "" for none."""
+    if host.meter.driver == NO_METER:
+        return ""
+    return (
+        f"{host.meter.driver}:{host.meter.serial}" if host.meter.serial else f"{host.name}:{host.meter.port}"
+    )
+
+
+def cabling(host: Host) -> str:
+    """What of a host's description a proof hangs on."""
+    meter = host.meter
+    return " ".join((host.name, host.address, meter.driver, meter.port, meter.serial))
+
+
+def judged(
+    bench: Bench,
+    hosts: Sequence[Host],
+    found: Mapping[str, BoardMeter],
+    silent: Sequence[str],
+    machine_ids: Mapping[str, str],
+    *,
+    made_s: float,
+    build: str,
+) -> MeterMap:
+    """What the windows say, held against the bench file. Hosts without a meter have no entry."""
+    owners = {meter_id(host): host.name for host in bench.hosts}
+    entries = []
+    for host in hosts:
+        if not (expected := meter_id(host)):
+            continue
+        answer = found.get(host.name) or BoardMeter(host.name, Finding.NOT_LOADED, reason="not asked")
+        verdict, reason = _verdict(answer, expected, owners, expected in silent)
+        first, second = (answer.steps[place] if len(answer.steps) > place else None for place in (0, 1))
+        entries.append(
+            MapEntry(
+                host.name,
+                expected,
+                answer.meter,
+                verdict,
+                first.watts if first else 0.0,
+                first.u_watts if first else 0.0,
+                second.meter if second else "",
+                second.watts if second else 0.0,
+                min(answer.separation, 1e9),
+                reason,
+                machine_ids.get(host.name, ""),
+                cabling(host),
+                made_s,
+                build,
+            )
+        )
+    return MeterMap(bench.name, tuple(entries))
+
+
+def _verdict(
+    answer: BoardMeter, expected: str, owners: Mapping[str, str], silent: bool
+) -> tuple[Verdict, str]:
+    if answer.finding is Finding.FOUND:
+        if answer.meter == expected:
+            return Verdict.PROVEN, ""
+        if (owner := owners.get(answer.meter)) is not None:
+            return Verdict.SWAPPED, (
+                f"the meter of {owner} moved: swap the cables, or the meters in the bench file"
+            )
+        return Verdict.STRANGER, f"{answer.meter} moved, which the bench file gives to no board"
+    if answer.finding is Finding.NOT_LOADED:
+        return Verdict.NOT_LOADED, answer.reason
+    if silent:
+        return Verdict.DEAD, f"{expected} said nothing: is it on, is its cable in?"
+    if answer.finding is Finding.NOTHING_MOVED:
+        return Verdict.UNMOVED, f"{answer.reason}; is the board powered through any of these meters?"
+    return Verdict.AMBIGUOUS, f"{answer.reason}; nobody else may work on the boards meanwhile"
+
+
+def map_path(bench: Bench) -> Path:
+    return bench.state_dir / _NAME
+
+
+def write_map(bench: Bench, made: MeterMap) -> Path:
+    """Keep the proof; boards of the bench that were not asked now keep what was said of them before."""
+    asked = {entry.board for entry in made.entries}
+    names = {host.name for host in bench.hosts}
+    before = read_map(bench)
+    kept = [] if before is None else [entry for entry in before.entries if entry.board in names - asked]
+    path = map_path(bench)
+    beside = path.with_name(path.name + ".new")
+    text = json.dumps(asdict(MeterMap(made.bench, (*made.entries, *kept))), indent=1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise FleetError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def read_map(bench: Bench) -> MeterMap | None:
+    """The proof as it is kept; None without one, or where it cannot be read."""
+    path = map_path(bench)
+    try:
+        return from_json(MeterMap, path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return None
+
+
+def doubts(
+    made: MeterMap | None,
+    hosts: Sequence[Host],
+    now_s: float,
+    machine_ids: Mapping[str, str] | None = None,
+    max_age_days: float = MAX_AGE_DAYS,
+) -> dict[str, str]:
+    """Why the energy of which boards cannot be trusted: host -> reason; empty when all are proven.
+
+    A proof no longer counts when it is old, when the bench file gives the board another address or meter, or
+    when another machine answers by its name (`machine_ids`: those that are known now).
+    """
+    found = {}
+    for host in hosts:
+        expected = meter_id(host)
+        entry = made.entry(host.name) if made is not None else None
+        if not expected:
+            continue  # nothing is measured, so nothing can be measured wrongly
+        if entry is None:
+            found[host.name] = "no proof of its meter"
+        elif entry.verdict is not Verdict.PROVEN:
+            found[host.name] = f"{entry.verdict}: {entry.reason}"
+        elif now_s - entry.made_s > max_age_days * _DAY_S:
+            day = datetime.datetime.fromtimestamp(entry.made_s, datetime.UTC).date()
+            found[host.name] = f"proven on {day}, more than {max_age_days:g} days ago"
+        elif entry.cabling != cabling(host):
+            found[host.name] = "the bench file gives it another address or meter since the proof"
+        elif _is_another(entry.machine_id, (machine_ids or {}).get(host.name, "")):
+            found[host.name] = "another machine than the one that was proven answers by its name"
+    return found
+
+
+def _is_another(proven: str, now: str) -> bool:
+    return bool(proven and now and proven != now)

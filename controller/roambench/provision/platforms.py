@@ -1,0 +1,54 @@
+"""The kinds of hosts that wheels are fetched for, on a server that is of another kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+#: The Python and the C library of Debian 12.
+PYTHON: Final = "3.11"
+_GLIBC_MINOR: Final = 36
+_OLDEST_GLIBC_MINOR: Final = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """`machine` as `uname -m` says; `constraints` is the file in the source tree that pins versions."""
+
+    machine: str
+    constraints: str
+
+    @property
+    def tags(self) -> list[str]:
+        """Platform tags of wheels that Debian 12 can use, newest first; pip wants each of them told."""
+        newest = range(_GLIBC_MINOR, _OLDEST_GLIBC_MINOR - 1, -1)
+        return [f"manylinux_2_{minor}_{self.machine}" for minor in newest] + [
+            f"manylinux2014_{self.machine}",
+            f"linux_{self.machine}",
+        ]
+
+    @property
+    def markers(self) -> Mapping[str, str]:
+        """What `; platform_machine == ...` in a requirement means there. pip would ask this server."""
+        return {
+            "implementation_name": "cpython",
+            "implementation_version": f"{PYTHON}.2",
+            "os_name": "posix",
+            "platform_machine": self.machine,
+            "platform_python_implementation": "CPython",
+            "platform_release": "",
+            "platform_system": "Linux",
+            "platform_version": "",
+            "python_full_version": f"{PYTHON}.2",
+            "python_version": PYTHON,
+            "sys_platform": "linux",
+            "extra": "",
+        }
+
+
+#: By `uname -m`: a Raspberry Pi with a 64-bit system, and containers on a server.
+PLATFORMS: Final = {
+    "aarch64": Platform("aarch64", "constraints-aarch64.txt"),
+    "x86_64": Platform("x86_64", "constraints.txt"),
+}

@@ -1,0 +1,140 @@
+"""Provisions hosts: asks for facts, performs what is to do, and looks again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.errors import ConfigError
+from roambench.provision.agent_build import AgentBuild, Builds
+from roambench.provision.certificates import BenchAuthority, issue_for
+from roambench.provision.commands import plan, unfit
+from roambench.provision.facts import Facts, gather
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
+from roambench.provision.inventory import Bench, Host
+from roambench.provision.platforms import PLATFORMS
+from roambench.provision.step import Plan, Refusal, Step
+from roambench.provision.subjects.identity import identity_reason
+from roambench.provision.wanted import Identity, Wanted
+
+#: Hosts at a time: what they are sent goes through one network card and one processor here.
+_AT_ONCE: Final = 12
+
+Tell = Callable[[Host, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioned:
+    """What was to do on a host, which is done unless this was a dry run; nothing: it was as it should be."""
+
+    build: AgentBuild
+    plan: Plan
+    seconds: float
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(step.subject for step in self.plan.steps))
+
+
+def provision(
+    bench: Bench, hosts: Sequence[Host], *, dry_run: bool = False, tell: Tell = lambda host, text: None
+) -> list[HostOutcome[Provisioned]]:
+    """Make every host what the bench wants; a host where that fails is a row with its reason.
+
+    Doing it again changes nothing. `tell` hears of every step as it begins, from several threads. The wheels
+    are fetched when the first host of a kind needs them. ConfigError for an InfluxDB token that is missing.
+    """
+    builds = Builds(bench.state_dir)
+    token = _token(bench)
+
+    def work(link: HostLink) -> Provisioned:
+        return _provision(link, builds, token, dry_run=dry_run, tell=tell)
+
+    return on_hosts(bench, hosts, work, at_once=_AT_ONCE)
+
+
+def _provision(
+    link: HostLink, builds: Builds, token: bytes | None, *, dry_run: bool, tell: Tell
+) -> Provisioned:
+    began_s = time.monotonic()
+    facts = gather(link)
+    _refuse(link, unfit(facts))
+    build = builds.of(PLATFORMS[facts.machine])
+    reason = _identity_reason(link, facts)
+    needs = bool(reason) and not dry_run
+    wanted = Wanted(link.bench, link.host, build, Identity(reason), token)
+    _refuse(link, plan(facts, wanted).refusals)
+    if needs:  # only now: a certificate that is issued is in the ledger
+        credential = issue_for(link.bench, link.host)
+        wanted = Wanted(link.bench, link.host, build, Identity(reason, credential), token)
+    todo = plan(facts, wanted)
+    if not dry_run:
+        for step in todo.steps:
+            tell(link.host, f"{step.subject}: {step.reason}")
+            perform(link, step)
+        if todo.steps:
+            _look_again(link, build, token)
+    return Provisioned(build, todo, time.monotonic() - began_s)
+
+
+def perform(link: HostLink, step: Step) -> None:
+    """Do one step; HostError with its subject, and with what is known of such a failure."""
+    try:
+        for file in step.files:
+            link.put(file.content, file.path, mode=file.mode, owner=file.owner)
+    except HostError as error:
+        raise HostError(link.host.name, f"{step.subject}: {error.reason}", error.next_action) from None
+    if not step.command:
+        return
+    ran = link.run(step.command, root=True, stdin=step.stdin or b"", timeout_s=step.timeout_s)
+    if ran.exit_code == 0:
+        return
+    if b"No space left" in ran.err:
+        raise HostError(
+            link.host.name, f"{step.subject}: no space left on its disk", "make room on it, then again"
+        )
+    what, then = step.explained.get(
+        ran.exit_code, ("", f"look at it: roambench fleet exec ... {link.host.name}")
+    )
+    said = f"{what} ({ran.why})" if what and ran.err.strip() else what or ran.why
+    raise HostError(link.host.name, f"{step.subject}: {said}", then)
+
+
+def _look_again(link: HostLink, build: AgentBuild, token: bytes | None) -> None:
+    """The check of every step: with what it was to bring about there is nothing left to do."""
+    facts = gather(link)
+    wanted = Wanted(link.bench, link.host, build, Identity(_identity_reason(link, facts)), token)
+    left = plan(facts, wanted).steps
+    if left:
+        told = "; ".join(f"{step.subject}: {step.reason}" for step in left)
+        raise HostError(link.host.name, f"still not so: {told}", "again; then look at it with ssh")
+
+
+def _identity_reason(link: HostLink, facts: Facts) -> str:
+    authority = BenchAuthority(link.bench.state_dir)
+    doubt = authority.doubt(link.host.name, facts.certificate_pem.encode())
+    return identity_reason(facts, doubt, authority.trusted_pem)
+
+
+def _refuse(link: HostLink, refusals: Sequence[Refusal]) -> None:
+    if refusals:
+        raise HostError(
+            link.host.name,
+            "; ".join(refusal.reason for refusal in refusals),
+            "; ".join(dict.fromkeys(refusal.next_action for refusal in refusals)),
+        )
+
+
+def _token(bench: Bench) -> bytes | None:
+    """The write-only token's file, as every host gets it."""
+    if bench.influxdb is None or not bench.influxdb.token_file:
+        return None
+    path = Path(bench.influxdb.token_file)
+    try:
+        return path.read_bytes().strip() + b"\n"
+    except OSError as error:
+        raise ConfigError([f"influxdb.token_file: {path} cannot be read ({error.strerror})"]) from None

@@ -1,0 +1,86 @@
+"""Which spare plays which dead board: kept in the bench's state folder, because its description is people's.
+
+A board that was replaced keeps its name, slot and tags, and is reached, logged in to and metered where the
+spare is; the spare's own name is out of service until the replacement is taken back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.json_values import from_values
+from roambench.provision.inventory import Host
+
+FILE = "replaced.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """`spare` plays the board, and says that it is the machine `machine_id`, if that is known.
+
+    A run that is going on would take another machine of the same name for a cloned card.
+    """
+
+    spare: str
+    machine_id: str = ""
+
+
+def read_replacements(state_dir: Path) -> dict[str, Replacement]:
+    """By board; ConfigError for a file that is none."""
+    path = state_dir / FILE
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError([f"{path}: cannot be read: {error}"]) from None
+    try:
+        return {
+            board: from_values(Replacement, values, f"{path}: {board}") for board, values in found.items()
+        }
+    except (AttributeError, TypeError):
+        raise ConfigError([f"{path}: expected an object of replaced boards"]) from None
+
+
+def write_replacements(state_dir: Path, replaced: Mapping[str, Replacement]) -> None:
+    """Whole or not at all; FleetError where it cannot be written."""
+    path = state_dir / FILE
+    fresh = path.with_suffix(".new")
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        with fresh.open("w") as file:
+            json.dump({board: asdict(one) for board, one in sorted(replaced.items())}, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        raise FleetError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def standing_in(hosts: Sequence[Host], replaced: Mapping[str, Replacement]) -> list[Host]:
+    """The hosts in service. ConfigError for names that the description no longer has."""
+    known = {host.name: host for host in hosts}
+    problems = [
+        f"{FILE}: {board} is replaced by {one.spare}: no host is called {name!r}"
+        for board, one in replaced.items()
+        for name in (board, one.spare)
+        if name not in known
+    ]
+    if problems:
+        raise ConfigError(problems)
+    spares = {one.spare for one in replaced.values()}
+    return [
+        host if (one := replaced.get(host.name)) is None else as_board(host, known[one.spare], one.machine_id)
+        for host in hosts
+        if host.name not in spares
+    ]
+
+
+def as_board(board: Host, spare: Host, machine_id: str) -> Host:
+    """`board` as the spare plays it."""
+    return replace(spare, name=board.name, slot=board.slot, tags=board.tags, machine_id=machine_id)

@@ -1,0 +1,106 @@
+"""How one host is now: what its agent says by `ctl status`, and its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from roambench.energy.throttling import THROTTLE_NAMES
+from roambench.provision.agent_asks import ask_agent
+from roambench.provision.host_clock import host_clock
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink
+
+_CLOCK_EXCHANGES: Final = 3
+_SINCE_BOOT: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """None: the host, or the meter, does not say. `trouble` tells why there is no agent's word at all.
+
+    The clock offset is the host's minus this machine's and lies within `clock_bound_s` on either side.
+    `spool_depth` counts records that the controller has yet to get, `unsent_runs` names the finished runs
+    whose records `fleet fetch` can collect.
+    """
+
+    version: str = ""
+    build: str = ""
+    session: str = ""
+    run: str = ""
+    phase: str = ""
+    clock_offset_s: float | None = None
+    clock_bound_s: float | None = None
+    temperature_c: float | None = None
+    throttle_bits: int | None = None
+    disk_free_bytes: int | None = None
+    disk_total_bytes: int | None = None
+    spool_depth: int | None = None
+    unsent_runs: tuple[str, ...] = ()
+    meter_state: str = ""
+    watts: float | None = None
+    meter_age_s: float | None = None
+    trouble: str = ""
+    next_action: str = ""
+
+
+def look_at(link: HostLink) -> HostStatus:
+    """Ask clock and agent. A host whose agent does not answer is up, with a trouble."""
+    clock = host_clock(link, _CLOCK_EXCHANGES)
+    try:
+        status = status_of(ask_agent(link, "status"))
+    except HostError as error:
+        status = HostStatus(trouble=error.reason, next_action=error.next_action)
+    return replace(status, clock_offset_s=clock.offset_s, clock_bound_s=clock.bound_s)
+
+
+def status_of(answer: Mapping[str, Any]) -> HostStatus:
+    """From the agent's answer, taking what is there: the agent may be of another build than we are."""
+    host, disk = _table(answer, "host"), _table(answer, "disk")
+    meter = _table(answer, "meter")
+    last = _table(meter, "last")
+    spool = _table(answer, "spool")
+    depths = [_whole(_table(spool, consumer).get("depth")) for consumer in spool]
+    return HostStatus(
+        version=str(answer.get("version", "")),
+        build=str(answer.get("build", "")),
+        session=str(answer.get("session", "")),
+        run=str(answer.get("run", "")),
+        phase=str(answer.get("phase", "")),
+        temperature_c=_number(host.get("temperature_c")),
+        throttle_bits=_whole(host.get("throttle_bits")),
+        disk_free_bytes=_whole(disk.get("free_bytes")),
+        disk_total_bytes=_whole(disk.get("total_bytes")),
+        spool_depth=max((depth for depth in depths if depth is not None), default=None),
+        unsent_runs=tuple(sorted(map(str, _table(answer, "unsent_runs")))),
+        meter_state=str(meter.get("state", "")),
+        watts=_number(last.get("watts")),
+        meter_age_s=_number(last.get("age_s")),
+    )
+
+
+def throttle_words(bits: int | None) -> str:
+    """What `vcgencmd get_throttled` means: "under-voltage now, throttled since boot"; "" for nothing."""
+    if not bits:
+        return ""
+    now = [f"{name} now" for bit, name in THROTTLE_NAMES.items() if bits >> bit & 1]
+    since = [
+        f"{name} since boot"
+        for bit, name in THROTTLE_NAMES.items()
+        if bits >> (bit + _SINCE_BOOT) & 1 and not bits >> bit & 1
+    ]
+    return ", ".join(now + since)
+
+
+def _table(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = values.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,61 @@
+"""What there is to do on a host, as values: steps with a reason each, and what does not apply to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file as it shall be. `owner` is user:group; a `secret` is never shown."""
+
+    path: str
+    content: bytes
+    mode: int = 0o644
+    owner: str = "root:root"
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Write `files`, then run `command` as root with the file `stdin` as input.
+
+    `reason` says what was found to be missing or different. `explained` tells what an exit code means, and
+    what to do about it. After a step that `restarts` the agent has to be started again.
+    """
+
+    subject: str
+    reason: str
+    command: str = ""
+    files: tuple[RemoteFile, ...] = ()
+    stdin: Path | None = None
+    timeout_s: float = 60.0
+    explained: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    restarts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A subject that a host like this does not have."""
+
+    subject: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing can be done on this host, and what would help."""
+
+    reason: str
+    next_action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """In order. A host with refusals is left as it is."""
+
+    steps: tuple[Step, ...]
+    skips: tuple[Skip, ...]
+    refusals: tuple[Refusal, ...] = ()

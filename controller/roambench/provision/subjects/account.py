@@ -1,0 +1,61 @@
+"""The unprivileged user that agents run as, its groups, and the folders it may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roambench.provision import layout
+from roambench.provision.facts import Facts
+from roambench.provision.step import Skip, Step
+from roambench.provision.wanted import Wanted
+
+_FOLDERS = (
+    (layout.OPT, 0o755, "root:root"),
+    (layout.ETC, 0o750, f"root:{layout.USER}"),
+    (layout.IDENTITY, 0o700, f"{layout.USER}:{layout.USER}"),
+    (layout.STATE, 0o750, f"{layout.USER}:{layout.USER}"),
+)
+#: Serial ports; the firmware's mailbox, which tells of throttling.
+_GROUPS = ("dialout", "video")
+
+
+def account(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    groups = account_groups(facts)
+    if facts.user_groups is None:
+        yield Step(
+            "user",
+            f"no user {layout.USER}",
+            f"useradd --system --user-group --home-dir {layout.STATE} --no-create-home "
+            f"--shell /usr/sbin/nologin --groups {','.join(groups)} {layout.USER}",
+            restarts=True,
+        )
+    elif missing := [group for group in groups if group not in facts.user_groups]:
+        yield Step(
+            "user",
+            f"not in {', '.join(missing)}",
+            f"usermod -aG {','.join(missing)} {layout.USER}",
+            restarts=True,
+        )
+
+
+def account_groups(facts: Facts) -> list[str]:
+    """The groups whose devices an agent opens; not every image has them all."""
+    return [group for group in _GROUPS if group in facts.groups]
+
+
+def folders(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    wrong = []
+    for path, mode, owner in _FOLDERS:
+        found = facts.files.get(path)
+        if found is None or (found.mode, found.owner) != (mode, owner):
+            wrong.append((path, mode, owner))
+    if wrong:
+        commands = [
+            f"install -d -m {mode:04o} -o {owner.partition(':')[0]} -g {owner.partition(':')[2]} {path}"
+            for path, mode, owner in wrong
+        ]
+        yield Step(
+            "folders",
+            "missing or not as they should be: " + ", ".join(path for path, _, _ in wrong),
+            " && ".join([*commands, f"mkdir -p {layout.BUILDS} {layout.WHEELS}"]),
+        )

@@ -1,0 +1,125 @@
+"""The agent's build: wheels, shipped once; a Python environment; a first training step; the switch to it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+
+from roambench.provision import layout
+from roambench.provision.facts import Facts
+from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.wanted import Wanted
+
+_SHIPPING_S = 1800.0
+_INSTALLING_S = 1800.0  # a Pi 3B+ unpacks torch to its SD card
+_KILLED_BY_SIGILL = 132
+_KILLED_BY_SIGKILL = 137
+_CORRUPT = 65
+#: A forward and a backward pass use the vector instructions that some boards do not have.
+_SMOKE = (
+    "import torch\n"
+    "torch.set_num_threads(1)\n"
+    "torch.manual_seed(1)\n"
+    "layer = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(2704, 10))\n"
+    "loss = torch.nn.functional.cross_entropy(layer(torch.rand(8, 1, 28, 28)), torch.arange(8))\n"
+    "loss.backward()\n"
+    "torch.optim.SGD(layer.parameters(), lr=0.1).step()\n"
+    "import grpc, roambench.agent.cli\n"
+)
+
+
+def environment(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    build = wanted.build
+    if facts.builds.get(build.hash) is None:
+        if build.wheelhouse.hash not in facts.wheelhouses:
+            yield _ship(wanted)
+        yield _install(facts, wanted)
+    if facts.current != build.hash:
+        yield Step(
+            "build",
+            f"runs {facts.current or 'none'}, not {build.hash}",
+            _switch(facts, build.hash, build.wheelhouse.hash),
+            restarts=True,
+        )
+
+
+def needed_bytes(facts: Facts, wanted: Wanted) -> int:
+    """Room on the disk that the build takes, byte code included."""
+    build = wanted.build
+    if facts.builds.get(build.hash) is not None:
+        return 0
+    shipping = 0 if build.wheelhouse.hash in facts.wheelhouses else build.wheelhouse.size_bytes
+    return shipping + int(build.wheelhouse.unpacked_bytes * 1.3)
+
+
+def _ship(wanted: Wanted) -> Step:
+    house = wanted.build.wheelhouse
+    target = f"{layout.WHEELS}/{house.hash}"
+    return Step(
+        "wheels",
+        f"wheelhouse {house.hash} is not there ({house.size_bytes / 1e6:.0f} MB)",
+        f"""rm -rf {layout.WHEELS}/*.new && mkdir -p {target}.new && cd {target}.new &&
+tar -x --no-same-owner -f - || {{ rm -rf {target}.new; exit 1; }}
+sha256sum --check --quiet --strict SHA256SUMS || {{ rm -rf {target}.new; exit {_CORRUPT}; }}
+sync -f . && mv {target}.new {target}""",
+        stdin=house.archive,
+        timeout_s=_SHIPPING_S,
+        explained={_CORRUPT: ("the wheels arrived damaged", "again; a second time: another SD card")},
+    )
+
+
+def _install(facts: Facts, wanted: Wanted) -> Step:
+    build = wanted.build
+    folder, venv = f"{layout.BUILDS}/{build.hash}", f"{layout.BUILDS}/{build.hash}/venv"
+    wheel = f"{layout.OPT}/{build.wheel.name}"
+    about = {
+        "build": build.hash,
+        "code": build.code,
+        "wheelhouse": build.wheelhouse.hash,
+        "version": build.version,
+    }
+    half = "only half of" if build.hash in facts.builds else "no"
+    return Step(
+        "environment",
+        f"{half} build {build.hash} (roambench {build.version})",
+        f"""set -e
+exec 9>{layout.LOCK}; flock 9
+rm -rf {folder}; mkdir -p {folder}; mv {wheel} {folder}/
+python3 -m venv {venv}
+{venv}/bin/pip install --quiet --no-index --no-cache-dir --disable-pip-version-check \\
+    --find-links {layout.WHEELS}/{build.wheelhouse.hash} {folder}/{build.wheel.name}
+cd / && runuser -u {layout.USER} -- {venv}/bin/python -c {shlex.quote(_SMOKE)}
+printf '%s' {shlex.quote(json.dumps(about))} >{folder}/build.json.new
+sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
+        files=(RemoteFile(wheel, build.wheel.read_bytes()),),
+        timeout_s=_INSTALLING_S,
+        explained={
+            _KILLED_BY_SIGILL: (
+                "torch ends with an illegal instruction (SIGILL) on this board",
+                "pin another torch in the constraints of its platform, then again",
+            ),
+            _KILLED_BY_SIGKILL: (
+                "out of memory while installing or training a first step",
+                "free memory on it",
+            ),
+        },
+    )
+
+
+def _switch(facts: Facts, build: str, wheelhouse: str) -> str:
+    """The build before stays for `fleet rollback`; older ones and their wheels go."""
+    commands = ["set -e", f"cd {layout.OPT}"]
+    keep = [build]
+    if facts.current:
+        commands += [f"ln -sfn builds/{facts.current}/venv previous.new", "mv -T previous.new previous"]
+        keep.append(facts.current)
+    elif facts.previous:
+        keep.append(facts.previous)
+    commands += [f"ln -sfn builds/{build}/venv current.new", "mv -T current.new current"]
+    kept = "|".join(keep)
+    commands += [
+        f'for old in builds/*; do case ${{old#builds/}} in {kept}) ;; *) rm -rf "$old" ;; esac; done',
+        f'for old in wheels/*; do case ${{old#wheels/}} in {wheelhouse}) ;; *) rm -rf "$old" ;; esac; done',
+    ]
+    return "\n".join(commands)

@@ -1,0 +1,27 @@
+"""Logs: bounded, and seldom written to the SD card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roambench.provision import layout
+from roambench.provision.differences import differing
+from roambench.provision.facts import Facts
+from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.wanted import Wanted
+
+_CONF = """\
+[Journal]
+SystemMaxUse=64M
+SystemMaxFileSize=8M
+RuntimeMaxUse=16M
+SyncIntervalSec=10min
+RateLimitIntervalSec=30s
+RateLimitBurst=1000
+"""
+
+
+def journal(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    differ, reason = differing(facts, [RemoteFile(layout.JOURNAL_CONF, _CONF.encode())])
+    if differ:
+        yield Step("logs", reason, "systemctl restart systemd-journald", files=differ)

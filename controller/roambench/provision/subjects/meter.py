@@ -1,0 +1,38 @@
+"""The meter's stable name: it is known by its USB serial number, whatever port it is in and when it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roambench.provision import layout
+from roambench.provision.differences import differing
+from roambench.provision.facts import Facts
+from roambench.provision.inventory import METER_LINK, NO_METER
+from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.wanted import Wanted
+
+#: The port's settings survive its closing: otherwise that drops DTR, and DTR resets a Smart Power 2, which
+#: takes the board's power.
+_RULE = (
+    'SUBSYSTEM=="tty", ATTRS{{serial}}=="{serial}", SYMLINK+="{link}", GROUP="dialout", MODE="0660", '
+    'RUN+="/bin/stty -F $devnode -hupcl"\n'
+)
+
+
+def meter(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    entry = wanted.host.meter
+    if entry.driver == NO_METER or entry.emulated or not entry.serial:
+        why = "its meter is emulated" if entry.emulated else "the bench names no USB serial number for it"
+        yield Skip("meter's name", "it has no meter" if entry.driver == NO_METER else why)
+        return
+    rule = _RULE.format(serial=entry.serial, link=METER_LINK.removeprefix("/dev/"))
+    differ, reason = differing(facts, [RemoteFile(layout.UDEV_RULES, rule.encode())])
+    if differ:
+        yield Step(
+            "meter's name",
+            reason,
+            "udevadm control --reload && udevadm trigger --subsystem-match=tty --action=change && "
+            "udevadm settle --timeout=10",
+            files=differ,
+            restarts=True,
+        )

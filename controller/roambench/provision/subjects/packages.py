@@ -1,0 +1,49 @@
+"""Debian packages. A host that has them needs no internet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roambench.provision import layout
+from roambench.provision.facts import Facts
+from roambench.provision.step import Skip, Step
+from roambench.provision.wanted import Wanted
+
+_PATIENCE_S = 900.0
+
+
+def packages(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """What comes and goes is noted, so that unprovisioning can undo it (chrony replaces timesyncd)."""
+    needed = ["python3-venv"]
+    if not facts.container:
+        needed.append("chrony")
+        if facts.board.power_save:
+            needed.append("iw")
+    missing = [name for name in needed if name not in facts.packages]
+    if not missing:
+        return
+    names = " ".join(missing)
+    install = f"apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 {names}"
+    listed = "dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' | sed -n 's/^ii  *//p' | sort"
+    yield Step(
+        "packages",
+        f"not installed: {', '.join(missing)}",
+        f"""set -e
+export DEBIAN_FRONTEND=noninteractive
+install -d -m 0755 {layout.ETC}
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+{listed} >"$work/before"
+{install} >"$work/log" 2>&1 || {{ apt-get update -qq >"$work/log" 2>&1 && {install} >"$work/log" 2>&1; }} ||
+    {{ grep -m 1 '^E:' "$work/log" >&2 || tail -n 1 "$work/log" >&2; exit 100; }}
+{listed} >"$work/after"
+comm -13 "$work/before" "$work/after" >>{layout.PACKAGES_ADDED}
+comm -23 "$work/before" "$work/after" >>{layout.PACKAGES_REMOVED}
+""",
+        timeout_s=_PATIENCE_S,
+        explained={
+            100: (
+                f"apt-get cannot install {names}",
+                f"connect it to the internet once, or put {names} into the image",
+            )
+        },
+    )

@@ -1,0 +1,120 @@
+"""The agent as a systemd service: always restarted, watched, bounded in memory, without privileges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roambench.provision import layout
+from roambench.provision.differences import differing
+from roambench.provision.facts import Facts
+from roambench.provision.inventory import Host
+from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.subjects.account import account_groups
+from roambench.provision.wanted import Wanted
+
+_UNIT = """\
+[Unit]
+Description=roambench agent
+Wants=network-online.target time-sync.target
+# A board has no clock of its own: before it knows the time, no certificate is valid yet.
+After=network-online.target time-sync.target {board}
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={current}/bin/roambench-agent run --settings {settings}
+Restart=always
+RestartSec=5
+WatchdogSec=60
+TimeoutStartSec=180
+TimeoutStopSec=30
+KillMode=mixed
+User={user}
+Group={user}
+SupplementaryGroups={groups}
+StateDirectory=roambench
+StateDirectoryMode=0750
+RuntimeDirectory=roambench
+RuntimeDirectoryMode=0750
+UMask=0027
+# The reader comes before everything else on the board; its trainer makes itself nicer than that.
+Nice=-5
+# A trainer that needs too much dies alone: readings go on.
+MemoryMax=75%
+MemorySwapMax=0
+OOMPolicy=continue
+TasksMax=256
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+LockPersonality=yes
+PrivateTmp=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHome=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectSystem=strict
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+{devices}
+[Install]
+WantedBy=multi-user.target
+"""
+
+#: Serial ports of meters, and the firmware's mailbox.
+_DEVICES = """\
+DevicePolicy=closed
+DeviceAllow=char-ttyUSB rw
+DeviceAllow=char-ttyACM rw
+DeviceAllow=char-ttyAMA rw
+DeviceAllow=/dev/vcio rw
+"""
+
+
+def service(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    file = RemoteFile(layout.UNIT_FILE, agent_unit(facts, wanted.host).encode())
+    differ, reason = differing(facts, [file])
+    if differ:
+        yield Step("service", reason, "systemctl daemon-reload", files=differ, restarts=True)
+
+
+def agent_unit(facts: Facts, host: Host) -> str:
+    """The unit's text. An emulated meter may be any device file of a container, so all are allowed there."""
+    return _UNIT.format(
+        board=layout.BOARD_UNIT,
+        current=layout.CURRENT,
+        settings=layout.SETTINGS,
+        user=layout.USER,
+        groups=" ".join(account_groups(facts)),
+        devices="" if host.meter.emulated else _DEVICES,
+    )
+
+
+def running(facts: Facts, *, restart: bool) -> Iterator[Step]:
+    """Last of all: the agent runs, with what was changed."""
+    unit = facts.unit(layout.UNIT)
+    reasons = []
+    if unit.enabled != "enabled":
+        reasons.append("it does not start at boot")
+    if unit.active != "active":
+        reasons.append(f"it is {unit.active or 'not there'}")
+    if restart:
+        reasons.append("what it runs with was changed")
+    if reasons:
+        last = f"journalctl -u {layout.UNIT} -n 20 -o cat --no-pager | grep roambench-agent: | tail -n 1"
+        yield Step(
+            "agent",
+            "; ".join(reasons),
+            f"systemctl daemon-reload && systemctl enable --quiet {layout.UNIT} && "
+            f"systemctl restart {layout.UNIT} && systemctl is-active --quiet {layout.UNIT} || "
+            f"{{ {last} >&2; exit 1; }}",
+            timeout_s=240.0,
+            explained={1: ("the agent does not start", f"journalctl -u {layout.UNIT} on it")},
+        )

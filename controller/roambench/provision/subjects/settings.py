@@ -1,0 +1,61 @@
+"""What the agent is told: its settings file, and the token with which it may only write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from roambench.agent.settings import AgentSettings, HostSettings, MeterSettings
+from roambench.provision import layout
+from roambench.provision.differences import differing
+from roambench.provision.facts import Facts
+from roambench.provision.inventory import NO_METER, Bench, Host, MeterEntry
+from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.wanted import Wanted
+
+
+def settings(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    text = agent_settings(wanted.bench, wanted.host, facts).to_json() + "\n"
+    owner = f"root:{layout.USER}"
+    files = [RemoteFile(layout.SETTINGS, text.encode(), 0o640, owner)]
+    if wanted.influx_token is not None:
+        files.append(RemoteFile(layout.TOKEN, wanted.influx_token, 0o640, owner, secret=True))
+    differ, reason = differing(facts, files)
+    if differ:
+        yield Step("settings", reason, files=differ, restarts=True)
+    if wanted.influx_token is None and facts.files.get(layout.TOKEN) is not None:
+        yield Step("settings", f"{layout.TOKEN} is of no use any more", f"rm -f {layout.TOKEN}")
+
+
+def agent_settings(bench: Bench, host: Host, facts: Facts) -> AgentSettings:
+    """A service that dials this bench's controller."""
+    influxdb = bench.influxdb
+    if influxdb is not None:
+        influxdb = replace(influxdb, token_file=layout.TOKEN if influxdb.token_file else "", token_env="")
+    return AgentSettings(
+        device=host.name,
+        controller=f"{_bracketed(bench.controller.address)}:{bench.controller.control_port}",
+        identity_dir=layout.IDENTITY,
+        state_dir=layout.STATE,
+        machine_id=host.machine_id,
+        meter=_meter(host.meter),
+        host=HostSettings(interface=host.interface, vcgencmd=facts.vcgencmd),
+        influxdb=influxdb,
+        service=True,
+        ctl_socket=layout.CTL_SOCKET,
+    )
+
+
+def _meter(entry: MeterEntry) -> MeterSettings:
+    if entry.driver == NO_METER:
+        return MeterSettings(port="")
+    port = entry.port
+    if entry.serial and "serial=" not in port:
+        port += f"{'&' if '?' in port else '?'}serial={entry.serial}"
+    return MeterSettings(
+        driver=entry.driver, port=port, reopen_allowed=entry.emulated, wifi_hop=entry.wifi_hop
+    )
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

@@ -1,0 +1,114 @@
+"""All wheels that some requirements need on another machine, found without asking what this machine is."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from email.parser import BytesHeaderParser
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from roambench.contract.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A wheel file: its digest, its size, and what it takes once it is installed."""
+
+    name: str
+    version: str
+    file: str
+    sha256: str
+    size_bytes: int
+    unpacked_bytes: int
+    requires: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Path) -> Wheel:
+        """ConfigError for what is no wheel."""
+        try:
+            with zipfile.ZipFile(path) as archive:
+                entries = archive.infolist()
+                # Some carry other packages' metadata within their own code.
+                top = [e for e in entries if e.filename.count("/") == 1]
+                (metadata,) = [e for e in top if e.filename.endswith(".dist-info/METADATA")]
+                header = BytesHeaderParser().parsebytes(archive.read(metadata))
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            raise ConfigError([f"{path}: not a wheel ({error})"]) from None
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return cls(
+            name=canonicalize_name(header["Name"]),
+            version=header["Version"],
+            file=path.name,
+            sha256=digest,
+            size_bytes=path.stat().st_size,
+            unpacked_bytes=sum(entry.file_size for entry in entries),
+            requires=tuple(header.get_all("Requires-Dist") or ()),
+        )
+
+
+def closure(
+    roots: Sequence[str],
+    markers: Mapping[str, str],
+    fetch: Callable[[Sequence[str]], Iterable[Wheel]],
+) -> list[Wheel]:
+    """The wheels of `roots` and of all they need where `markers` hold, by name.
+
+    `fetch` gets requirements without markers, of packages not seen before, and returns their wheels. It
+    decides the versions (by constraints); ConfigError lists every requirement that they do not meet.
+    """
+    met: list[tuple[str, Requirement]] = []
+    wheels: dict[str, Wheel] = {}
+    frontier = _applicable("roambench", roots, markers, ())
+    while frontier:
+        met += frontier
+        missing = {canonicalize_name(need.name): need for _, need in frontier}
+        asked = [_plain(need) for name, need in sorted(missing.items()) if name not in wheels]
+        fetched = {wheel.name: wheel for wheel in fetch(asked)} if asked else {}
+        wheels.update(fetched)
+        frontier = [
+            pair
+            for _, need in frontier
+            for pair in _needs_of(wheels.get(canonicalize_name(need.name)), need, markers)
+            if pair not in met
+        ]
+    problems = [
+        f"{who} needs {_plain(need)}, got {found.version if found else 'none'}"
+        for who, need in met
+        if (found := wheels.get(canonicalize_name(need.name))) is None
+        or not need.specifier.contains(Version(found.version), prereleases=True)
+    ]
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return sorted(wheels.values(), key=lambda wheel: wheel.name)
+
+
+def _needs_of(
+    wheel: Wheel | None, need: Requirement, markers: Mapping[str, str]
+) -> list[tuple[str, Requirement]]:
+    return _applicable(wheel.name, wheel.requires, markers, sorted(need.extras)) if wheel else []
+
+
+def _applicable(
+    who: str, texts: Iterable[str], markers: Mapping[str, str], extras: Sequence[str]
+) -> list[tuple[str, Requirement]]:
+    found = []
+    for text in texts:
+        try:
+            need = Requirement(text)
+        except InvalidRequirement as error:
+            raise ConfigError([f"{who} needs {text!r}: {error}"]) from None
+        environments = [{**markers, "extra": extra} for extra in ("", *extras)]
+        if need.marker is None or any(need.marker.evaluate(environment) for environment in environments):
+            found.append((who, need))
+    return found
+
+
+def _plain(need: Requirement) -> str:
+    return f"{need.name}{need.specifier}"

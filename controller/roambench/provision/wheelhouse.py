@@ -1,0 +1,136 @@
+"""The wheels that hosts of one kind install, fetched on the server and shipped as one archive.
+
+    state_dir/wheelhouse/MACHINE-KEY/wheelhouse.json   what is in it; written last
+    state_dir/wheelhouse/MACHINE-KEY/HASH.tar          the wheels and SHA256SUMS
+
+KEY stands for what was asked (requirements, constraints), HASH for what was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from roambench.contract.errors import ConfigError, FleetError
+from roambench.provision.platforms import PYTHON, Platform
+from roambench.provision.source_tree import base_requirements
+from roambench.provision.wheel_closure import Wheel, closure
+
+_INDEX: Final = "wheelhouse.json"
+_SUMS: Final = "SHA256SUMS"
+_PATIENCE_S: Final = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wheelhouse:
+    """`hash` is of the wheels' names and contents. All sizes are in bytes."""
+
+    machine: str
+    hash: str
+    archive: Path
+    wheels: tuple[Wheel, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(wheel.size_bytes for wheel in self.wheels)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        return sum(wheel.unpacked_bytes for wheel in self.wheels)
+
+
+def build_wheelhouse(state_dir: Path, root: Path, platform: Platform, *, refresh: bool = False) -> Wheelhouse:
+    """Fetch the wheels, unless they were before; `refresh` asks the index again.
+
+    ConfigError where the constraints do not fit, FleetError where pip cannot fetch a wheel.
+    """
+    requirements = base_requirements(root)
+    constraints = root / platform.constraints
+    folder = state_dir / "wheelhouse" / f"{platform.machine}-{_key(requirements, constraints)}"
+    if not refresh and (kept := _load(folder)) is not None:
+        return kept
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        wheels = Path(scratch)
+
+        def fetch(asked: Sequence[str]) -> Iterable[Wheel]:
+            before = set(wheels.iterdir())
+            _pip_download(asked, constraints, platform, wheels)
+            return [Wheel.of(path) for path in sorted(set(wheels.iterdir()) - before)]
+
+        try:
+            found = closure(requirements, platform.markers, fetch)
+        except ConfigError as error:
+            raise ConfigError([f"{constraints.name}: {problem}" for problem in error.problems]) from None
+        return _pack(folder, platform, wheels, found)
+
+
+def _key(requirements: Sequence[str], constraints: Path) -> str:
+    asked = json.dumps([sorted(requirements), constraints.read_text(encoding="utf-8"), PYTHON])
+    return hashlib.sha256(asked.encode()).hexdigest()[:16]
+
+
+def _load(folder: Path) -> Wheelhouse | None:
+    """What was fetched before, None if it is not whole."""
+    try:
+        index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
+        wheels = TypeAdapter(tuple[Wheel, ...]).validate_python(index["wheels"])
+        house = Wheelhouse(index["machine"], index["hash"], folder / f"{index['hash']}.tar", wheels)
+    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+        return None
+    return house if house.archive.is_file() else None
+
+
+def _pip_download(asked: Sequence[str], constraints: Path, platform: Platform, folder: Path) -> None:
+    """Without dependencies: pip decides them by this machine's markers, which pulls in gigabytes of CUDA."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"]
+    command += [f"--platform={tag}" for tag in platform.tags]
+    command += ["--constraint", str(constraints), "--dest", str(folder), *asked]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        raise FleetError(f"pip download: no end within {_PATIENCE_S:g} s") from None
+    if ran.returncode != 0:
+        lines = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")]
+        raise FleetError(f"pip download for {platform.machine}: {(lines or [ran.stderr.strip()])[-1]}")
+
+
+def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel]) -> Wheelhouse:
+    sums = "".join(
+        f"{wheel.sha256}  {wheel.file}\n" for wheel in sorted(wheels, key=lambda w: w.file)
+    ).encode()
+    digest = hashlib.sha256(sums).hexdigest()[:16]
+    archive = folder / f"{digest}.tar"
+    fresh = source / "fresh.tar"
+    with tarfile.open(fresh, "w") as tar:  # not compressed: wheels are
+        entry = tarfile.TarInfo(_SUMS)
+        entry.size, entry.mode = len(sums), 0o644
+        tar.addfile(entry, io.BytesIO(sums))
+        for wheel in wheels:
+            tar.add(source / wheel.file, arcname=wheel.file, filter=_anonymous)
+    fresh.replace(archive)
+    house = Wheelhouse(platform.machine, digest, archive, tuple(wheels))
+    index = {"machine": house.machine, "hash": house.hash, "wheels": [asdict(wheel) for wheel in wheels]}
+    written = folder / f"{_INDEX}.new"
+    written.write_text(json.dumps(index, indent=1))
+    written.replace(folder / _INDEX)
+    return house
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o644
+    return entry

@@ -1,0 +1,168 @@
+"""Hosts as a test sees them: on, off, broken, asked. The keeper process does it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hosts.lab.places import sets
+
+NAMES = ("pi1", "pi2", "pi3")
+_KEEPER = Path(__file__).with_name("keeper.py")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchHosts:
+    """A running set of hosts. `bench` is its description, `key` the SSH key that lets in user `pi`."""
+
+    folder: Path
+
+    @property
+    def bench(self) -> Path:
+        return self.folder / "bench.toml"
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "ssh_key"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.state())
+
+    def state(self) -> dict[str, dict[str, object]]:
+        """Per host: address, on, init (process id), hop (its meter's WebSocket), terminal."""
+        return self._ask("state", "")
+
+    def address(self, name: str) -> str:
+        return str(self.state()[name]["address"])
+
+    def off(self, name: str) -> None:
+        """Cut its power at the meter. Its address answers nobody any more."""
+        self._ask("off", name)
+
+    def on(self, name: str) -> None:
+        """Boot it and wait for its SSH server; nothing if it is on."""
+        self._ask("on", name)
+
+    def flash(self, name: str) -> None:
+        """A new SD card: nothing is provisioned, host keys and machine id are others. It is booted."""
+        self._ask("flash", name)
+
+    def change_host_key(self, name: str) -> None:
+        """Its SSH server shows another host key from now on."""
+        self._ask("change host key", name)
+
+    def fill_disk(self, name: str, leave_mib: int = 2) -> None:
+        """Its card has so much room left; `empty_disk` gives the rest back."""
+        script = (
+            "free=$(df --output=avail -k / | tail -1); "
+            f"fallocate -l $((free - {leave_mib} * 1024))K /filler && sync -f /"
+        )
+        self.inside(name, script)
+
+    def empty_disk(self, name: str) -> None:
+        self.inside(name, "rm -f /filler")
+
+    def inside(self, name: str, script: str, timeout_s: float = 60.0) -> str:
+        """What a shell script prints that root runs there, without SSH; RuntimeError when it fails."""
+        ended = subprocess.run(
+            ["nsenter", "-t", str(self.state()[name]["init"]), "-a", "/bin/sh", "-ec", script],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        if ended.returncode != 0:
+            raise RuntimeError(f"{name}: {script}: exit {ended.returncode}: {ended.stdout}{ended.stderr}")
+        return ended.stdout
+
+    def reboot(self, name: str, patience_s: float = 60.0) -> None:
+        """`systemctl reboot` inside; returns when another init runs and its SSH server answers."""
+        before = self.state()[name]["init"]
+        self.inside(name, "systemctl reboot --no-block")
+        deadline_s = time.monotonic() + patience_s
+        while self.state()[name]["init"] in (before, 0) or not self._greets(name):
+            assert time.monotonic() < deadline_s, f"{name} did not come back in {patience_s:.0f} s"
+            time.sleep(0.1)
+
+    def down(self) -> None:
+        """End the whole set."""
+        self._ask("down", "")
+
+    def _greets(self, name: str) -> bool:
+        try:
+            with socket.create_connection((self.address(name), 22), timeout=1.0) as line:
+                return line.recv(4) == b"SSH-"
+        except OSError:
+            return False
+
+    def _ask(self, do: str, host: str) -> dict[str, dict[str, object]]:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(120.0)
+            line.connect(str(self.folder / "ctl.sock"))
+            with line.makefile("rw") as file:
+                file.write(json.dumps({"do": do, "host": host}) + "\n")
+                file.flush()
+                answer = json.loads(file.readline())
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        hosts: dict[str, dict[str, object]] = answer["hosts"]
+        return hosts
+
+
+@contextmanager
+def running_hosts(names: Sequence[str] = NAMES) -> Iterator[BenchHosts]:
+    """Hosts of one's own, booted from new cards; gone at the end, also when this process is killed."""
+    command = [sys.executable, str(_KEEPER), "--until-eof", *names]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as keeper:
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
+        try:
+            yield BenchHosts(_folder(keeper.stdout.readline()))
+        finally:
+            keeper.stdin.close()
+            keeper.wait(60.0)
+
+
+def start_lasting(number: int | None, names: Sequence[str], log: Path) -> BenchHosts:
+    """Hosts that stay up when this process ends, until `down`."""
+    command = [sys.executable, str(_KEEPER), *([f"--set={number}"] if number is not None else []), *names]
+    with log.open("wb") as errors:
+        keeper = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+    assert keeper.stdout is not None
+    return BenchHosts(_folder(keeper.stdout.readline()))
+
+
+def running_sets() -> dict[int, BenchHosts]:
+    """The sets that somebody keeps now."""
+    found = {}
+    for folder in sorted(sets().iterdir()):
+        hosts = BenchHosts(folder)
+        try:
+            hosts.state()
+        except OSError:
+            continue
+        found[int(folder.name)] = hosts
+    return found
+
+
+def _folder(line: str) -> Path:
+    told = json.loads(line) if line else {"error": "the keeper of the hosts ended without a word"}
+    if "error" in told:
+        raise RuntimeError(told["error"])
+    return Path(told["folder"])

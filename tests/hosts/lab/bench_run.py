@@ -1,0 +1,84 @@
+"""A run on a bench that goes on while something is done to its hosts."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from roambench.runs.folder import RunFolder
+
+_ROAMBENCH = Path(sys.executable).with_name("roambench")
+_ROOT = Path(__file__).resolve().parents[3]
+_COUNT = """
+SELECT count(*) FROM event
+WHERE kind = 'FleetEvent' AND body ->> 'kind' = ? AND body ->> 'name' = ? AND body ->> 'detail' LIKE ?
+"""
+
+
+class BenchRun:
+    """`roambench run experiments/demo.toml` with `settings` on the hosts of `bench`, started at once."""
+
+    def __init__(self, bench: Path, folder: Path, *settings: str) -> None:
+        self._runs, self._log = folder / "runs", folder / "run.log"
+        words = [
+            str(_ROAMBENCH),
+            "run",
+            "experiments/demo.toml",
+            "--fleet",
+            f"bench:{bench}",
+            "--no-preflight",
+            "--unproven",
+        ]
+        words += ["--runs-dir", str(self._runs), "--html", str(folder / "report.html")]
+        words += [word for setting in settings for word in ("--set", setting)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
+                cwd=_ROOT,
+            )
+
+    def wait_for(self, kind: str, name: str, detail: str, patience_s: float = 200.0) -> None:
+        """Until the run has been told of such an event of the host; `detail` as in LIKE."""
+        deadline_s = time.monotonic() + patience_s
+        while self._count(kind, name, detail) == 0:
+            assert self._process.poll() is None, self._log.read_text()
+            assert time.monotonic() < deadline_s, f"no {kind} of {name}:\n{self._log.read_text()}"
+            time.sleep(0.1)
+
+    def finished(self, patience_s: float = 400.0) -> RunFolder:
+        """The run's folder, once it has ended well."""
+        try:
+            code = self._process.wait(patience_s)
+        finally:
+            self.stop()
+        assert code == 0, self._log.read_text()
+        return RunFolder.open(self._folder())
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _folder(self) -> Path:
+        (folder,) = self._runs.iterdir()
+        return folder
+
+    def _count(self, kind: str, name: str, detail: str) -> int:
+        if not self._runs.is_dir() or not any(self._runs.glob("*/events.sqlite")):
+            return 0
+        path = self._folder() / "events.sqlite"
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as journal:
+            try:
+                (count,) = journal.execute(_COUNT, (kind, name, detail)).fetchone()
+            except sqlite3.OperationalError:  # not a table yet
+                return 0
+        return int(count)

@@ -1,0 +1,46 @@
+"""A host's SD card: an ext4 file system in a file over the shared root, so that a full one is really full."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from hosts.lab.command import do
+
+#: The agent with its torch takes 1 GiB, twice while one build follows another.
+SIZE_GIB = 6
+
+
+class Card:
+    """`folder` holds the card's file and what is mounted; `mounted` is the host's root directory."""
+
+    def __init__(self, folder: Path, lower: Path) -> None:
+        self._file = folder / "card.ext4"
+        self._card = folder / "card"
+        self._lower = lower
+        self.mounted = folder / "root"
+
+    def flash(self) -> None:
+        """An empty card: the host is as its image."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.unlink(missing_ok=True)
+        with self._file.open("wb") as file:
+            file.truncate(SIZE_GIB << 30)  # sparse
+        # Nobody cuts this machine's power: a journal would only cost.
+        do("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", self._file)
+
+    def insert(self) -> None:
+        for folder in (self._card, self.mounted):
+            folder.mkdir(exist_ok=True)
+        do("mount", "-o", "loop,noatime", self._file, self._card)
+        for name in ("upper", "work"):
+            (self._card / name).mkdir(exist_ok=True)
+        layers = f"lowerdir={self._lower},upperdir={self._card}/upper,workdir={self._card}/work"
+        do("mount", "-t", "overlay", "-o", layers, "overlay", self.mounted)
+
+    def pull(self) -> None:
+        do("umount", self.mounted)
+        do("umount", self._card)
+
+    def discard(self) -> None:
+        shutil.rmtree(self._file.parent, ignore_errors=True)

@@ -1,0 +1,136 @@
+"""A set of hosts: bridge, meters, containers, and the bench description that names them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from hosts.lab import bench_file, image
+from hosts.lab.command import attempt, do
+from hosts.lab.container import Container
+from hosts.lab.control_groups import ControlGroup
+from hosts.lab.meters import Meters
+from hosts.lab.network import Network
+from hosts.lab.places import sets
+
+
+class HostsSet:
+    """Set `number`. Only its owner (who holds the folder's lock) may use this."""
+
+    def __init__(self, number: int, names: Sequence[str]) -> None:
+        self.folder = sets() / str(number)
+        self.network = Network(number)
+        self.meters = Meters(self.folder, self.network, names)
+        self._names = tuple(names)
+        self._hosts: dict[str, Container] = {}
+        self._unplugged: set[str] = set()
+
+    @property
+    def bench(self) -> Path:
+        return self.folder / "bench.toml"
+
+    def start(self) -> None:
+        """Everything afresh: new cards, new keys, all hosts booted."""
+        root = image.root()
+        clean(self.network.number)
+        key = self.folder / "ssh_key"
+        do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "roambench test hosts", "-f", key)
+        self.network.build(len(self._names))
+        self.meters.start()
+        for index, name in enumerate(self._names):
+            public = key.with_suffix(".pub").read_text()
+            host = Container(name, index, self.network, self.folder, root, public)
+            self._hosts[name] = host
+            host.flash()
+            host.start(self.meters.terminal(name))
+        for host in self._hosts.values():
+            host.wait()
+        self.bench.write_text(bench_file.text(self.network, tuple(self._hosts.values()), self.meters, key))
+
+    def stop(self) -> None:
+        """All of it is gone; the folder keeps the logs."""
+        for host in self._hosts.values():
+            with contextlib.suppress(RuntimeError):
+                host.cut()
+        self.meters.stop()
+        clean(self.network.number, keep_logs=True)
+
+    def state(self) -> dict[str, dict[str, object]]:
+        return {
+            name: {
+                "address": host.address,
+                "on": host.on,
+                "init": host.init,
+                "hop": self.meters.hop(name),
+                "terminal": str(self.meters.terminal(name)),
+            }
+            for name, host in self._hosts.items()
+        }
+
+    def power_off(self, name: str) -> None:
+        self.meters.switch(name, on=False)
+        self._unplugged.add(name)
+        self._host(name).cut()
+
+    def power_on(self, name: str) -> None:
+        """Boots the host and waits for its SSH server, whatever had ended it."""
+        host = self._host(name)
+        if name in self._unplugged:
+            self.meters.switch(name, on=True)
+            self._unplugged.discard(name)
+        if not host.on:
+            host.cut()  # it may have powered itself off
+        host.start(self.meters.terminal(name))
+        host.wait()
+
+    def flash(self, name: str) -> None:
+        """The host with a new card: nothing provisioned, other SSH host keys, another machine id."""
+        self._host(name).cut()
+        self._host(name).flash()
+        self.power_on(name)
+
+    def change_host_key(self, name: str) -> None:
+        """The host answers with other SSH keys from now on."""
+        host = self._host(name)
+        host.renew_host_keys()
+        do("nsenter", "-t", host.init, "-a", "systemctl", "restart", "ssh")
+        host.wait()
+
+    def look(self) -> None:
+        """Several times a second: meters follow their hosts, and hosts their meters' outputs."""
+        for name, host in self._hosts.items():
+            dark = self.meters.is_dark(name)
+            if dark and name not in self._unplugged:
+                self._unplugged.add(name)
+                host.cut()
+            elif not dark and name in self._unplugged:
+                self._unplugged.discard(name)
+                host.start(self.meters.terminal(name))
+            host.start_again(self.meters.terminal(name))
+            if host.on:
+                self.meters.follow(host)
+
+    def _host(self, name: str) -> Container:
+        if name not in self._hosts:
+            raise RuntimeError(f"no host {name!r}: expected one of {', '.join(self._hosts)}")
+        return self._hosts[name]
+
+
+def clean(number: int, *, keep_logs: bool = False) -> None:
+    """Whatever an owner left, also one that was killed: processes, mounts, network, cards."""
+    folder = sets() / str(number)
+    ControlGroup(str(number)).kill()
+    mounted = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines()]
+    for place in reversed(mounted):
+        if folder in place.parents:
+            attempt("umount", "--lazy", place)
+    Network(number).remove()
+    for left in folder.iterdir():
+        if left.name == "lock" or (keep_logs and left.suffix == ".log"):
+            continue
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)

@@ -1,0 +1,107 @@
+"""The hosts are what the other tests take them for: machines of their own that can be broken and mended."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from hosts.lab.bench_hosts import BenchHosts
+from roambench.meters.power_switch import Unavailable, power_switch
+from roambench.provision.inventory import load_bench
+
+
+def test_three_debians_say_who_they_are_and_let_their_user_become_root(bench_hosts: BenchHosts):
+    said = [
+        _ssh(bench_hosts, name, "hostname; sudo id -u; cat /etc/machine-id") for name in bench_hosts.names
+    ]
+    assert [lines[:2] for lines in said] == [["pi1", "0"], ["pi2", "0"], ["pi3", "0"]]
+    assert len({lines[2] for lines in said}) == 3
+
+
+def test_the_description_of_the_set_is_a_bench(bench_hosts: BenchHosts):
+    bench = load_bench(bench_hosts.bench)
+    assert [(host.name, host.address) for host in bench.hosts] == [
+        (name, bench_hosts.address(name)) for name in ("pi1", "pi2", "pi3")
+    ]
+    assert all(host.meter.emulated for host in bench.hosts)
+
+
+def test_a_computing_host_moves_its_own_meter_and_no_other(bench_hosts: BenchHosts):
+    _ssh(bench_hosts, "pi2", "setsid timeout 12 sh -c 'while :; do :; done' > /dev/null 2>&1 &")
+    # What nobody has read yet waits in a pseudo-terminal: away with it.
+    read = "sudo timeout 1 cat /dev/ttyMETER > /dev/null; sudo timeout 4.5 cat /dev/ttyMETER | cut -d, -f3"
+    watts = {name: [] for name in ("pi1", "pi2")}
+    for name in ("pi2", "pi1"):
+        watts[name] = [float(line) for line in _ssh(bench_hosts, name, read) if line.count(".") == 1]
+    assert max(watts["pi2"]) > 2.3  # 1.9 W idle, 0.8 W for a busy core
+    assert sorted(watts["pi1"])[len(watts["pi1"]) // 2] < 2.0
+
+
+def test_a_host_without_power_answers_nobody_and_keeps_its_disk(bench_hosts: BenchHosts):
+    bench_hosts.inside("pi3", "echo kept > /root/note")
+    bench_hosts.off("pi3")
+    with pytest.raises(OSError), socket.create_connection((bench_hosts.address("pi3"), 22), timeout=0.5):
+        pass
+    bench_hosts.on("pi3")
+    assert bench_hosts.inside("pi3", "cat /root/note") == "kept\n"
+
+
+def test_switching_a_meter_off_by_its_websocket_takes_its_host_down(bench_hosts: BenchHosts):
+    switch = power_switch("smartpower2", "/dev/null", str(bench_hosts.state()["pi3"]["hop"]))
+    assert not isinstance(switch, Unavailable)
+    asyncio.run(switch.off())
+    _until(lambda: not bench_hosts.state()["pi3"]["on"])
+    asyncio.run(switch.on())
+    _until(lambda: bool(bench_hosts.state()["pi3"]["on"]))
+    bench_hosts.on("pi3")
+    assert _ssh(bench_hosts, "pi3", "hostname") == ["pi3"]
+
+
+def test_a_rebooted_host_comes_back_with_its_address_and_another_boot_id(bench_hosts: BenchHosts):
+    boot = "cat /proc/sys/kernel/random/boot_id"
+    before = bench_hosts.inside("pi3", boot)
+    bench_hosts.reboot("pi3")
+    assert _ssh(bench_hosts, "pi3", boot) != [before.strip()]
+
+
+def test_a_flashed_card_is_another_machine(bench_hosts: BenchHosts):
+    told = "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub; ls /root/note 2>&1 || true"
+    bench_hosts.inside("pi3", "touch /root/note")
+    before = bench_hosts.inside("pi3", told).splitlines()
+    bench_hosts.flash("pi3")
+    after = bench_hosts.inside("pi3", told).splitlines()
+    assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, False]
+
+
+def test_a_filled_disk_takes_nothing_more_until_it_is_emptied(bench_hosts: BenchHosts):
+    bench_hosts.fill_disk("pi3", leave_mib=2)
+    with pytest.raises(RuntimeError, match="No space left on device"):
+        bench_hosts.inside("pi3", "head -c 4000000 /dev/zero > /opt/more")
+    bench_hosts.empty_disk("pi3")
+    bench_hosts.inside("pi3", "head -c 4000000 /dev/zero > /opt/more && rm /opt/more")
+
+
+def _ssh(hosts: BenchHosts, name: str, command: str) -> list[str]:
+    options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+    words = ["ssh", "-i", str(hosts.key), *(word for option in options for word in ("-o", option))]
+    done = subprocess.run(
+        [*words, f"pi@{hosts.address(name)}", command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 20.0
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)

@@ -1,0 +1,72 @@
+"""What one does with a bench's hosts besides runs: look, run a command, reboot, switch power."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hosts.lab.bench_hosts import BenchHosts
+from hosts.lab.cli import roambench
+
+
+@pytest.fixture
+def all_on(bench_hosts: BenchHosts) -> Iterator[BenchHosts]:
+    yield bench_hosts
+    for name in bench_hosts.names:
+        bench_hosts.on(name)
+
+
+def test_exec_says_whose_line_each_is_and_whose_command_failed(bench_hosts: BenchHosts):
+    said = roambench("fleet", "exec", bench_hosts.bench, "--", "hostname")
+    assert (said.code, said.out.splitlines()) == (0, ["pi1: pi1", "pi2: pi2", "pi3: pi3"])
+    command = 'test "$(hostname)" != pi2'
+    said = roambench("fleet", "exec", bench_hosts.bench, "--root", "--", command)
+    assert (said.code, said.err.splitlines()) == (1, ["pi2: exit code 1"])
+
+
+def test_a_host_without_power_is_a_row_with_reason_and_next_action_and_stops_no_other(all_on: BenchHosts):
+    all_on.off("pi2")
+    said = roambench("fleet", "status", all_on.bench, "--json")
+    assert said.code == 1
+    told = {row["host"]: row for row in json.loads(said.out)}
+    assert [told[name]["up"] for name in ("pi1", "pi2", "pi3")] == [True, False, True]
+    assert told["pi2"]["reason"].startswith("no answer from") or "No route to host" in told["pi2"]["reason"]
+    assert told["pi2"]["next_action"] == "is it powered, booted and on this network?"
+    assert abs(told["pi1"]["clock_offset_s"]) <= told["pi1"]["clock_bound_s"] < 0.5  # the kernel is the same
+
+
+def test_reboot_waits_for_another_boot_of_the_chosen_hosts_only(bench_hosts: BenchHosts):
+    boot = "cat /proc/sys/kernel/random/boot_id"
+    before = {name: bench_hosts.inside(name, boot) for name in bench_hosts.names}
+    said = roambench("fleet", "reboot", bench_hosts.bench, "--only", "pi3")
+    assert said.code == 0, said
+    assert said.rows()["pi3"]["back after"].endswith(" s")
+    after = {name: bench_hosts.inside(name, boot) for name in bench_hosts.names}
+    assert [after[name] == before[name] for name in ("pi1", "pi2", "pi3")] == [True, True, False]
+
+
+def test_power_goes_through_the_meter_and_takes_the_board_with_it(all_on: BenchHosts):
+    said = roambench("fleet", "power", all_on.bench, "off", "--only", "pi3")
+    assert (said.code, said.rows()["pi3"]["output"]) == (0, "off, 5.10 V")
+    told = json.loads(roambench("fleet", "power", all_on.bench, "state", "--json").out)
+    assert [row["on"] for row in told] == [True, True, False]
+    said = roambench("fleet", "power", all_on.bench, "cycle", "--only", "pi3", "--off-for", "0.2")
+    assert (said.code, said.rows()["pi3"]["output"]) == (0, "on, 5.10 V")
+
+
+def test_a_meter_without_a_gateway_to_its_wifi_says_that_it_cannot_be_switched(
+    bench_hosts: BenchHosts, tmp_path: Path
+):
+    lines = bench_hosts.bench.read_text().splitlines()
+    first = next(line for line in lines if "wifi_hop" in line)
+    bench = tmp_path / "bench.toml"
+    bench.write_text("\n".join(line for line in lines if line != first))
+    said = roambench("fleet", "power", bench, "state")
+    assert said.code == 1
+    rows = said.rows()
+    assert rows["pi1"]["output"] == ""
+    assert rows["pi1"]["reason"].startswith("the serial port only talks")
+    assert rows["pi2"]["output"] == "on, 5.10 V"

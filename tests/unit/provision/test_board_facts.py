@@ -1,0 +1,107 @@
+"""What a host's own files say of it, and the script that makes a board quiet and puts it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from roambench.provision import facts_probe
+from roambench.provision.facts import QUESTIONS, Facts
+from roambench.provision.subjects import board
+
+_FILES = {
+    "etc/os-release": 'ID=debian\nVERSION_ID="12"\n',
+    "proc/1/comm": "systemd\n",
+    "proc/device-tree/model": "Raspberry Pi 3 Model B Plus Rev 1.3\0",
+    "proc/meminfo": "MemTotal:  904000 kB\n",
+    "proc/swaps": "Filename Type\n/var/swap file\n/dev/zram0 partition\n",
+    "opt/roambench/builds/aa/build.json": '{"build": "aa"}',
+    "opt/roambench/builds/bb/venv/x": "",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "ondemand\n",
+    "sys/class/leds/ACT/trigger": "none [mmc0] timer\n",
+    "sys/class/leds/ACT/brightness": "255\n",
+    "sys/class/leds/keyboard::capslock/trigger": "[kbd]\n",
+    "sys/class/drm/card1-HDMI-A-1/status": "connected\n",
+    "sys/class/rfkill/rfkill0/type": "bluetooth\n",
+    "sys/class/rfkill/rfkill0/soft": "0\n",
+    "sys/class/tty/ttyUSB0/serial": "02A1C001\n",
+    "etc/roambench/agent.json": "{}",
+}
+
+
+def _root(folder: Path) -> Path:
+    for name, text in _FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "opt/roambench/current").symlink_to("builds/aa/venv")
+    return folder
+
+
+def test_a_boards_files_become_facts(tmp_path: Path) -> None:
+    asked = json.loads(QUESTIONS.to_json())
+    facts = TypeAdapter(Facts).validate_json(json.dumps(facts_probe.probe(asked, _root(tmp_path))))
+    assert (facts.os_id, facts.os_version, facts.init) == ("debian", "12", "systemd")
+    assert facts.model == "Raspberry Pi 3 Model B Plus Rev 1.3"
+    assert facts.memory_bytes == 904_000 * 1024
+    assert facts.builds == {"aa": {"build": "aa"}, "bb": None}
+    assert (facts.current, facts.previous) == ("aa", "")
+    assert facts.board.governors == ("ondemand",)
+    assert facts.board.leds == {"ACT": "mmc0"}
+    assert facts.board.screens == {"card1-HDMI-A-1": "connected"}
+    assert facts.board.swaps == ("/var/swap",)
+    assert facts.board.bluetooth == {"rfkill0": "0"}
+    assert facts.serials == {"ttyUSB0": "02A1C001"}
+    settings = facts.files["/etc/roambench/agent.json"]
+    assert settings is not None
+    assert settings.sha256.startswith("44136fa355b3678a")  # of "{}"
+    assert facts.files["/opt/roambench/board.sh"] is None
+
+
+def test_the_script_answers_on_this_machine_with_nothing_but_python() -> None:
+    script = Path(facts_probe.__file__).read_bytes()
+    ran = subprocess.run(
+        [sys.executable, "-I", "-", QUESTIONS.to_json()], input=script, capture_output=True, check=True
+    )
+    facts = TypeAdapter(Facts).validate_json(ran.stdout)
+    assert facts.machine == os.uname().machine
+
+
+def test_a_board_is_made_quiet_and_put_back_as_it_was(tmp_path: Path) -> None:
+    root = _root(tmp_path)
+    before = _state(root)
+    _board(root, "apply")
+    _board(root, "apply")  # twice is once
+    quiet = _state(root)
+    assert quiet["governor"] == "performance"
+    assert quiet["led"] == "none"
+    assert quiet["brightness"] == "0"
+    assert quiet["hdmi"] == "off"
+    assert quiet["bluetooth"] == "1"
+    _board(root, "restore")
+    # Of the LED's list of triggers the kernel shows the chosen one; a screen is looked for anew.
+    assert _state(root) == {**before, "led": "mmc0", "hdmi": "detect"}
+
+
+def _state(root: Path) -> dict[str, str]:
+    names = {
+        "governor": "devices/system/cpu/cpu0/cpufreq/scaling_governor",
+        "led": "class/leds/ACT/trigger",
+        "brightness": "class/leds/ACT/brightness",
+        "hdmi": "class/drm/card1-HDMI-A-1/status",
+        "bluetooth": "class/rfkill/rfkill0/soft",
+    }
+    return {key: (root / "sys" / name).read_text().strip() for key, name in names.items()}
+
+
+def _board(root: Path, deed: str) -> None:
+    script = Path(board.__file__).with_name("board.sh").read_text()
+    # Swap and timers are this machine's own: the script looks for neither here.
+    script = script.replace("/proc/swaps", str(root / "none")).replace("systemctl", "false")
+    environment = {**os.environ, "SYS": str(root / "sys"), "NOTES": str(root / "notes")}
+    subprocess.run(["sh", "-s", deed], input=script.encode(), env=environment, check=True)

@@ -1,0 +1,240 @@
+"""What there is to do on a host, from facts alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benches import bench_of
+from roambench.agent.settings import AgentSettings
+from roambench.identity.authority import Credential
+from roambench.provision import layout
+from roambench.provision.agent_build import AgentBuild
+from roambench.provision.commands import plan, unfit
+from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
+from roambench.provision.inventory import Bench
+from roambench.provision.step import RemoteFile, Step
+from roambench.provision.subjects.identity import identity_reason
+from roambench.provision.wanted import Identity, Wanted
+from roambench.provision.wheel_closure import Wheel
+from roambench.provision.wheelhouse import Wheelhouse
+
+_QUIET = BoardFacts(("performance",), {"ACT": "none"}, {}, {"wlan0": "off"}, (), {})
+_CREDENTIAL = Credential(b"cert\n", b"key\n", b"ca\n")
+_FRESH = Facts(
+    machine="aarch64",
+    bits=64,
+    os_id="debian",
+    os_version="12",
+    python="3.11.2",
+    is_root=True,
+    init="systemd",
+    container="",
+    model="Raspberry Pi 3 Model B Plus Rev 1.3",
+    memory_bytes=10**9,
+    disk_free_bytes=4 * 10**9,
+    packages={},
+    user_groups=None,
+    groups=("dialout", "video"),
+    files={},
+    units={},
+    current="",
+    previous="",
+    builds={},
+    wheelhouses=(),
+    certificate_pem="",
+    authority_pem="",
+    network_manager=True,
+    vcgencmd="/usr/bin/vcgencmd",
+    board=BoardFacts(("ondemand",), {"ACT": "mmc0"}, {}, {"wlan0": "on"}, ("/var/swap",), {"rfkill0": "0"}),
+    serials={},
+)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return bench_of(tmp_path, '[[hosts]]\nname = "pi-01"\naddress = "10.0.0.1"\nmeter.serial = "A7"')
+
+
+@pytest.fixture
+def wanted(bench: Bench, tmp_path: Path) -> Wanted:
+    wheel = tmp_path / "roambench-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    torch = Wheel("torch", "2.9.1", "torch.whl", "0" * 64, 100_000_000, 400_000_000, ())
+    build = AgentBuild(
+        "code", wheel, "0.1.0", Wheelhouse("aarch64", "house", tmp_path / "house.tar", (torch,))
+    )
+    return Wanted(bench, bench.hosts[0], build, Identity("no certificate", _CREDENTIAL))
+
+
+def _subjects(facts: Facts, wanted: Wanted) -> list[str]:
+    return [step.subject for step in plan(facts, wanted).steps]
+
+
+def _after(facts: Facts, wanted: Wanted) -> Facts:
+    """The host as its steps leave it."""
+    steps = plan(facts, wanted).steps
+    files = {file.path: _seen(file) for step in steps for file in step.files}
+    folders = {
+        layout.OPT: FileFacts("", 0o755, "root:root"),
+        layout.ETC: FileFacts("", 0o750, "root:roambench"),
+        layout.IDENTITY: FileFacts("", 0o700, "roambench:roambench"),
+        layout.STATE: FileFacts("", 0o750, "roambench:roambench"),
+    }
+    running = UnitFacts("active", "enabled", "no")
+    units = (layout.UNIT, layout.BOARD_UNIT, "chrony.service", "chrony-wait.service")
+    return replace(
+        facts,
+        packages=dict.fromkeys(("python3-venv", "chrony", "iw"), "1"),
+        user_groups=("dialout", "roambench", "video"),
+        files={**facts.files, **folders, **files},
+        units=dict.fromkeys(units, running),
+        current=wanted.build.hash,
+        previous=facts.current,
+        builds={wanted.build.hash: {"version": "0.1.0"}},
+        wheelhouses=("house",),
+        certificate_pem="cert",
+        authority_pem="ca",
+        board=_QUIET,
+    )
+
+
+def _seen(file: RemoteFile) -> FileFacts:
+    return FileFacts(hashlib.sha256(file.content).hexdigest(), file.mode, file.owner)
+
+
+def _step(facts: Facts, wanted: Wanted, subject: str) -> Step:
+    return next(step for step in plan(facts, wanted).steps if step.subject == subject)
+
+
+def test_a_fresh_board_needs_everything_in_this_order(wanted: Wanted) -> None:
+    assert _subjects(_FRESH, wanted) == [
+        "packages",
+        "user",
+        "folders",
+        "logs",
+        "clock",
+        "clock at boot",
+        "meter's name",
+        "wheels",
+        "environment",
+        "build",
+        "certificate",
+        "settings",
+        "board",
+        "service",
+        "agent",
+    ]
+    assert all(step.reason for step in plan(_FRESH, wanted).steps)
+
+
+def test_a_board_that_is_as_it_should_be_needs_nothing(wanted: Wanted) -> None:
+    done = replace(wanted, identity=Identity())
+    assert plan(_after(_FRESH, wanted), done).steps == ()
+
+
+def test_another_build_is_installed_and_the_agent_restarted_and_nothing_else(wanted: Wanted) -> None:
+    facts = _after(_FRESH, wanted)
+    newer = replace(wanted, identity=Identity(), build=replace(wanted.build, code="newer"))
+    assert _subjects(facts, newer) == ["environment", "build", "agent"]
+    switch = _step(facts, newer, "build").command
+    assert f"builds/{wanted.build.hash}/venv previous.new" in switch
+    assert f"case ${{old#builds/}} in {newer.build.hash}|{wanted.build.hash})" in switch
+
+
+def test_a_half_installed_build_is_installed_again_without_shipping_the_wheels(wanted: Wanted) -> None:
+    facts = replace(_after(_FRESH, wanted), builds={wanted.build.hash: None}, current="")
+    step = _step(facts, wanted, "environment")
+    assert step.reason.startswith("only half of build")
+    assert "wheels" not in _subjects(facts, wanted)
+
+
+def test_a_certificate_alone_restarts_nothing_and_its_key_is_secret(wanted: Wanted) -> None:
+    facts = _after(_FRESH, wanted)
+    assert _subjects(facts, wanted) == ["certificate"]
+    files = _step(facts, wanted, "certificate").files
+    assert [(Path(file.path).name, file.mode, file.secret) for file in files] == [
+        ("key.pem", 0o600, True),
+        ("ca.pem", 0o644, False),
+        ("cert.pem", 0o644, False),
+    ]
+
+
+def test_a_certificate_is_renewed_for_a_doubt_a_lost_key_or_another_authority(wanted: Wanted) -> None:
+    facts = _after(_FRESH, wanted)
+    assert identity_reason(facts, "", b"ca\n") == ""
+    assert identity_reason(facts, "its certificate ends soon", b"ca\n") == "its certificate ends soon"
+    assert identity_reason(facts, "", b"another\n") == "it trusts another authority"
+    assert identity_reason(_FRESH, "", b"") == "no private key"
+
+
+def test_what_a_container_does_not_have_is_listed_and_not_done(wanted: Wanted) -> None:
+    facts = replace(_FRESH, container="systemd-nspawn", packages={"python3-venv": "3.11"})
+    planned = plan(facts, wanted)
+    assert {"packages", "clock", "board"}.isdisjoint(step.subject for step in planned.steps)
+    assert {skip.subject for skip in planned.skips} == {
+        "clock",
+        "CPU governor",
+        "LEDs",
+        "HDMI",
+        "Wi-Fi power save",
+        "Bluetooth",
+        "swap",
+    }
+
+
+def test_a_board_is_told_what_is_loud_on_it_and_what_it_lacks(wanted: Wanted) -> None:
+    planned = plan(_FRESH, wanted)
+    reason = _step(_FRESH, wanted, "board").reason
+    assert "CPU governor: ondemand; LEDs: ACT shows mmc0; Wi-Fi power save: wlan0 saves" in reason
+    assert "swap: /var/swap is used" in reason
+    assert [(skip.subject, skip.why) for skip in planned.skips] == [("HDMI", "no HDMI port here")]
+
+
+def test_settings_are_what_the_agent_itself_accepts(wanted: Wanted, tmp_path: Path) -> None:
+    (file,) = _step(_FRESH, wanted, "settings").files
+    path = tmp_path / "agent.json"
+    path.write_bytes(file.content)
+    settings = AgentSettings.load(path)
+    assert (settings.device, settings.controller) == ("pi-01", "10.36.0.1:47100")
+    assert settings.meter.port == "/dev/roambench-meter?serial=A7"
+    assert not settings.meter.reopen_allowed
+    assert settings.service
+    assert (file.mode, file.owner) == (0o640, "root:roambench")
+
+
+def test_the_meter_is_named_by_its_serial_and_keeps_its_port_settings(wanted: Wanted) -> None:
+    (file,) = _step(_FRESH, wanted, "meter's name").files
+    rule = file.content.decode()
+    assert 'ATTRS{serial}=="A7"' in rule
+    assert 'SYMLINK+="roambench-meter"' in rule
+    assert "-hupcl" in rule
+
+
+def test_a_disk_without_room_is_refused_with_both_numbers(wanted: Wanted) -> None:
+    facts = replace(_FRESH, disk_free_bytes=500_000_000)
+    (refusal,) = plan(facts, wanted).refusals
+    # 100 MB of wheels, 400 MB x 1.3 installed, 64 MiB for readings
+    assert refusal.reason == "its disk has 500 MB left, needs 687 MB"
+    assert plan(replace(_after(_FRESH, wanted), disk_free_bytes=70_000_000), wanted).refusals == ()
+
+
+def test_a_host_of_another_kind_is_unfit(wanted: Wanted) -> None:
+    assert unfit(_FRESH) == ()
+    facts = replace(_FRESH, machine="armv7l", bits=32, python="3.9.2", init="init")
+    assert [refusal.reason for refusal in unfit(facts)] == [
+        "it is a 32-bit armv7l system, expected aarch64, x86_64",
+        "its Python is 3.9.2, expected 3.11",
+        "its init is init, expected systemd",
+    ]
+
+
+def test_a_build_is_called_by_its_code_and_all_it_is_installed_with(wanted: Wanted) -> None:
+    build = wanted.build
+    assert build.hash == hashlib.sha256(b"code house").hexdigest()[:16]
+    about = _step(_FRESH, wanted, "environment").command
+    assert json.dumps(build.hash) in about

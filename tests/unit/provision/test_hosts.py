@@ -1,0 +1,152 @@
+"""Links to hosts, against a real sshd on loopback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benches import bench_of
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink, on_hosts, open_link
+from roambench.provision.inventory import Bench
+from roambench.provision.known_hosts import KnownHosts
+from ssh_server import SshServer, free_port, make_key, ssh_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+@pytest.fixture
+def bench(server: SshServer, tmp_path: Path) -> Bench:
+    return bench_of(tmp_path, _host("pi-01", server, server.port))
+
+
+def _host(name: str, server: SshServer, port: int, *, key: Path | None = None, slot: int = 1) -> str:
+    return f"""
+[[hosts]]
+name = "{name}"
+slot = {slot}
+address = "127.0.0.1"
+ssh_user = "root"
+ssh_port = {port}
+ssh_key = "{key or server.client_key}"
+meter.driver = "none"
+"""
+
+
+def test_a_command_answers_with_its_exit_code_and_both_its_outputs(bench: Bench) -> None:
+    with open_link(bench, bench.hosts[0]) as link:
+        ran = link.run("cat; echo oops >&2; exit 3", stdin=b"a\0b")
+    assert (ran.exit_code, ran.out, ran.err, ran.why) == (3, b"a\0b", b"oops\n", "oops")
+
+
+def test_megabytes_pass_both_ways_at_once(bench: Bench) -> None:
+    content = os.urandom(8 * 2**20)  # more than the windows and pipes of both directions hold
+    with open_link(bench, bench.hosts[0]) as link:
+        ran = link.run("tee /dev/stderr", stdin=content)
+    assert ran.out == content
+    assert ran.err == content
+
+
+def test_a_command_that_never_ends_is_given_up(bench: Bench) -> None:
+    with (
+        open_link(bench, bench.hosts[0]) as link,
+        pytest.raises(HostError, match=r"sleep 30: no end within 0\.2 s"),
+    ):
+        link.run("sleep 30", timeout_s=0.2)
+
+
+def test_a_command_that_reads_nothing_is_judged_by_its_exit_code(bench: Bench) -> None:
+    with open_link(bench, bench.hosts[0]) as link:
+        assert link.run("exit 4", stdin=bytes(8 * 2**20)).exit_code == 4
+
+
+def test_a_file_arrives_whole_with_its_mode_or_not_at_all(bench: Bench, tmp_path: Path) -> None:
+    remote = tmp_path / "it's here"
+    with open_link(bench, bench.hosts[0]) as link:
+        link.put(b"secret", str(remote), mode=0o600)
+        assert (remote.read_bytes(), oct(remote.stat().st_mode & 0o777)) == (b"secret", "0o600")
+        assert link.get(str(remote)) == b"secret"
+        with pytest.raises(HostError, match="no/folder: cannot be written"):
+            link.put(b"x", str(tmp_path / "no/folder"))
+    assert sorted(path.name for path in tmp_path.iterdir() if "here" in path.name) == ["it's here"]
+
+
+def test_the_first_key_is_recorded_and_another_one_refused(server: SshServer, tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, _host("pi-01", server, server.port))
+    with open_link(bench, bench.hosts[0]):
+        pass
+    known = KnownHosts.of(bench)
+    recorded = known.path.read_text()
+    assert recorded.startswith(f"[127.0.0.1]:{server.port} ssh-ed25519 ")
+    server.stop()
+    server.start("other")
+    try:
+        (outcome,) = on_hosts(bench, bench.hosts, lambda link: link.must("true"))
+        assert "another host key than recorded: SHA256:" in outcome.reason
+        assert f"ssh-keygen -R '[127.0.0.1]:{server.port}' -f '{known.path}'" in outcome.next_action
+        assert known.path.read_text() == recorded
+        assert known.forget(f"[127.0.0.1]:{server.port}")
+        with open_link(bench, bench.hosts[0]):
+            assert known.path.read_text() != recorded
+    finally:
+        server.stop()
+        server.start()
+
+
+def test_whoever_cannot_be_reached_is_a_row_and_the_others_are_done(
+    server: SshServer, tmp_path: Path
+) -> None:
+    stranger = tmp_path / "stranger"
+    make_key(stranger)
+    dead = free_port()
+    bench = bench_of(
+        tmp_path,
+        _host("pi-01", server, server.port)
+        + _host("pi-02", server, dead, slot=2)
+        + _host("pi-03", server, server.port, key=stranger, slot=3).replace("127.0.0.1", "127.0.0.2")
+        + _host("pi-04", server, server.port, slot=4).replace("127.0.0.1", "no-such-host.invalid"),
+    )
+    outcomes = on_hosts(bench, bench.hosts, lambda link: link.must("echo hi"))
+    assert [outcome.host.name for outcome in outcomes] == ["pi-01", "pi-02", "pi-03", "pi-04"]
+    assert [outcome.value for outcome in outcomes] == [b"hi\n", None, None, None]
+    assert outcomes[1].reason == f"127.0.0.1 port {dead} refuses"
+    assert outcomes[1].next_action == "is its SSH server enabled and on this port?"
+    assert all(outcome.failed and outcome.next_action for outcome in outcomes[1:])
+
+
+def test_a_host_that_accepts_and_says_nothing_is_given_up(
+    tmp_path: Path, server: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roambench.provision.hosts._CONNECT_S", 1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        bench = bench_of(tmp_path, _host("pi-01", server, silent.getsockname()[1]))
+        (outcome,) = on_hosts(bench, bench.hosts, lambda link: link.must("true"))
+    assert outcome.reason.startswith("no proper SSH server answers at 127.0.0.1 port")
+    assert outcome.next_action == "is it still booting? try again in a minute"
+
+
+def test_a_mistake_of_ours_at_one_host_stops_no_other(bench: Bench, server: SshServer) -> None:
+    first = threading.Event()
+
+    def work(link: HostLink) -> str:
+        if not first.is_set():
+            first.set()
+            raise KeyError("a bug")
+        return "done"
+
+    outcomes = on_hosts(bench, [*bench.hosts, *bench.hosts], work, at_once=1)
+    assert [(outcome.value, outcome.reason) for outcome in outcomes] == [
+        (None, "KeyError: 'a bug'"),
+        ("done", ""),
+    ]

@@ -1,0 +1,272 @@
+"""A bench description becomes a Bench, or all its mistakes at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benches import bench_of
+from roambench.contract.errors import ConfigError
+from roambench.provision.inventory import METER_LINK, load_bench
+
+_REPOSITORY = Path(__file__).parents[3]
+
+
+def _problems(folder: Path, text: str) -> list[str]:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load_bench(path)
+    return list(raised.value.problems)
+
+
+def test_ranges_advance_together_and_keep_their_width(tmp_path: Path) -> None:
+    bench = bench_of(
+        tmp_path,
+        """
+        [[hosts]]
+        name = "pi-[08:11]"
+        address = "10.36.[1:4].[250:253]"
+        ssh_port = "[2201:2204]"
+        meter.serial = ["A", "B", "C", "D"]
+        meter.gain = [1.0, 1.01, 1.02, 1.03]
+        tags = ["row-[1:4]", "x"]
+        """.replace('"row-[1:4]", "x"', '"x"'),
+    )
+    assert [host.name for host in bench.hosts] == ["pi-08", "pi-09", "pi-10", "pi-11"]
+    assert [host.address for host in bench.hosts] == [
+        "10.36.1.250",
+        "10.36.2.251",
+        "10.36.3.252",
+        "10.36.4.253",
+    ]
+    assert [host.ssh_port for host in bench.hosts] == [2201, 2202, 2203, 2204]
+    assert [host.slot for host in bench.hosts] == [1, 2, 3, 4]
+    assert [(host.meter.serial, host.meter.gain) for host in bench.hosts] == [
+        ("A", 1.0),
+        ("B", 1.01),
+        ("C", 1.02),
+        ("D", 1.03),
+    ]
+    assert {host.meter.port for host in bench.hosts} == {METER_LINK}
+
+
+def test_a_host_overrides_the_defaults_key_by_key_and_adds_tags(tmp_path: Path) -> None:
+    bench = bench_of(
+        tmp_path,
+        """
+        [defaults]
+        ssh_user = "bench"
+        ssh_key = "keys/bench"
+        tags = ["3b+"]
+        [defaults.meter]
+        driver = "smartpower2-telnet"
+        gain = 1.5
+        [[hosts]]
+        name = "a"
+        address = "10.0.0.1"
+        meter.port = "10.1.0.1:23"
+        [[hosts]]
+        name = "b"
+        address = "b.lan"
+        ssh_user = "root"
+        slot = 7
+        tags = ["spare", "3b+"]
+        [hosts.meter]
+        port = "10.1.0.2:23"
+        gain = 1.25
+        """,
+    )
+    first, second = bench.hosts
+    assert (first.ssh_user, second.ssh_user) == ("bench", "root")
+    assert first.ssh_key == tmp_path / "keys/bench"
+    assert (first.slot, second.slot) == (1, 7)
+    assert (first.tags, second.tags) == (("3b+",), ("3b+", "spare"))
+    assert (first.meter.gain, second.meter.gain) == (1.5, 1.25)
+    assert second.meter.driver == "smartpower2-telnet"
+
+
+def test_the_bench_takes_its_name_state_and_time_from_file_and_controller(tmp_path: Path) -> None:
+    hosts = '[[hosts]]\nname = "a"\naddress = "10.0.0.1"\nmeter.driver = "none"'
+    bench = bench_of(tmp_path, hosts)
+    assert (bench.name, bench.state_dir, bench.time_server) == ("bench", tmp_path / ".bench", "10.36.0.1")
+    assert (bench.controller.control_port, bench.controller.data_port) == (47100, 47101)
+    more = (
+        'name = "other"\nstate_dir = "/var/bench"\ntime_server = "ntp.lan"\n[controller]\naddress = "c.lan"\n'
+    )
+    bench = bench_of(tmp_path, hosts, more=more)
+    assert (bench.name, bench.state_dir, bench.time_server) == ("other", Path("/var/bench"), "ntp.lan")
+
+
+def test_all_mistakes_are_told_at_once_with_table_and_key(tmp_path: Path) -> None:
+    problems = _problems(
+        tmp_path,
+        """
+        nmae = "x"
+        [controller]
+        control_port = 70000
+        [influxdb]
+        url = "http://localhost:8086"
+        bucket = "b"
+        [defaults]
+        ssh_prot = 22
+        [[hosts]]
+        name = "Pi 1"
+        address = "10.0.0.1"
+        meter.driver = "none"
+        [[hosts]]
+        name = "pi-[01:02]"
+        address = "10.0.0.[1:3]"
+        [[hosts]]
+        name = "pi-[03:02]"
+        address = "10.0.0.9"
+        [[hosts]]
+        name = "pi-[04:06]"
+        address = "10.0.0.[4:6]"
+        meter.gain = -1.0
+        [[hosts]]
+        name = "pi-[07:09]"
+        address = "10.0.0.[7:9]"
+        meter.serial = ["only one"]
+        """,
+    )
+    assert problems == [
+        "mine.toml: controller.address: is missing, expected an IP address or a host name",
+        "mine.toml: controller.control_port: expected an integer ≥ 1 and ≤ 65535, got 70000",
+        "mine.toml: nmae: unknown key, did you mean name?",
+        "mine.toml: defaults.ssh_prot: unknown key, did you mean ssh_port?",
+        "mine.toml: hosts[1].name: expected a name of small letters, digits, '-' and '.', at most 64, "
+        'got "Pi 1"',
+        "mine.toml: hosts[2].name: expected as many as the entry's other ranges have (3), got 2",
+        "mine.toml: hosts[3].name: expected a range like [01:36], upwards, got 'pi-[03:02]'",
+        "mine.toml: hosts[4].meter.gain: expected a number > 0.0, got -1.0",
+        "mine.toml: hosts[5].meter.serial: expected one value for each of 3 hosts, got 1",
+    ]
+
+
+def test_what_two_hosts_share_is_a_mistake_that_names_both(tmp_path: Path) -> None:
+    problems = _problems(
+        tmp_path,
+        """
+        [controller]
+        address = "10.36.0.1"
+        [[hosts]]
+        name = "a"
+        address = "10.0.0.1"
+        meter = {driver = "smartpower2-telnet", port = "10.1.0.1:23", serial = "S1"}
+        [[hosts]]
+        name = "a"
+        slot = 1
+        address = "10.0.0.1"
+        meter = {driver = "smartpower2-telnet", port = "10.1.0.1:23", serial = "S1"}
+        """,
+    )
+    both = "got 2: a (slot 1), a (slot 1)"
+    assert problems == [
+        f"mine.toml: hosts: name: expected one host with 'a', {both}",
+        f"mine.toml: hosts: slot: expected one host with '1', {both}",
+        f"mine.toml: hosts: address: expected one host with '10.0.0.1 port 22', {both}",
+        f"mine.toml: hosts: meter.serial: expected one host with 'S1', {both}",
+        f"mine.toml: hosts: meter.port: expected one host with '10.1.0.1:23', {both}",
+    ]
+
+
+def test_a_file_of_its_own_and_its_own_loopback_may_be_called_alike_on_every_host(tmp_path: Path) -> None:
+    bench = bench_of(
+        tmp_path,
+        """
+        [[hosts]]
+        name = "a-[1:2]"
+        address = "10.0.0.[1:2]"
+        meter.port = "/dev/ttyUSB0"
+        [[hosts]]
+        name = "b-[1:2]"
+        address = "10.0.1.[1:2]"
+        meter = {driver = "smartpower2-telnet", port = "127.0.0.1:2323", emulated = true}
+        """,
+    )
+    assert len(bench.hosts) == 4
+
+
+def test_a_meter_is_checked_by_its_driver(tmp_path: Path) -> None:
+    problems = _problems(
+        tmp_path,
+        """
+        [controller]
+        address = "10.36.0.1"
+        [influxdb]
+        url = "http://127.0.0.1:8086"
+        bucket = "b"
+        [[hosts]]
+        name = "a"
+        address = "10.0.0.1"
+        [[hosts]]
+        name = "b"
+        address = "10.0.0.2"
+        meter = {driver = "smartpowr2", port = "/dev/ttyUSB0"}
+        [[hosts]]
+        name = "c"
+        address = "10.0.0.3"
+        meter = {port = "/dev/ttyUSB0?colour=red", wifi_hop = "gateway:x"}
+        [[hosts]]
+        name = "d"
+        address = "10.0.0.4"
+        meter = {driver = "none", port = "/dev/ttyUSB0"}
+        """,
+    )
+    assert [problem.partition("mine.toml: ")[2].split(": ")[:3] for problem in problems] == [
+        ["influxdb.url", "expected an address that the hosts can reach, not their own loopback"],
+        ["hosts", "a", "meter"],
+        ["hosts", "b", "meter.driver"],
+        ["hosts", "c", "meter.wifi_hop"],
+        ["hosts", "c", "meter.port"],
+        ["hosts", "d", "meter.port"],
+    ]
+    assert "did you mean smartpower2?" in problems[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "mine.toml: hosts: expected tables [[hosts]], at least one, got []"),
+        ('hosts = "all"', 'mine.toml: hosts: expected tables [[hosts]], at least one, got "all"'),
+        ("defaults = 3", "mine.toml: defaults: expected a table, got 3"),
+        ("x = [", "mine.toml: not TOML: Invalid value (at end of document)"),
+    ],
+)
+def test_a_file_of_another_form_is_a_mistake_too(tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in _problems(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot be read: No such file"):
+        load_bench(tmp_path / "nowhere.toml")
+
+
+def test_only_takes_names_and_tags_in_the_order_of_the_file(tmp_path: Path) -> None:
+    bench = bench_of(
+        tmp_path,
+        """
+        [defaults]
+        meter.driver = "none"
+        [[hosts]]
+        name = "pi-[1:4]"
+        address = "10.0.0.[1:4]"
+        [[hosts]]
+        name = "spare"
+        address = "10.0.0.5"
+        tags = ["cold"]
+        """,
+    )
+    names = [host.name for host in bench.only(["cold", "pi-3", "pi-1"])]
+    assert names == ["pi-1", "pi-3", "spare"]
+    assert [host.name for host in bench.only([], 2)] == ["pi-1", "pi-2"]
+    with pytest.raises(ConfigError, match=r"--only pi-9: no host and no tag .* \(tags: cold\)"):
+        bench.only(["pi-1", "pi-9"])
+
+
+def test_the_example_describes_36_boards_with_a_meter_each() -> None:
+    bench = load_bench(_REPOSITORY / "inventory/bench36.example.toml")
+    assert [host.name for host in bench.hosts][:36] == [f"pi-{number:02d}" for number in range(1, 37)]
+    assert len({host.meter.serial for host in bench.hosts if host.meter.serial}) >= 36

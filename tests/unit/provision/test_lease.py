@@ -1,0 +1,306 @@
+"""The bench's lease with real processes: one at a time, first come first served, and no claim of the dead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.errors import FleetError
+from roambench.provision import holding as holding_module
+from roambench.provision import lease as lease_module
+from roambench.provision.holding import LEASE_VARIABLE, holding, standing_of
+from roambench.provision.lease import LeaseBook, machine, user
+from roambench.provision.lease_queue import Claim, standing
+
+
+@dataclass(frozen=True)
+class Bench:
+    name: str
+    state_dir: Path
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench("bench36", tmp_path / ".bench36")
+
+
+#: Takes the bench, says so in a file, and holds it until its standard input ends.
+_HOLDER = """
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from roambench.contract.errors import FleetError
+from roambench.provision.holding import holding
+
+@dataclass
+class Bench:
+    name: str
+    state_dir: Path
+
+folder, name, wait_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+try:
+    with holding(Bench("bench36", folder), name, wait_s):
+        with (folder / "order.txt").open("a") as order:
+            order.write(name + "\\n")
+        print("held", flush=True)
+        sys.stdin.read()
+        with (folder / "order.txt").open("a") as order:
+            order.write("end of " + name + "\\n")
+except FleetError as error:
+    print("refused: " + str(error), flush=True)
+"""
+
+
+@contextmanager
+def holder(bench: Bench, name: str, wait_s: float = 0.0) -> Iterator[subprocess.Popen[str]]:
+    environment = {key: value for key, value in os.environ.items() if key != LEASE_VARIABLE}
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(bench.state_dir), name, str(wait_s)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def let_go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(20)
+
+
+def until(true: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if true():
+            return
+        time.sleep(0.01)
+    pytest.fail("did not come true")
+
+
+def claim(number: int, name: str = "ann@srv", pid: int = 1) -> Claim:
+    return Claim(number, name, "srv", pid, "run", 0.0, 100.0)
+
+
+def test_the_oldest_claim_holds_and_the_others_wait_in_their_order() -> None:
+    found = standing([claim(7, "cid@srv"), claim(3, "ann@srv"), claim(5, "ben@srv")])
+    assert found.holder is not None
+    assert found.holder.number == 3
+    assert [waiting.number for waiting in found.waiting] == [5, 7]
+    assert found.allows(3)
+    assert not found.allows(5)
+    assert [ahead.number for ahead in found.before(7)] == [3, 5]
+
+
+def test_under_a_reservation_only_its_user_runs_and_one_process_at_a_time() -> None:
+    found = standing([claim(1, "ann@srv", pid=0), claim(2, "ben@srv"), claim(3), claim(4)])
+    assert (found.holder, found.runner) == (claim(1, pid=0), claim(3))
+    assert [waiting.number for waiting in found.waiting] == [2, 4]
+    assert [found.allows(number) for number in (1, 2, 3, 4)] == [True, False, True, False]
+
+
+def test_a_free_bench_is_nobodys() -> None:
+    assert standing([]).holder is None
+
+
+def test_the_body_holds_the_bench_and_leaves_it_free(bench: Bench) -> None:
+    with holding(bench, "run demo") as held:
+        now = standing_of(bench).holder
+        assert now is not None
+        assert (now.user, now.machine, now.pid, now.purpose) == (user(), machine(), os.getpid(), "run demo")
+        assert not held.lost
+    assert standing_of(bench).holder is None
+    assert LEASE_VARIABLE not in os.environ
+
+
+def test_a_second_process_is_refused_and_told_who_holds_it(bench: Bench) -> None:
+    with holder(bench, "run first") as first:
+        assert line_of(first) == "held"
+        with holder(bench, "run second") as second:
+            refused = line_of(second)
+        assert f"used by {user()} (pid {first.pid}): run first, asked 0 min ago" in refused
+        assert "fleet release --force" in refused
+        now = standing_of(bench)
+        assert now.holder is not None
+        assert (now.holder.pid, now.waiting) == (first.pid, ())  # who was refused does not queue
+
+
+def test_who_waits_comes_in_the_order_of_asking(bench: Bench) -> None:
+    with holder(bench, "one") as one:
+        assert line_of(one) == "held"
+        with holder(bench, "two", 60) as two:
+            until(lambda: len(standing_of(bench).waiting) == 1)
+            with holder(bench, "three", 60) as three:
+                until(lambda: len(standing_of(bench).waiting) == 2)
+                let_go(one)
+                assert line_of(two) == "held"
+                let_go(two)
+                assert line_of(three) == "held"
+                let_go(three)
+    assert (bench.state_dir / "order.txt").read_text().split("\n")[:-1] == [
+        "one", "end of one", "two", "end of two", "three", "end of three",
+    ]  # fmt: skip
+
+
+def test_a_killed_owner_of_this_machine_blocks_nobody(bench: Bench) -> None:
+    with holder(bench, "killed") as killed:
+        assert line_of(killed) == "held"
+        os.kill(killed.pid, signal.SIGKILL)  # not even waited for: a zombie holds nothing either
+        until(lambda: standing_of(bench).holder is None)
+        with holding(bench, "next"):
+            pass
+
+
+def test_a_killed_waiter_loses_its_place(bench: Bench) -> None:
+    with holding(bench, "run"), holder(bench, "waiter", 60) as waiter:
+        until(lambda: len(standing_of(bench).waiting) == 1)
+        os.kill(waiter.pid, signal.SIGKILL)
+        until(lambda: standing_of(bench).waiting == ())
+
+
+def test_a_claim_of_another_machine_runs_out_unless_it_is_renewed(bench: Bench) -> None:
+    book = LeaseBook(bench.state_dir)
+    number = book.claim("from afar")
+    with sqlite3.connect(book.path) as file:
+        file.execute("UPDATE claims SET machine = 'elsewhere', pid = 4194305")  # no such process here
+    assert book.standing().allows(number)
+    with sqlite3.connect(book.path) as file:
+        file.execute("UPDATE claims SET expires_s = ?", (time.time() - 1.0,))
+    file.close()
+    assert book.renew(number) is None  # too late: it does not come back to life
+    assert book.standing().holder is None
+
+
+def test_renewing_moves_the_expiry(bench: Bench) -> None:
+    book = LeaseBook(bench.state_dir)
+    number = book.claim("run", lasts_s=30.0)
+    found = book.renew(number, lasts_s=3000.0)
+    assert found is not None
+    assert found.holder is not None
+    assert found.holder.expires_s - time.time() > 2900.0
+
+
+def test_a_lease_that_was_taken_away_is_told_at_the_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding_module, "_HEARTBEAT_S", 0.02)
+    context = holding(bench, "run")
+    held = context.__enter__()
+    now = standing_of(bench).holder
+    assert now is not None
+    assert LeaseBook(bench.state_dir).drop(now.number)
+    until(lambda: held.lost)
+    with pytest.raises(FleetError, match="bench36: the lease was lost"):
+        context.__exit__(None, None, None)
+
+
+def test_a_heartbeat_keeps_a_short_lease(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    beats = []
+    renew = LeaseBook.renew
+
+    def counted(book: LeaseBook, number: int, *, lasts_s: float = 60.0) -> object:
+        beats.append(number)
+        return renew(book, number, lasts_s=lasts_s)
+
+    monkeypatch.setattr(LeaseBook, "renew", counted)
+    monkeypatch.setattr(holding_module, "_HEARTBEAT_S", 0.01)
+    with holding(bench, "run") as held:
+        until(lambda: len(beats) > 5)
+        assert not held.lost
+    assert len(set(beats)) == 1
+
+
+def test_a_process_started_under_a_lease_works_under_it(bench: Bench) -> None:
+    with holding(bench, "ab"):
+        inherited = os.environ[LEASE_VARIABLE]
+        with holding(bench, "run of ab") as held:  # no second claim, and it does not end the first
+            assert not held.lost
+            assert standing_of(bench).waiting == ()
+        now = standing_of(bench).holder
+        assert now is not None
+        assert now.purpose == "ab"
+        assert os.environ[LEASE_VARIABLE] == inherited
+
+
+def test_a_lease_that_is_over_is_not_inherited(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(bench, "ab"):
+        old = os.environ[LEASE_VARIABLE]
+    monkeypatch.setenv(LEASE_VARIABLE, old)
+    with holding(bench, "run"):
+        now = standing_of(bench).holder
+        assert now is not None
+        assert now.purpose == "run"
+
+
+def test_a_reservation_lets_its_user_run(bench: Bench) -> None:
+    book = LeaseBook(bench.state_dir)
+    reserved = book.claim("my afternoon", lasts_s=3600.0, reserve=True)
+    with holding(bench, "run"):
+        now = book.standing()
+        assert now.holder is not None
+        assert now.runner is not None
+        assert (now.holder.number, now.runner.purpose) == (reserved, "run")
+    with sqlite3.connect(book.path) as file:
+        file.execute("UPDATE claims SET user = 'ben@elsewhere'")
+    file.close()
+    with pytest.raises(FleetError, match="ben@elsewhere, who reserved it for 60 min more: my afternoon"):
+        holding(bench, "run").__enter__()
+
+
+def test_many_processes_at_once_never_hold_it_together(bench: Bench) -> None:
+    script = _HOLDER.replace("sys.stdin.read()", "pass")
+    environment = {key: value for key, value in os.environ.items() if key != LEASE_VARIABLE}
+    crowd = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(bench.state_dir), str(n), "60"],
+            stdout=subprocess.DEVNULL,
+            env=environment,
+        )
+        for n in range(5)
+    ]
+    for process in crowd:
+        with process:
+            assert process.wait(60) == 0
+    lines = (bench.state_dir / "order.txt").read_text().split("\n")[:-1]
+    assert len(lines) == 10
+    for first, second in zip(lines[::2], lines[1::2], strict=True):
+        assert second == f"end of {first}"
+
+
+def test_a_lease_that_cannot_be_kept_says_which_file(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "lease.sqlite").write_bytes(b"this is no database" * 100)
+    with pytest.raises(FleetError, match=r"lease\.sqlite: the bench's lease cannot be used"):
+        LeaseBook(state).standing()
+
+
+def test_a_shared_folder_makes_a_shared_lease(tmp_path: Path) -> None:
+    tmp_path.chmod(0o770)
+    LeaseBook(tmp_path).standing()
+    assert (tmp_path / "lease.sqlite").stat().st_mode & 0o777 == 0o660
+
+
+def test_a_process_that_only_shares_a_number_is_not_taken_for_dead() -> None:
+    alive = Claim(1, "a@b", machine(), os.getpid(), "", 0.0, 1.0)
+    assert not lease_module._has_died(alive, machine())
+    assert not lease_module._has_died(Claim(1, "a@b", "elsewhere", 4194305, "", 0.0, 1.0), machine())

@@ -1,0 +1,202 @@
+"""The probe on this machine and in a made-up root, and a whole preflight through a real SSH server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from benches import bench_of
+from roambench.provision import agent_asks
+from roambench.provision.checks import Verdict
+from roambench.provision.inventory import Bench
+from roambench.provision.preflight import check
+from roambench.provision.preflight_facts import HostFacts
+from ssh_server import SshServer, free_port, ssh_server
+
+PROBE = str(files("roambench.provision").joinpath("preflight_probe.py"))
+
+
+def probed(root: Path, interface: str = "wlan0") -> HostFacts:
+    said = subprocess.run(
+        [sys.executable, "-I", PROBE, interface, str(root)], capture_output=True, check=True, timeout=30
+    )
+    return HostFacts.read(said.stdout, "pi-01")
+
+
+def write(root: Path, name: str, text: str = "") -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def pi(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    write(root, "etc/os-release", 'PRETTY_NAME="Debian"\nID=debian\nVERSION_ID="12"\n')
+    write(root, "etc/machine-id", "0123abcd\n")
+    write(root, "etc/roambench/identity/cert.pem", "PEM\n")
+    write(root, "proc/device-tree/model", "Raspberry Pi 3 Model B Plus Rev 1.3\0")
+    write(root, "proc/meminfo", "MemTotal:  926720 kB\nMemAvailable:  614400 kB\nHugePages_Total: 0\n")
+    write(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n")
+    write(root, "sys/devices/platform/soc/soc:firmware/get_throttled", "50005\n")
+    write(root, "sys/class/net/wlan0/wireless/link")
+    write(root, "said/iw", "Power save: on\n")
+    write(root, "said/systemctl", "active\n")
+    write(root, "said/timedatectl", "yes\n")
+    write(root, "said/systemd-detect-virt", "none\n")
+    venv = root / "opt/roambench/builds/abc123/venv"
+    write(venv, "lib/python3.11/site-packages/torch-2.9.1.dist-info/RECORD", "torch/a.py,sha256=x,1\n")
+    (root / "opt/roambench/current").symlink_to(venv)
+    return root
+
+
+def test_the_probe_finds_what_a_pi_has(pi: Path) -> None:
+    found = probed(pi)
+    assert (found.os_id, found.os_version, found.bits) == ("debian", "12", 64)
+    assert (found.board, found.container) == ("Raspberry Pi 3 Model B Plus Rev 1.3", "")
+    assert (found.machine_id, found.unit, found.build) == ("0123abcd", "active", "abc123")
+    assert (found.memory_total_bytes, found.memory_available_bytes) == (926720 * 1024, 614400 * 1024)
+    assert (found.governor, found.throttled) == ("performance", 0x50005)
+    assert (found.interface_there, found.wireless, found.power_save) == (True, True, True)
+    assert (found.time_synchronised, found.certificate_pem) == (True, "PEM")
+    assert found.disk_free_bytes is not None
+
+
+def test_the_probe_finds_nothing_where_nothing_is(tmp_path: Path) -> None:
+    found = probed(tmp_path / "empty")
+    assert (found.board, found.unit, found.build, found.wheels) == ("", "", "", None)
+    assert (found.governor, found.throttled, found.power_save, found.time_synchronised) == (None,) * 4
+    assert (found.interface_there, found.certificate_pem) == (False, None)
+
+
+def test_the_wheels_digest_knows_every_file_but_what_is_made_here(pi: Path) -> None:
+    before = probed(pi).wheels
+    record = pi / "opt/roambench/builds/abc123/venv/lib/python3.11/site-packages/torch-2.9.1.dist-info/RECORD"
+    record.write_text("torch/__pycache__/a.cpython-311.pyc,,\n../../../bin/torchrun,sha256=y,3\n"
+                      "torch/a.py,sha256=x,1\n")  # fmt: skip
+    assert probed(pi).wheels == before
+    record.write_text("torch/a.py,sha256=z,1\n")
+    assert probed(pi).wheels != before
+
+
+def test_the_probe_runs_on_this_machine() -> None:
+    found = probed(Path("/"), "lo")
+    assert found.interface_there
+    assert not found.wireless
+    assert found.machine == os.uname().machine
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+@pytest.fixture
+def bench(server: SshServer, tmp_path: Path) -> Bench:
+    def host(name: str, port: int) -> str:
+        return f"""
+[[hosts]]
+name = "{name}"
+address = "127.0.0.1"
+ssh_user = "root"
+ssh_port = {port}
+ssh_key = "{server.client_key}"
+interface = "lo"
+meter = {{ driver = "smartpower2", port = "/dev/null", emulated = true }}
+"""
+
+    return bench_of(tmp_path, host("pi-01", server.port) + host("pi-02", free_port()))
+
+
+STATUS = {
+    "build": "abc",
+    "run": "",
+    "meter": {"state": "ok", "last": {"age_s": 0.2, "watts": 4.9}},
+}
+#: The minute before is idle at 1.9 W; what a login costs comes behind it.
+READINGS = {
+    "now_ns": 100_000_000_000,
+    "ns": [n * 1_000_000_000 for n in range(41, 101)],
+    "watts": [1.9] * 53 + [4.9] * 7,
+    "flags": [0] * 60,
+}
+
+
+def an_agent(folder: Path, **answers: object) -> Path:
+    """A command that answers `ctl WHAT` as an agent would."""
+    lines = ["#!/bin/sh", 'case "$2" in']
+    for what, answer in answers.items():
+        (folder / f"{what}.json").write_text(json.dumps(answer))
+        lines.append(f"{what}) cat {folder / what}.json;;")
+    path = folder / "roambench-agent"
+    path.write_text("\n".join([*lines, "esac", ""]))
+    path.chmod(0o755)
+    return path
+
+
+def test_a_preflight_asks_all_hosts_and_keeps_who_answered(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = an_agent(tmp_path, status=STATUS, readings=READINGS, smoke={"ok": True, "step_s": 0.4})
+    monkeypatch.setattr(agent_asks, "AGENT", str(agent))
+    made = check(bench)
+    here, away = made.hosts
+    assert (here.host, away.host) == ("pi-01", "pi-02")
+    assert [(c.name, c.verdict) for c in away.checks] == [("SSH", Verdict.FAIL)]
+    assert "refuses" in away.checks[0].found
+    found = {c.name: c for c in here.checks}
+    assert found["SSH"].verdict is Verdict.PASS
+    # The same clock: how well that is seen depends on what else runs here.
+    assert (clock := re.fullmatch(r"([+-]\d+) ± (\d+) ms", found["clock"].found)) is not None
+    assert abs(int(clock[1])) <= int(clock[2]) + 1
+    assert (found["torch"].verdict, found["torch"].found) == (Verdict.PASS, "step_s 0.4")
+    assert (found["meter"].verdict, found["meter"].found) == (Verdict.PASS, "a reading 0.2 s ago")
+    assert (found["idle watts"].verdict, found["idle watts"].found) == (Verdict.PASS, "1.90 W")
+    assert found["Wi-Fi power save"].found == "no such hardware: lo is no radio"
+    assert found["certificate"].verdict is Verdict.FAIL  # this machine is no provisioned host
+    assert not made.passed
+
+
+def test_an_agent_that_has_only_just_begun_is_judged_by_what_it_has(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    young = {"now_ns": 100_000_000_000, "ns": [98_000_000_000, 99_000_000_000], "watts": [2.0, None]}
+    agent = an_agent(tmp_path, status=STATUS, readings=young | {"flags": [0, 0]})
+    monkeypatch.setattr(agent_asks, "AGENT", str(agent))
+    (host,) = check(bench, bench.hosts[:1], smoke=False).hosts
+    assert {c.name: c.found for c in host.checks}["idle watts"] == "2.00 W"
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        ({}, "ctl readings: exit code 0"),
+        ({"readings": {"now_ns": 1, "ns": [1], "watts": [], "flags": []}}, "not what an agent says"),
+        ({"readings": READINGS, "status": {"meter": 7}}, "ctl status: not what an agent says"),
+    ],
+)
+def test_an_agent_that_says_nonsense_costs_only_its_own_lines(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: dict[str, object], found: str
+) -> None:
+    monkeypatch.setattr(agent_asks, "AGENT", str(an_agent(tmp_path, **answers)))
+    (host,) = check(bench, bench.hosts[:1], smoke=False).hosts
+    agent = next(c for c in host.checks if c.name == "agent")
+    assert agent.verdict is Verdict.FAIL
+    assert found in agent.found
+    assert host.checks[0].verdict is Verdict.PASS
+
+
+def test_no_agent_at_all_says_to_provision(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_asks, "AGENT", "/nowhere/roambench-agent")
+    (host,) = check(bench, bench.hosts[:1]).hosts
+    assert next(c for c in host.checks if c.name == "agent").found == "no agent is installed"

@@ -1,0 +1,73 @@
+"""A board that died lives on in a spare: under its own name, where the spare is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.errors import ConfigError
+from roambench.provision.inventory import load_bench
+from roambench.provision.replacements import Replacement, read_replacements, write_replacements
+
+_BENCH = """
+[controller]
+address = "10.0.0.1"
+[[hosts]]
+name = "pi-[1:3]"
+address = "10.0.0.1[1:3]"
+tags = ["rack"]
+meter = { driver = "smartpower2", serial = "S[1:3]" }
+[[hosts]]
+name = "spare-1"
+address = "10.0.0.99"
+ssh_user = "ann"
+tags = ["spare"]
+meter = { driver = "smartpower2", serial = "S99" }
+"""
+
+
+@pytest.fixture
+def bench_file(tmp_path: Path) -> Path:
+    path = tmp_path / "rig.toml"
+    path.write_text(_BENCH)
+    return path
+
+
+def test_the_board_keeps_name_slot_and_tags_and_is_where_the_spare_is(bench_file: Path):
+    before = load_bench(bench_file)
+    write_replacements(before.state_dir, {"pi-2": Replacement("spare-1", "m2")})
+    assert read_replacements(before.state_dir) == {"pi-2": Replacement("spare-1", "m2")}
+    after = load_bench(bench_file)
+    assert [host.name for host in after.hosts] == ["pi-1", "pi-2", "pi-3"]
+    board = after.host("pi-2")
+    assert (board.slot, board.tags, board.machine_id) == (2, ("rack",), "m2")
+    assert (board.address, board.ssh_user, board.meter.serial) == ("10.0.0.99", "ann", "S99")
+    assert after.host("pi-1") == before.host("pi-1")
+
+
+def test_taken_back_everything_is_as_before(bench_file: Path):
+    before = load_bench(bench_file)
+    write_replacements(before.state_dir, {"pi-2": Replacement("spare-1", "m2")})
+    write_replacements(before.state_dir, {})
+    assert load_bench(bench_file) == before
+    assert read_replacements(before.state_dir) == {}
+
+
+def test_names_that_the_description_lost_are_told(bench_file: Path):
+    write_replacements(load_bench(bench_file).state_dir, {"pi-9": Replacement("spare-1")})
+    with pytest.raises(ConfigError, match=r"pi-9 is replaced by spare-1: no host is called 'pi-9'"):
+        load_bench(bench_file)
+
+
+def test_a_file_that_is_none_is_told_with_its_name(bench_file: Path):
+    state = load_bench(bench_file).state_dir
+    state.mkdir()
+    for text, expected in (
+        ("[1]", "expected an object of replaced boards"),
+        ('{"pi-1": {}}', "pi-1: spare: is missing"),
+        ('{"pi-1"', "cannot be read"),
+    ):
+        (state / "replaced.json").write_text(text)
+        with pytest.raises(ConfigError, match=rf"replaced\.json: .*{expected}"):
+            load_bench(bench_file)
