@@ -70,7 +70,7 @@ class CalibrationPlan:
 
 def chosen_devices(names: Sequence[str], experiment: Experiment) -> tuple[int, ...]:
     """Indices of the named devices, all of the experiment's for none; ConfigError names strangers."""
-    known = [f"pi-{number:02d}" for number in range(1, experiment.fleet.agents + 1)]
+    known = experiment.fleet.board_names
     strangers = [name for name in names if name not in known]
     if strangers:
         raise ConfigError(

@@ -28,6 +28,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
         table.kind: table
         for table in (
             Table("algorithms", "roambench.systems.catalogue:SYSTEMS", "roambench.systems"),
+            Table("decentralised", "roambench.systems.peers:PEER_SYSTEMS", "roambench.peer_systems"),
             Table("datasets", "roambench.learning.datasets:DATASETS", "roambench.datasets"),
             Table("models", "roambench.learning.models:MODELS", "roambench.models"),
             Table("partitions", "roambench.learning.partitions:PARTITIONS", "roambench.partitions"),

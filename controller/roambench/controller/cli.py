@@ -8,13 +8,18 @@ from collections.abc import Sequence
 import typer
 
 from roambench.contract.errors import RoambenchError
+from roambench.controller.commands.ab import ab
 from roambench.controller.commands.calibrate import calibrate
 from roambench.controller.commands.compare import compare
 from roambench.controller.commands.data import data_app
+from roambench.controller.commands.export import export_app
+from roambench.controller.commands.fleet import fleet_app
 from roambench.controller.commands.list_rows import list_rows
 from roambench.controller.commands.meter import meter_app
 from roambench.controller.commands.overhead import overhead
+from roambench.controller.commands.pause import pause, resume_replay
 from roambench.controller.commands.report import report
+from roambench.controller.commands.results import results
 from roambench.controller.commands.run import run
 from roambench.controller.commands.sweep import sweep
 from roambench.controller.commands.trace import trace_app
@@ -29,15 +34,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.command()(pause)
+app.command("resume-replay")(resume_replay)
 app.command()(sweep)
+app.command()(ab)
 app.command()(report)
+app.command()(results)
 app.command()(overhead)
 app.command()(compare)
 app.command()(calibrate)
 app.command("list")(list_rows)
 app.add_typer(data_app)
+app.add_typer(export_app)
 app.add_typer(trace_app)
 app.add_typer(meter_app)
+app.add_typer(fleet_app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

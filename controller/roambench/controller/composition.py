@@ -5,64 +5,118 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from roambench.contract.errors import ConfigError, FleetError
+from roambench.controller.bench_options import BenchOptions
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
+from roambench.controller.peer_world import is_decentralised
+from roambench.controller.replayed_orders import with_orders
 from roambench.controller.world import Movement, movement_of, system_of, versions
-from roambench.energy.link_model import DistanceStatistics, throughput_mbit_s
-from roambench.mobility.association import Association, distance_statistics
+from roambench.energy.link_model import DistanceStatistics, link_throughput_mbit_s
+from roambench.mobility.assignment_hash import assignment_hash
+from roambench.mobility.association import Association, all_pair_statistics, distance_statistics
 from roambench.mobility.files import write_trace
 from roambench.rounds.run import RunSettings, Throughput
 from roambench.runs.folder import RunFolder
 from roambench.systems.system import System
 
+if TYPE_CHECKING:  # it imports this module
+    from roambench.controller.bench_run import BenchPlace
+
 FLEETS = ("local", "simulated", "rehearsal")
+#: The fleet of a run on a bench; on the command line `bench:FILE`.
+BENCH = "bench"
 
 
-def run_experiment(experiment: Experiment, *, fleet: str, runs_dir: Path, console: Console) -> list[Path]:
+def run_experiment(
+    experiment: Experiment,
+    *,
+    fleet: str,
+    runs_dir: Path,
+    console: Console,
+    bench: BenchOptions | None = None,
+) -> list[Path]:
     """Run every system of the experiment, one after the other, on the same movement; returns their folders.
 
-    Raises RoambenchError leaves. KeyboardInterrupt leaves a readable run folder behind.
+    `fleet`: one of FLEETS, or `bench:FILE` with the options `bench`. Raises RoambenchError leaves.
+    KeyboardInterrupt leaves a readable run folder behind.
     """
+    kind, _, file = fleet.partition(":")
+    if kind == BENCH and file:
+        from roambench.controller.bench_run import bench_place
+
+        with bench_place(experiment, file, bench or BenchOptions(), console) as place:
+            return _run_all(place.experiment, BENCH, runs_dir, console, place)
     if fleet not in FLEETS:
-        raise ConfigError([f"--fleet: expected one of {', '.join(FLEETS)}, got {fleet!r}"])
+        known = ", ".join((*FLEETS, f"{BENCH}:FILE"))
+        raise ConfigError([f"--fleet: expected one of {known}, got {fleet!r}"])
+    return _run_all(experiment, fleet, runs_dir, console)
+
+
+def _run_all(
+    experiment: Experiment, fleet: str, runs_dir: Path, console: Console, place: BenchPlace | None = None
+) -> list[Path]:
     if experiment.rounds.lookahead and fleet != "rehearsal":
         raise ConfigError(
             ["rounds.lookahead: an oracle that no bench has; expected false where energy is measured"]
         )
+    if experiment.simulated.precision == "float64" and fleet not in ("simulated", "rehearsal"):
+        told = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"
+        raise ConfigError([f"{told} {fleet} ones"])
+    if is_decentralised(experiment):
+        from roambench.controller.peer_run import run_decentralised
+
+        folders = [free_folder(runs_dir, f"{experiment.name}-{name}") for name in experiment.systems]
+        run_decentralised(experiment, fleet=fleet, folders=folders, console=console, place=place)
+        return folders
     movement = movement_of(experiment)
     _say_world(console, experiment, movement)
     paths = []
     for system_name in experiment.systems:
         path = free_folder(runs_dir, f"{experiment.name}-{system_name}")
-        paths.append(_run_one(experiment, system_name, movement, fleet, path, console))
+        paths.append(_run_one(experiment, system_name, movement, fleet, path, console, place))
     return paths
 
 
 def _run_one(
-    experiment: Experiment, system_name: str, movement: Movement, fleet: str, path: Path, console: Console
+    experiment: Experiment,
+    system_name: str,
+    movement: Movement,
+    fleet: str,
+    path: Path,
+    console: Console,
+    place: BenchPlace | None = None,
 ) -> Path:
-    devices = min(experiment.fleet.agents, len(movement.trace.device_names))
+    devices = experiment.fleet.agents_of(len(movement.trace.device_names))
+    boards = [f"pi-{number:02d}" for number in range(1, devices + 1)] if place is None else place.names
     with RunFolder.create(
         path,
         config=resolved(experiment),
-        run_id=path.name,
+        # Agents of a bench outlive a run: another of the same name must not be taken for it.
+        run_id=path.name if place is None else f"{path.name}.{secrets.token_hex(4)}",
         system=system_name,
         seed=experiment.seed,
         trace_hash=movement.content_hash,
         fleet=fleet,
-        device_names=[f"pi-{number:02d}" for number in range(1, devices + 1)],
+        device_names=boards[:devices],
         time_scale=experiment.local.time_scale if fleet == "local" else 1.0,
         lookahead=experiment.rounds.lookahead,
         versions=versions(),
     ) as folder:
         write_trace(movement.trace, path / "trace.parquet")
-        if fleet == "local":
+        if place is not None:
+            from roambench.controller.bench_run import run_bench
+
+            folder.update(doubts=place.doubts)
+            asyncio.run(run_bench(place, system_name, movement, folder, console))
+        elif fleet == "local":
             from roambench.controller.local_run import run_local
 
             asyncio.run(run_local(experiment, system_name, movement, folder, console))
@@ -95,9 +149,15 @@ def rounds_of(
     samples: Iterable[int],
     shapes: tuple[tuple[int, ...], ...] = (),
 ) -> Rounds:
-    """Compose a system with the movement; the distances' statistics go into the run folder for Eq. 2."""
+    """Compose a system with the movement; into the run folder go the distances' statistics, for Eq. 2, and
+    the hash of the assignment that will be replayed."""
     rounds, statistics = composed(experiment, system_name, movement, folder.info.run_id, samples, shapes)
-    folder.update(distance_mean_m=statistics.mean_m, distance_sd_m=statistics.sd_m)
+    folder.update(
+        distance_mean_m=statistics.mean_m,
+        distance_sd_m=statistics.sd_m,
+        association=type(rounds.association).__name__,
+        assignment_hash=assignment_hash(rounds.association),
+    )
     return rounds
 
 
@@ -110,23 +170,39 @@ def composed(
     shapes: tuple[tuple[int, ...], ...] = (),
 ) -> tuple[Rounds, DistanceStatistics]:
     """The same without a run folder, and the statistics that Eq. 2 maps from."""
-    system = system_of(experiment, system_name, shapes)
+    samples = tuple(samples)
+    system = with_orders(
+        system_of(experiment, system_name, shapes),
+        experiment.rounds.orders,
+        name=system_name,
+        seed=experiment.seed,
+        trace_hash=movement.content_hash,
+        devices=len(samples),
+    )
     association = system.association(movement.trace, experiment.seed)
-    statistics = DistanceStatistics(*distance_statistics(association))
+    everywhere = experiment.links.distance_statistics == "all_pairs"
+    statistics = DistanceStatistics(
+        *(all_pair_statistics(movement.trace) if everywhere else distance_statistics(association))
+    )
+    section = experiment.rounds
     settings = RunSettings(
         run_id=run_id,
         seed=experiment.seed,
         steps=movement.trace.steps,
         aps=len(movement.trace.ap_names),
-        samples=tuple(samples),
+        samples=samples,
         pace_links=experiment.links.link == "modelled",
         port_mbit_s=experiment.links.port_mbit_s,
+        stop_at_accuracy=experiment.rounds.accuracy_threshold
+        if experiment.rounds.stop_at_threshold
+        else None,
+        evaluate_every=section.evaluate_every,
     )
     rounds = Rounds(
         system,
         association,
         settings,
-        lambda distance_m, direction: float(throughput_mbit_s(distance_m, statistics, direction)),
+        lambda distance_m, direction: link_throughput_mbit_s(distance_m, statistics, direction),
     )
     return rounds, statistics
 

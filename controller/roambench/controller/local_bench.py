@@ -7,21 +7,20 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-
-from rich.markup import escape
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
+from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive, influx_settings
-from roambench.controller.running_joules import RunningJoules
+from roambench.controller.peer_world import is_decentralised
 from roambench.controller.world import Lesson, learning_spec, save_shards
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.link_rates import LinkRates, RatedFleet
@@ -29,8 +28,7 @@ from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.meters.emulator.power import PiPower
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
-from roambench.rounds.ports import Fleet
-from roambench.rounds.records import ClockProbed, FleetEvent
+from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
 
 #: 36 agents were all there within 20 s on two cores; a loaded machine gets more time before it is an error.
@@ -38,56 +36,11 @@ _HELLO_PATIENCE_S = 90.0
 _DRAIN_PATIENCE_S = 30.0
 
 
-@dataclass(slots=True)
-class Watch:
-    """Follows what the fleet sees: the journal keeps it, the start waits for it."""
-
-    folder: RunFolder
-    started_s: float = field(default_factory=time.monotonic)
-    step: int = -1
-    hello_s: dict[str, float] = field(default_factory=dict)
-    ready: set[str] = field(default_factory=set)
-    not_ready: dict[str, str] = field(default_factory=dict)
-    joules: RunningJoules = field(default_factory=RunningJoules)
-    said: set[str] = field(default_factory=set)
-
-    def observe(self, device: int, name: str, kind: str, detail: str) -> None:
-        self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
-        if kind == "hello":
-            self.hello_s.setdefault(name, time.monotonic() - self.started_s)
-        elif kind == "trainer ready":
-            self.ready.add(name)
-        elif kind == "trainer not ready":
-            self.not_ready[name] = detail
-
-    def clock_probed(self, record: ClockProbed) -> None:
-        self.folder.journal.append(replace(record, step=self.step))
-
-    def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
-        """The fleet's record sink: durable in the run folder before it returns."""
-        through = self.folder.records.insert(name, spool_uuid, records)
-        self.joules.add(name, records)
-        return through
-
-
 @dataclass(frozen=True, slots=True)
-class LocalBench:
-    """A fleet that is ready: every agent said hello and has a warm trainer."""
+class LocalBench(AgentBench):
+    """The processes of this machine besides."""
 
-    fleet: Fleet
-    clock: DeviceClock
     agents: LocalAgents
-    watch: Watch
-    clocks: FleetClocks
-    agents_fleet: GrpcFleet  # `fleet` without its link rates
-
-    async def idle(self, device_s: float) -> None:
-        """Let everybody idle for a baseline; a quiet fleet says nothing meanwhile."""
-        self.agents_fleet.hush(True)
-        try:
-            await self.clock.sleep(device_s)
-        finally:
-            self.agents_fleet.hush(False)
 
 
 @asynccontextmanager
@@ -108,7 +61,7 @@ async def local_bench(
     authority = Authority.create()
     shards = save_shards(lesson, {index: folder.path / "agents" / name for index, name in enumerate(names)})
     watch = Watch(folder)
-    live = InfluxLive(folder, experiment.influxdb, clock, partial(_tell, watch, say))
+    live = InfluxLive(folder, experiment.influxdb, clock, partial(tell, watch, say))
 
     def clock_probed(record: ClockProbed) -> None:
         watch.clock_probed(record)
@@ -122,11 +75,12 @@ async def local_bench(
             layout=lesson.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,
             quiet=experiment.energy.quiet,
+            exchanges=is_decentralised(experiment),
         ),
         authority.issue(CONTROLLER_NAME),
         clock,
         watch.store,
-        partial(_observe, watch, say),
+        partial(observe, watch, say),
         clock_observer=clock_probed,
     )
     # Unix socket paths end at 108 bytes; a run folder may lie deep.
@@ -149,7 +103,7 @@ async def local_bench(
         await _all_ready(watch, names)
         rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
         clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
-        yield LocalBench(RatedFleet(fleet, rates), clock, agents, watch, clocks, fleet)
+        yield LocalBench(RatedFleet(fleet, rates), clock, watch, clocks, fleet, agents)
     finally:
         late = await asyncio.shield(fleet.stop("the run is over", _DRAIN_PATIENCE_S))
         if late:
@@ -161,22 +115,6 @@ async def local_bench(
         shutil.rmtree(sockets, ignore_errors=True)
         with contextlib.suppress(OSError):
             shutil.rmtree(folder.path / "identity")
-
-
-def _observe(
-    watch: Watch, say: Callable[[str], None], device: int, name: str, kind: str, detail: str
-) -> None:
-    watch.observe(device, name, kind, detail)
-    if kind == "store refuses" and detail not in watch.said:
-        watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times
-        say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
-    elif kind == "goodbye" and "left in the spool" in detail:
-        say(f"[yellow]{escape(f'{name}: {detail}')} (agents/{escape(name)}/spool.sqlite)[/]")
-
-
-def _tell(watch: Watch, say: Callable[[str], None], kind: str, detail: str) -> None:
-    """What the controller itself has to say of its own store."""
-    _observe(watch, say, -1, "controller", kind, detail)
 
 
 async def _all_ready(watch: Watch, names: tuple[str, ...]) -> None:
@@ -204,6 +142,7 @@ def _local_settings(experiment: Experiment) -> LocalSettings:
         influxdb=influx if influxdb.via == "agents" else None,
         store_at_controller=influx is None or influxdb.store == "both",
         cpu_slowdown=local.cpu_slowdown,
+        sgd_step_s=local.sgd_step_s,
         chaos_random_delay_s=local.reply_delay_s,
         chaos_reversed_delay_s=0.05 if local.arrival == "reversed" else 0.0,
         seed=experiment.seed,

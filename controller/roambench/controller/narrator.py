@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from roambench.controller.local_bench import Watch
+from collections.abc import Sequence
+
+from roambench.controller.agent_bench import Watch
 from roambench.controller.progress import RunProgress
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import RoundRecord, StepOpened
@@ -18,6 +20,14 @@ class Narrator:
 
     def append(self, record: RoundRecord) -> None:
         self._journal.append(record)
+        self._tell(record)
+
+    def extend(self, records: Sequence[RoundRecord]) -> None:
+        self._journal.extend(records)
+        for record in records:
+            self._tell(record)
+
+    def _tell(self, record: RoundRecord) -> None:
         if self._watch is not None:
             self._progress.set_joules(self._watch.joules.total_j)
             if isinstance(record, StepOpened):

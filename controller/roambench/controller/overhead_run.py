@@ -84,7 +84,7 @@ def measure_overhead(experiment: Experiment, minutes: float, path: Path, console
 
     Raises RoambenchError leaves: FleetError when agents do not come back or a meter said too little.
     """
-    names = tuple(f"pi-{number:02d}" for number in range(1, experiment.fleet.agents + 1))
+    names = tuple(experiment.fleet.board_names)
     with RunFolder.create(
         path,
         config=resolved(experiment),

@@ -12,11 +12,15 @@ from typing import Final
 
 import numpy as np
 
+from roambench.contract.errors import ConfigError
 from roambench.controller.composition import composed
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
+from roambench.controller.pacing import step_length_s
+from roambench.controller.peer_world import is_decentralised
 from roambench.controller.plan_costs import MachineCosts, measure_costs, sgd_steps
 from roambench.controller.plan_energy import PhaseJoules, local_joules, simulated_joules
+from roambench.controller.simulated_run import may_defer
 from roambench.controller.world import Lesson, Movement, lesson_of, movement_of
 from roambench.energy.device_power import drawn_step_s
 from roambench.mobility.files import write_trace
@@ -38,6 +42,8 @@ from roambench.runs.modelled_accounts import SIMULATED
 _START_S: Final = 3.0
 _START_PER_AGENT_S: Final = 0.55  # 36 agents were ready in 20 s
 _STOP_S: Final = 2.0
+#: A Ray of one's own and its first actors, measured on two cores.
+_RAY_START_S: Final = 7.0
 #: Controller and process overhead of one order on virtual devices, and on agents over gRPC.
 _ORDER_S: Final = {SIMULATED: 0.002, "local": 0.012}
 _STEP_S: Final = 0.01
@@ -63,6 +69,7 @@ class Plan:
     fleet: str
     steps: int
     trainings: int
+    computed: int  # trainings that this machine does, the rest are never used
     transfers: int
     transferred_bytes: int
     wall_s: float
@@ -77,14 +84,22 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Orders that are carried out side by side, and how long each one's device takes over it."""
+    """Orders that are carried out side by side, and how long each one's device takes over it.
 
-    trainings: tuple[int, ...]  # SGD steps
+    `computed` is what this machine does for them: the SGD steps of each training whose model is made now.
+    """
+
+    computed: tuple[int, ...]
     device_s: tuple[float, ...]
 
 
 def plan_experiment(experiment: Experiment, fleet: str) -> list[Plan]:
-    """One plan per system. Takes seconds to minutes and leaves nothing behind."""
+    """One plan per system. Takes seconds to minutes and leaves nothing behind.
+
+    ConfigError for decentralised systems: there is no rehearsal of them to plan by.
+    """
+    if is_decentralised(experiment):
+        raise ConfigError(["--plan: expected systems with access points; the others have no plan yet"])
     movement = movement_of(experiment)
     lesson = lesson_of(experiment, len(movement.trace.device_names))
     costs = measure_costs(experiment, lesson)
@@ -113,16 +128,18 @@ def _plan_system(
             device_names=names,
         ) as folder:
             write_trace(movement.trace, folder.path / "trace.parquet")
-            records = asyncio.run(_rehearse(experiment, system, movement, lesson, costs, fleet))
-            for record in records:
-                folder.journal.append(record)
+            records, deferred = asyncio.run(_rehearse(experiment, system, movement, lesson, costs, fleet))
+            folder.journal.extend(records)
             export_run(folder)
         written = sum(path.stat().st_size for path in (Path(beside) / "run").rglob("*") if path.is_file())
     answered = [record for record in records if isinstance(record, OrderAnswered)]
     trained = [record for record in answered if record.samples]
     moved = [record for record in answered if record.transferred_bytes]
-    cpu_s = costs.sgd_step_s * sum(sgd_steps(experiment, record.samples) for record in trained)
-    wall_s, device_s, controller_s = _times(experiment, fleet, records, costs, devices)
+    batches = list(_batches(experiment, records, deferred=deferred))
+    cpu_s = costs.sgd_step_s * sum(sum(batch.computed) for batch in batches)
+    wall_s, device_s, controller_s = _times(
+        experiment, fleet, records, batches, costs, devices, movement.trace.step_s
+    )
     if fleet == SIMULATED:
         joules = simulated_joules(experiment, records, names)
         transient = _shared_bytes(lesson, records)
@@ -139,6 +156,7 @@ def _plan_system(
         fleet,
         movement.trace.steps,
         len(trained),
+        0 if fleet == "rehearsal" else sum(len(batch.computed) for batch in batches),
         len(moved),
         sum(record.transferred_bytes for record in moved),
         wall_s,
@@ -169,6 +187,10 @@ class _Told:
             record = self._timed(record, self._given.pop(record.order_id))
         self.records.append(record)
 
+    def extend(self, records: Sequence[RoundRecord]) -> None:
+        for record in records:
+            self.append(record)
+
     def _timed(self, answer: OrderAnswered, order: OrderGiven) -> OrderAnswered:
         rate = order.paced_mbit_s or self._rate(order.kind)
         transfer_s = 8e-6 * answer.transferred_bytes / rate if rate > 0.0 else 0.0
@@ -183,7 +205,8 @@ class _Told:
 
     def _step_s(self, device: int) -> float:
         if self._fleet == "local":
-            return self._costs.sgd_step_s * self._experiment.local.cpu_slowdown
+            local = self._experiment.local
+            return local.sgd_step_s or self._costs.sgd_step_s * local.cpu_slowdown
         section = self._experiment.simulated
         return drawn_step_s(section.sgd_step_s, section.speed_spread, self._experiment.seed, device)
 
@@ -195,7 +218,8 @@ async def _rehearse(
     lesson: Lesson,
     costs: MachineCosts,
     fleet: str,
-) -> list[RoundRecord]:
+) -> tuple[list[RoundRecord], bool]:
+    """The records, and whether the fleet will compute trainings only when their models are uploaded."""
     samples = tuple(len(part) for part in lesson.parts)
     rounds, _ = composed(experiment, system, movement, f"{experiment.name}-{system}", samples)
     journal = _Told(experiment, fleet, costs)
@@ -208,11 +232,17 @@ async def _rehearse(
         np.zeros(4, dtype=np.float32),
         throughput=rounds.throughput,
     )
-    return journal.records
+    return journal.records, fleet == SIMULATED and may_defer(experiment.simulated, rounds.system)
 
 
 def _times(
-    experiment: Experiment, fleet: str, records: Sequence[RoundRecord], costs: MachineCosts, devices: int
+    experiment: Experiment,
+    fleet: str,
+    records: Sequence[RoundRecord],
+    batches: Sequence[Batch],
+    costs: MachineCosts,
+    devices: int,
+    trace_step_s: float,
 ) -> tuple[float, float, float]:
     """Seconds on this machine's clock, on the devices', and the controller's own CPU."""
     orders = 0
@@ -221,10 +251,10 @@ def _times(
     scale = experiment.local.time_scale
     scorings = 1 + sum(isinstance(record, CloudAggregated) and bool(record.aps) for record in records)
     published = sum(isinstance(record, EdgeAggregated | CloudAggregated) for record in records)
-    for batch in _batches(experiment, records):
+    for batch in batches:
         orders += len(batch.device_s)
-        work_s = costs.sgd_step_s * sum(batch.trainings)
-        longest_s = costs.sgd_step_s * max(batch.trainings, default=0)
+        work_s = costs.sgd_step_s * sum(batch.computed)
+        longest_s = costs.sgd_step_s * max(batch.computed, default=0)
         if fleet == "local":
             # Emulated boards wait for device time; a host that cannot keep up makes them wait longer.
             wall_s += max(max(batch.device_s) / scale, work_s / costs.cores, longest_s)
@@ -240,29 +270,37 @@ def _times(
     wall_s += controller_s
     controller_s += _FIXED_S
     if fleet == "local":
-        pace_s = experiment.rounds.step_close.partition(":")[2]
-        wall_s = max(wall_s, float(pace_s) * steps / scale) if pace_s else wall_s
+        pace_s = step_length_s(experiment.rounds.step_close, trace_step_s)
+        wall_s = max(wall_s, pace_s * steps / scale) if pace_s else wall_s
         device_s = wall_s * scale + 2.0 * experiment.energy.idle_baseline_s
         wall_s = device_s / scale + _START_S + _START_PER_AGENT_S * devices + _STOP_S
         return wall_s, device_s, controller_s
-    return wall_s + _START_S + _FIXED_S, device_s, controller_s
+    start_s = _START_S + (_RAY_START_S if experiment.simulated.backend == "ray" else 0.0)
+    return wall_s + start_s + _FIXED_S, device_s, controller_s
 
 
-def _batches(experiment: Experiment, records: Sequence[RoundRecord]) -> Iterator[Batch]:
-    """Answers that follow each other were given together."""
-    steps: list[int] = []
+def _batches(experiment: Experiment, records: Sequence[RoundRecord], *, deferred: bool) -> Iterator[Batch]:
+    """Answers that follow each other were given together. A deferred training is computed at its upload."""
+    served: dict[str, str] = {}  # by upload
+    untrained: dict[str, int] = {}
+    computed: list[int] = []
     device_s: list[float] = []
     for record in records:
+        if isinstance(record, OrderGiven) and record.kind == "upload":
+            served[record.order_id] = record.train_order_id
         if isinstance(record, OrderAnswered):
             if record.transferred_bytes or record.samples:
                 device_s.append(record.transfer_s + record.train_s)
             if record.samples:
-                steps.append(sgd_steps(experiment, record.samples))
+                untrained[record.order_id] = sgd_steps(experiment, record.samples)
+            due = served.get(record.order_id, "") if deferred else record.order_id
+            if due in untrained:
+                computed.append(untrained.pop(due))
         elif device_s:
-            yield Batch(tuple(steps), tuple(device_s))
-            steps, device_s = [], []
+            yield Batch(tuple(computed), tuple(device_s))
+            computed, device_s = [], []
     if device_s:
-        yield Batch(tuple(steps), tuple(device_s))
+        yield Batch(tuple(computed), tuple(device_s))
 
 
 def _shared_bytes(lesson: Lesson, records: Sequence[RoundRecord]) -> int:

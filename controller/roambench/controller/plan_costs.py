@@ -67,7 +67,7 @@ def measure_costs(experiment: Experiment, lesson: Lesson) -> MachineCosts:
 def sgd_steps(experiment: Experiment, samples: int) -> int:
     """SGD steps of one training on `samples` images."""
     section = experiment.learning
-    return section.local_epochs * math.ceil(samples / section.batch_size)
+    return section.local_steps or section.local_epochs * math.ceil(samples / section.batch_size)
 
 
 def _median(timed: Callable[[], float]) -> float:

@@ -36,7 +36,7 @@ def simulated_joules(
     """What the finished run's modelled ledger will say."""
     section = experiment.simulated
     power = DevicePower(section.idle_w, section.train_w, section.power_spread, experiment.seed)
-    model = EnergyModel(load_link_model(experiment.links.model), power)
+    model = EnergyModel(load_link_model(experiment.links.model), power, experiment.links.overhead_bytes)
     rows = modelled_rows(records, names, model, section.energy_rate)
     return tuple(
         PhaseJoules(

@@ -61,6 +61,7 @@ def _totals(plans: Sequence[Plan]) -> Table:
     lines: list[tuple[str, Callable[[Plan], str]]] = [
         ("steps", lambda plan: f"{plan.steps:,}"),
         ("trainings", lambda plan: f"{plan.trainings:,}"),
+        ("  computed", lambda plan: f"{plan.computed:,}"),
         ("transfers", lambda plan: f"{plan.transfers:,}"),
         ("bytes moved", lambda plan: size(plan.transferred_bytes)),
         ("time on this machine", lambda plan: hours(plan.wall_s)),

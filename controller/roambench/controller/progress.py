@@ -83,7 +83,7 @@ class RunProgress:
                 self.on_step(record)
 
     def on_order_given(self, record: OrderGiven) -> None:
-        if record.kind in ("train", "upload"):
+        if record.kind in ("train", "upload", "exchange"):
             self._step.out.add(record.order_id)
 
     def on_order_answered(self, record: OrderAnswered) -> None:

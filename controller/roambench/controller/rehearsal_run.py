@@ -10,6 +10,7 @@ from rich.console import Console
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.sections import Experiment
 from roambench.controller.narrator import Narrator
+from roambench.controller.pacing import PauseGate
 from roambench.controller.progress import RunProgress
 from roambench.controller.world import Movement
 from roambench.rounds.loop import run_rounds
@@ -35,5 +36,6 @@ async def run_rehearsal(
             Narrator(folder.journal, progress),
             np.zeros(4, dtype=np.float32),
             throughput=rounds.throughput,
+            pace=PauseGate(folder.path, folder.journal, None, progress.say).hold,
         )
     folder.update(state=RunState.FINISHED)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,23 +15,28 @@ import numpy.typing as npt
 from rich.console import Console
 
 from roambench.contract.model_blob import encode
+from roambench.contract.orders import TrainOrder
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.link_model_file import load_link_model
-from roambench.controller.config.sections import Experiment
+from roambench.controller.config.sections import Experiment, SimulatedSection
 from roambench.controller.narrator import Narrator
+from roambench.controller.pacing import PauseGate
+from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.progress import RunProgress
 from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.trainers import make_trainer
 from roambench.controller.world import Lesson, Movement, learning_spec, lesson_of
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
-from roambench.fleet.simulated.workers import TrainingWorkers
+from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
+from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.modelled_accounts import save_link_model_json
 from roambench.runs.models import save_model
+from roambench.systems.system import StartModel, System
 
 
 async def run_simulated(
@@ -47,7 +51,14 @@ async def run_simulated(
     folder.update(model_parameters=layout.size, model_bytes=model_bytes)
     save_link_model_json(folder.path, load_link_model(experiment.links.model))
     evaluator = TestSetEvaluator(experiment, lesson)
-    async with simulated_fleet(experiment, lesson, rounds.settings.aps, folder.path / "simulation") as fleet:
+    async with simulated_fleet(
+        experiment,
+        lesson,
+        rounds.settings.aps,
+        folder.path / "simulation",
+        rounds.system,
+        peak=models_at_once(movement.trace),
+    ) as fleet:
         with RunProgress(console, movement.trace, system=system) as progress:
             result = await run_rounds(
                 # Nobody listens: a month of 10,000 devices would write millions of orders to the absent.
@@ -59,6 +70,7 @@ async def run_simulated(
                 lesson.initial_model,
                 throughput=rounds.throughput,
                 evaluator=evaluator,
+                pace=PauseGate(folder.path, folder.journal, None, progress.say).hold,
             )
     about = {"system": system, "digest": result.digest, "layout": layout.fingerprint}
     model_path = folder.path / "models" / "global.safetensors"
@@ -69,18 +81,38 @@ async def run_simulated(
 
 @asynccontextmanager
 async def simulated_fleet(
-    experiment: Experiment, lesson: Lesson, aps: int, folder: Path
+    experiment: Experiment,
+    lesson: Lesson,
+    aps: int,
+    folder: Path,
+    system: System | None = None,
+    *,
+    peak: int = 0,
+    peers: bool = False,
 ) -> AsyncIterator[SimulatedFleet]:
-    """Warm workers and a fleet over them; `folder` holds what they share and is removed at the end."""
+    """Warm workers and a fleet over them; `folder` holds what they share and is removed at the end.
+
+    `system`: the one that will run, if it is one only: trainings may then be deferred. `peak`: for how many
+    models there must be room on the disk (RunError). `peers`: devices exchange with each other.
+    """
     folder.mkdir(parents=True)
     section = experiment.simulated
-    # Per device a model trained, one of its own and one in training; per AP a model and its successor.
-    capacity = 3 * len(lesson.parts) + 2 * aps + 16
-    rows = ModelRows(folder / "models.bin", lesson.layout.size, capacity, create=True)
+    # Per device a model trained, one of its own, one in training, one being read; per AP a model and its
+    # successor; a fifth of all may be lent.
+    # Peers: a model held, one half way, one mixed, two velocities, and those that are lent.
+    capacity = (10 if peers else 4) * len(lesson.parts) + 3 * aps + 32
+    rows = ModelRows(
+        folder / "models.bin",
+        lesson.layout.size,
+        capacity,
+        create=True,
+        precision=section.model_precision,
+        peak=peak,
+    )
     setting = save_lesson(experiment, lesson, folder, capacity)
-    workers = TrainingWorkers(setting, folder, section.workers or os.cpu_count() or 1)
+    trainer = make_trainer(section, setting, rows, folder)
     try:
-        await workers.start()
+        await trainer.start()
         device = VirtualDevice(
             section.sgd_step_s,
             section.download_mbit_s,
@@ -88,10 +120,47 @@ async def simulated_fleet(
             section.speed_spread,
             experiment.seed,
         )
-        yield SimulatedFleet(rows, workers, lesson.layout.fingerprint, device)
+        foresee = foresight(experiment, lesson) if system is not None and may_defer(section, system) else None
+        yield SimulatedFleet(
+            rows,
+            trainer,
+            lesson.layout.fingerprint,
+            device,
+            foresee,
+            has_momentum=peers and experiment.learning.momentum > 0.0,
+        )
     finally:
-        await asyncio.shield(workers.stop())
+        await asyncio.shield(trainer.stop())
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def models_at_once(trace: Trace) -> int:
+    """The most that lie in the file: one of each device that ever comes, one in training of each that is
+    present, and of each AP a model and its successor."""
+    came = len(np.unique(trace.device))
+    present = int(np.bincount(trace.step, minlength=1).max())
+    return came + present + 2 * len(trace.ap_names)
+
+
+def may_defer(section: SimulatedSection, system: System) -> bool:
+    """Whether nothing but an upload ever reads a trained model or its loss."""
+    return (
+        section.train == "when_used"
+        and not system.keeps_models
+        and system.selection.rate is None
+        # Another start rule may read what the device trained last.
+        and system.start_model == StartModel(stayed="ap", moved="ap")
+    )
+
+
+def foresight(experiment: Experiment, lesson: Lesson) -> Callable[[TrainOrder], Workload]:
+    """What a training will consist of, before it is computed."""
+
+    def workload(order: TrainOrder) -> Workload:
+        samples = len(lesson.parts[order.device])
+        return Workload(samples, sgd_steps(experiment, samples))
+
+    return workload
 
 
 def save_lesson(experiment: Experiment, lesson: Lesson, folder: Path, capacity: int) -> WorkerSetting:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from rich.table import Table
 
-from roambench.mobility.paper import PAPER_TARGETS
+from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
 from roambench.mobility.placement import Placement
 from roambench.mobility.statistics import AggregatedModels, Distribution, TraceStatistics
 from roambench.mobility.trace import Trace
@@ -19,22 +21,64 @@ _PROVENANCE_WIDTH = 300  # characters shown of one entry
 
 
 def statistics_tables(found: TraceStatistics) -> list[Table]:
-    """Everything `trace_statistics` gives, and the paper's figures beside ours."""
-    return [_counts(found), _distributions(found), _aggregated(found), _hours(found), paper_table(found)]
+    """Everything `trace_statistics` gives, and published figures beside ours."""
+    return [
+        _counts(found),
+        _distributions(found),
+        _aggregated(found),
+        _hours(found),
+        target_table("Beside MOHAWK (IoTDI 2023)", PAPER_TARGETS, found),
+        target_table("Beside New York's check-ins (TSMC2014, 17.5 km, 744 h)", CHECKIN_TARGETS, found),
+    ]
 
 
-def paper_table(found: TraceStatistics) -> Table:
-    table = Table(title="Beside MOHAWK (IoTDI 2023)", title_justify="left")
+def target_table(title: str, targets: Sequence[PaperTarget], found: TraceStatistics) -> Table:
+    table = Table(title=title, title_justify="left")
     table.add_column("")
-    for heading in ("paper", "this trace"):
+    for heading in ("published", "this trace", "off by"):
         table.add_column(heading, justify="right")
     table.add_column("unit")
     table.add_column("where")
-    for target in PAPER_TARGETS:
+    for target in targets:
+        published = number(target.paper) + ("" if target.to is None else f" to {number(target.to)}")
+        off = target.deviation(found)
         table.add_row(
-            target.label, number(target.paper), number(target.ours(found)), target.unit, target.source
+            target.label,
+            published,
+            number(target.ours(found)),
+            "--" if math.isnan(off) else f"{100 * off:+.0f} %" if abs(off) >= 0.005 else "0",
+            target.unit,
+            target.source,
         )
     return table
+
+
+def statistics_document(found: TraceStatistics, content_hash: str) -> str:
+    """The same as JSON: the statistics by their names, the targets, the trace's hash. NaN becomes null."""
+    targets = {
+        name: [
+            {
+                "label": target.label,
+                "published": target.paper if target.to is None else [target.paper, target.to],
+                "this_trace": target.ours(found),
+                "deviation": target.deviation(found),
+                "unit": target.unit,
+                "where": target.source,
+            }
+            for target in rows
+        ]
+        for name, rows in (("mohawk", PAPER_TARGETS), ("new_york_checkins", CHECKIN_TARGETS))
+    }
+    document = {"content_hash": content_hash, "statistics": asdict(found), "targets": targets}
+    return json.dumps(_without_nan(document), indent=1, allow_nan=False)
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def overview_table(trace: Trace, content_hash: str) -> Table:
@@ -101,6 +145,13 @@ def _counts(found: TraceStatistics) -> Table:
     table.add_column("", justify="right")
     table.add_row("steps", f"{found.steps} of {found.step_s:g} s")
     table.add_row("empty steps", number(found.empty_steps))
+    if found.outage_steps is None or found.outages is None:
+        table.add_row("of them outages of the recorder", "not marked")
+    else:
+        table.add_row("of them outages of the recorder", f"{found.outage_steps} in {found.outages} runs")
+        table.add_row("of them without anybody there", number(found.empty_steps - found.outage_steps))
+    table.add_row("devices present, mean of non-empty steps", number(found.present_mean_nonempty))
+    table.add_row("devices before the busiest were kept", number(found.devices_before_cut))
     for label, value in (
         ("devices", found.devices),
         ("fixes", found.fixes),
@@ -108,13 +159,20 @@ def _counts(found: TraceStatistics) -> Table:
         ("access points", found.aps),
     ):
         table.add_row(label, number(value))
-    table.add_row("another nearest AP at the next appearance", f"{found.ap_change_rate:.1%}")
+    kind = "recorded" if found.recorded_aps else "nearest"
+    table.add_row(f"another {kind} AP at the next appearance", _percent(found.ap_change_rate))
+    table.add_row("... where that is in the next step", _percent(found.ap_change_rate_next_step))
+    table.add_row(f"fixes at the busiest {kind} AP", _percent(found.busiest_ap_share))
     table.add_row("within Wi-Fi reach of the nearest AP", f"{found.share_on_wifi:.1%}")
     table.add_row(
         "distance to ring-walk AP, mean ± sd m",
         f"{number(found.ring_walk_mean_m)} ± {number(found.ring_walk_sd_m)}",
     )
     return table
+
+
+def _percent(share: float) -> str:
+    return "--" if math.isnan(share) else f"{share:.1%}"
 
 
 def _distributions(found: TraceStatistics) -> Table:

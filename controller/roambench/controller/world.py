@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.draws import draw_key
+from roambench.contract.errors import TraceError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
+from roambench.controller.config.learning_section import SyntheticSection
 from roambench.controller.config.sections import Experiment, TraceSection
 from roambench.learning.datasets import Dataset
 from roambench.learning.layout import Layout, flatten, layout_of
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
+from roambench.learning.synthetic import load_synthetic
 from roambench.learning.tasks import build_model, load_data, share_out
 from roambench.mobility.files import content_hash, read_trace
-from roambench.mobility.selection import busiest_devices, busiest_window, window, with_aps
+from roambench.mobility.selection import busiest_window_start, repeated, window, with_aps
+from roambench.mobility.slots import on_boards
 from roambench.mobility.trace import Trace
 from roambench.mobility.walks import GENERATORS
 from roambench.systems.catalogue import make_system
@@ -49,15 +53,23 @@ class Lesson:
 
 
 def movement_of(experiment: Experiment) -> Movement:
-    """Read or generate the trace, cut its window, take its busiest devices, draw its APs."""
+    """Read or generate the trace, cut its window, choose its devices, repeat it, draw its APs.
+
+    Raises TraceError for an offset that leaves nothing.
+    """
     section, fleet = experiment.trace, experiment.fleet
     trace = read_trace(Path(section.file)) if section.file else generated(section, experiment.seed)
+    if section.offset >= trace.steps:
+        raise TraceError(
+            f"trace.offset: expected 0 to {trace.steps - 1}, as the trace has {trace.steps} steps"
+        )
+    if section.offset:
+        trace = window(trace, section.offset, trace.steps - section.offset)
     steps = min(section.steps, trace.steps)
-    agents = min(fleet.agents, len(trace.device_names))
-    if section.window == "busiest":
-        trace = busiest_window(trace, steps, agents)
-    else:
-        trace = busiest_devices(window(trace, 0, steps), agents)
+    agents = fleet.agents_of(len(trace.device_names))
+    first = busiest_window_start(trace, steps, agents) if section.window == "busiest" else 0
+    trace = on_boards(window(trace, first, steps), agents, fleet.mapping, experiment.seed)
+    trace = repeated(trace, section.repeat)
     if fleet.aps:
         trace = with_aps(trace, fleet.aps, experiment.seed)
     return Movement(trace, content_hash(trace))
@@ -71,12 +83,15 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
     """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
     section = experiment.learning
     folder = Path(section.data_path) if section.data_path else None
-    dataset = load_data(section.task, section.dataset, folder, download=section.download)
+    if section.dataset == "synthetic" and not section.task:
+        dataset = synthetic_of(experiment.synthetic)
+    else:
+        dataset = load_data(section.task, section.dataset, folder, download=section.download)
     parts = share_out(
         section.task,
         section.partition,
         PartitionRequest(
-            dataset.train_labels,
+            dataset.train_labels[: section.train_images or None],
             devices,
             section.images_per_device,
             section.alpha,
@@ -88,10 +103,24 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
     channels = dataset.train_images.shape[1]
     seed = draw_key(experiment.seed, "initial model")
     module = build_model(section.task, section.model, channels, dataset.classes, seed)
-    return Lesson(dataset, tuple(parts), layout_of(module), flatten(module))
+    initial_model: Vector = flatten(module).astype(experiment.simulated.model_precision, copy=False)
+    return Lesson(dataset, tuple(parts), layout_of(module), initial_model)
 
 
-def learning_spec(experiment: Experiment, lesson: Lesson, shard: Path) -> LearningSpec:
+def synthetic_of(section: SyntheticSection) -> Dataset:
+    """The drawn image set of the sizes that the experiment gives."""
+    return load_synthetic(
+        section.train_images,
+        section.test_images,
+        classes=section.classes,
+        channels=section.channels,
+        seed=section.seed,
+        noise=section.noise,
+    )
+
+
+def learning_spec(experiment: Experiment, lesson: Lesson, shard: Path | str) -> LearningSpec:
+    """`shard`: the data's path where it is trained on, or a reference by digest."""
     section = experiment.learning
     return LearningSpec(
         model=section.model,
@@ -107,6 +136,8 @@ def learning_spec(experiment: Experiment, lesson: Lesson, shard: Path) -> Learni
         task=section.task,
         height=lesson.dataset.train_images.shape[2],
         width=lesson.dataset.train_images.shape[3],
+        optimiser=section.optimiser,
+        precision=experiment.simulated.model_precision,
     )
 
 
@@ -135,6 +166,14 @@ def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], 
             lambda2=algorithm.lambda2,
             macfl_cloud=algorithm.macfl_cloud,
             self_attention=algorithm.self_attention,
+            local_steps=experiment.learning.local_steps,
+            association=algorithm.association,
+            ties=algorithm.ties,
+            previous_edge=algorithm.previous_edge,
+            fresh_uses_ap=algorithm.fresh_uses_ap,
+            stayed_model=algorithm.stayed_model,
+            sync_download=algorithm.sync_download,
+            cloud_counts=algorithm.cloud_counts,
             shapes=shapes,
         ),
     )

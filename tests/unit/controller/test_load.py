@@ -5,15 +5,19 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.config import Experiment, from_resolved, load_experiment, resolved
+from roambench.controller.config.sections import FleetSection
+from roambench.controller.sweep.points import points_of
+from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.learning.datasets import dataset_names
 from roambench.systems.catalogue import SYSTEMS
+from roambench.systems.peers import PEER_SYSTEMS
 
 FIVE_MISTAKES = """
 name = "broken"
 sede = 3
 
 [fleet]
-agents = 0
+agents = -1
 
 [learning]
 batch_size = "eight"
@@ -47,7 +51,7 @@ def test_an_empty_file_is_the_default_experiment(tmp_path: Path) -> None:
 
 def test_five_mistakes_are_five_lines_with_file_key_and_what_was_expected(tmp_path: Path) -> None:
     assert sorted(problems_of(written(tmp_path, FIVE_MISTAKES))) == [
-        "demo.toml: fleet.agents: expected an integer ≥ 1, got 0",
+        "demo.toml: fleet.agents: expected an integer ≥ 0, got -1",
         'demo.toml: learning.batch_size: expected an integer ≥ 1, got "eight"',
         f"demo.toml: learning.dataset: expected one of {', '.join(dataset_names())}, "
         'got "digit", did you mean digits?',
@@ -81,8 +85,8 @@ def test_a_key_in_the_wrong_table_is_told_where_it_belongs(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("fleet.agents = true", "fleet.agents: expected an integer ≥ 1, got true"),
-        ("fleet.agents = 2.0", "fleet.agents: expected an integer ≥ 1, got 2.0"),
+        ("fleet.agents = true", "fleet.agents: expected an integer ≥ 0, got true"),
+        ("fleet.agents = 2.0", "fleet.agents: expected an integer ≥ 0, got 2.0"),
         ("fleet = 3", "fleet: expected a table, got 3"),
         ("learning.learning_rate = nan", "learning.learning_rate: expected a number > 0.0, got NaN"),
         ("learning.learning_rate = inf", "learning.learning_rate: expected a number > 0.0, got Infinity"),
@@ -94,11 +98,12 @@ def test_a_key_in_the_wrong_table_is_told_where_it_belongs(tmp_path: Path) -> No
         ('systems = ["mohawk", "mohawk"]', "systems: expected each system once, got mohawk twice"),
         (
             'systems = ["mohwak"]',
-            f'systems: expected one of {", ".join(sorted(SYSTEMS))}, got "mohwak", did you mean mohawk?',
+            f'systems: expected one of {", ".join([*sorted(SYSTEMS), *sorted(PEER_SYSTEMS)])}, got "mohwak", '
+            "did you mean mohawk?",
         ),
         (
             'rounds.step_close = "later"',
-            'rounds.step_close: expected "answers" or "clock:<seconds>", got "later"',
+            'rounds.step_close: expected "answers", "clock:<seconds>" or "trace:<factor>", got "later"',
         ),
         ('name = "a/b"', 'name: expected letters, digits, dot, dash and underscore, at most 64, got "a/b"'),
         ("local.meter_stall_at_s = 3", "local.meter_stall_at_s: expected meter_stall_s > 0 beside it"),
@@ -229,18 +234,61 @@ def test_an_experiment_cannot_be_changed(tmp_path: Path) -> None:
         experiment.learning.batch_size = 3  # type: ignore[misc]
 
 
-EXPERIMENTS = sorted(
-    path
-    for path in (Path(__file__).parents[3] / "experiments").glob("*.toml")
-    if not path.name.startswith("sweep_")
-)
+SHIPPED = sorted((Path(__file__).parents[3] / "experiments").glob("*.toml"))
+SWEEPS = [path for path in SHIPPED if "\n[grid]" in path.read_text()]
 
 
-@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in SHIPPED if path not in SWEEPS], ids=lambda path: path.name)
 def test_the_experiments_that_ship_are_valid(path: Path) -> None:
     assert load_experiment(path).name
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("sweep_demo", 18),
+        ("mohawk_mnist", 12),
+        ("mohawk_mnist_full", 54),
+        ("dam_dcm_mnist", 24),
+        ("dam_dcm_mnist_full", 60),
+        ("dam_dcm_figures", 183),
+        ("dam_dcm_figures_full", 1098),
+        ("dam_dcm_workshop_full", 640),
+        ("de_heredia_gap", 4),
+        ("de_heredia", 19),
+        ("de_heredia_full", 252),
+    ],
+)
+def test_the_sweeps_that_ship_are_valid(name: str, points: int) -> None:
+    (path,) = (path for path in SWEEPS if path.stem == name)
+    assert len(points_of(read_sweep(path))) == points
+    assert len(SWEEPS) == 11
 
 
 def test_a_step_may_be_paced_by_the_clock(tmp_path: Path) -> None:
     rounds = load_experiment(written(tmp_path, ""), ["rounds.step_close=clock:2.5"]).rounds
     assert rounds.step_close == "clock:2.5"
+
+
+@pytest.mark.parametrize(
+    ("value", "good"), [("0", 0), ("0.0", 0), ("60", 1), ("0.5", 1), ("10.0", 1), ("x", 0)]
+)
+def test_a_replay_may_be_any_number_of_times_faster_than_the_trace_but_not_none(tmp_path, value, good):
+    path = written(tmp_path, "")
+    if good:
+        assert (
+            load_experiment(path, [f"rounds.step_close=trace:{value}"]).rounds.step_close == f"trace:{value}"
+        )
+    else:
+        with pytest.raises(ConfigError, match="trace:<factor>"):
+            load_experiment(path, [f"rounds.step_close=trace:{value}"])
+
+
+def test_no_number_of_agents_means_every_device_of_the_trace() -> None:
+    section = Experiment.model_validate({"fleet": {"agents": 0}}).fleet
+    assert section.agents_of(882) == 882
+    assert FleetSection(agents=30).agents_of(882) == 30
+    assert FleetSection(agents=1000).agents_of(882) == 882
+    with pytest.raises(ConfigError, match=r"fleet\.agents: expected a number of boards"):
+        _ = section.board_names
+    assert FleetSection(agents=2).board_names == ["pi-01", "pi-02"]

@@ -79,7 +79,8 @@ def test_every_mistake_is_told_at_once_with_file_key_and_value(tmp_path: Path) -
     ) == [
         "sweep.toml: flet: unknown key, did you mean fleet?",
         'sweep.toml: fleet: expected one of local, simulated, rehearsal, got "pis"',
-        f'sweep.toml: metrics: expected some of {", ".join(METRICS)}, got "final_acuracy", '
+        f"sweep.toml: metrics: expected some of {', '.join(METRICS)}, rounds_to_<accuracy>, "
+        'got "final_acuracy", '
         "did you mean final_accuracy?",
         "sweep.toml: grid: rounds.cloud_every_steps: expected a list of values, got 2",
         "sweep.toml: grid: fleet.agents: expected at least one value, got none",
@@ -93,15 +94,15 @@ def test_values_the_experiment_refuses_are_all_told_once_and_where_they_were_wri
         tmp_path,
         "[[include]]\nlearning.alpha = [-1.0]\n"
         "[[exclude]]\nlearning.momentum = 0.5\nfleet.agents = 3\n"
-        "[grid]\nrounds.k2 = [1, 2]\nfleet.agents = [4, 0]\nlearning.model = ['mlp', 'mpl']\n",
+        "[grid]\nrounds.k2 = [1, 2]\nfleet.agents = [4, -1]\nlearning.model = ['mlp', 'mpl']\n",
     ) == [
         "sweep.toml: exclude[1]: learning.momentum: expected a key of the grid, one of rounds.k2, "
         "fleet.agents, learning.model, systems, seed",
-        "sweep.toml: exclude[1]: fleet.agents: expected one of 4, 0, got 3",
+        "sweep.toml: exclude[1]: fleet.agents: expected one of 4, -1, got 3",
         "sweep.toml: grid: rounds.k2: unknown key",
         "sweep.toml: grid: learning.model: expected one of dfl_cnn, gn_lenet, middle_cnn2, middle_cnn3, mlp, "
         'mohawk_cnn, resnet18, resnet50, got "mpl", did you mean mlp?',
-        "sweep.toml: grid: fleet.agents: expected an integer ≥ 1, got 0",
+        "sweep.toml: grid: fleet.agents: expected an integer ≥ 0, got -1",
         "sweep.toml: include[1]: learning.alpha: expected a number > 0.0, got -1.0",
     ]
 

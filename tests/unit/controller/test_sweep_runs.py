@@ -174,10 +174,33 @@ def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path)
     (workers,) = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json")
     info = workers.parents[1] / "run.json"
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "interrupted: 0 of 2 runs are kept; the same command goes on from here" in out
     assert "Traceback" not in err
     assert json.loads(info.read_text())["state"] == "interrupted"  # stopped in good order, not killed
     assert not is_held(info.parents[2] / "lock")
     assert not is_held(tmp_path / "o" / "lock")
+
+
+def test_a_point_of_a_sweep_in_the_background_stops_in_good_order_too(tmp_path: Path) -> None:
+    """A script's background command ignores Ctrl-C, and so does all that it starts; a killed sweep's point
+    must not."""
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 48"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 1\n')
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        running = subprocess.Popen(
+            [*CLI, "sweep", "s.toml", "--jobs", "1", "--out", "o"], cwd=tmp_path, stdout=subprocess.DEVNULL
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    (workers,) = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json")
+    info = workers.parents[1] / "run.json"
+    running.send_signal(signal.SIGTERM)
+    running.wait(timeout=60)
+    deadline_s = time.monotonic() + 90.0
+    while is_held(info.parents[2] / "lock"):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert json.loads(info.read_text())["state"] == "interrupted"

@@ -69,7 +69,7 @@ def show(
     from roambench.report.data_page import data_page
     from roambench.report.data_shares import shares_of
 
-    count = min(experiment.fleet.agents, len(movement_of(experiment).trace.device_names))
+    count = experiment.fleet.agents_of(len(movement_of(experiment).trace.device_names))
     lesson = lesson_of(experiment, count)
     names = [f"pi-{number:02d}" for number in range(1, count + 1)]
     shares = shares_of(names, lesson.dataset.train_labels, lesson.parts, lesson.dataset.classes)

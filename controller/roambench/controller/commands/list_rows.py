@@ -10,6 +10,7 @@ import typer
 
 class Kind(StrEnum):
     ALGORITHMS = "algorithms"
+    DECENTRALISED = "decentralised"
     DATASETS = "datasets"
     MODELS = "models"
     PARTITIONS = "partitions"

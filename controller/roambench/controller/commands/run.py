@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-
-class FleetKind(StrEnum):
-    LOCAL = "local"
-    SIMULATED = "simulated"
-    REHEARSAL = "rehearsal"
-
 
 SetOption = Annotated[
     list[str] | None,
@@ -24,13 +16,15 @@ SetOption = Annotated[
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
     fleet: Annotated[
-        FleetKind,
+        str,
         typer.Option(
+            metavar="local|simulated|rehearsal|bench:FILE",
             help="local: agent processes on this machine, real gRPC, emulated meters. "
             "simulated: virtual devices, trained by one worker per core. "
-            "rehearsal: who trains, uploads and wastes, without training or energy."
+            "rehearsal: who trains, uploads and wastes, without training or energy. "
+            "bench:FILE: the hosts of a bench, with its meters.",
         ),
-    ] = FleetKind.LOCAL,
+    ] = "local",
     trace: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
     ] = None,
@@ -45,6 +39,21 @@ def run(
             "--plan", help="Only tell the hours, joules, bytes and disk it will take; start nothing."
         ),
     ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="TAG|HOST", help="On a bench: these hosts only; repeatable.")
+    ] = None,
+    preflight: Annotated[
+        bool, typer.Option("--preflight/--no-preflight", help="On a bench: check its hosts first.")
+    ] = True,
+    unproven: Annotated[
+        bool,
+        typer.Option(
+            "--unproven", help="On a bench: run although no proof says which meter powers which board."
+        ),
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(metavar="S", help="On a bench that is in use: queue for so long.")
+    ] = 0.0,
 ) -> None:
     """Run FILE's experiment: every system once, then the comparison and an HTML report."""
     from rich.console import Console
@@ -62,12 +71,14 @@ def run(
         from roambench.controller.plan import plan_experiment
         from roambench.controller.plan_tables import print_plans
 
-        print_plans(plan_experiment(experiment, fleet.value), Console())
+        print_plans(plan_experiment(experiment, fleet), Console())
         return
 
+    from roambench.controller.bench_options import BenchOptions
     from roambench.controller.commands.report import show
     from roambench.controller.composition import run_experiment
 
     console = Console()
-    runs = run_experiment(experiment, fleet=fleet.value, runs_dir=runs_dir, console=console)
+    options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
+    runs = run_experiment(experiment, fleet=fleet, runs_dir=runs_dir, console=console, bench=options)
     show(runs, html=html or runs_dir / f"{experiment.name}.html", as_json=False, console=console)

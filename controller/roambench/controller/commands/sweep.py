@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.run import SetOption
+
 
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="SWEEP", help="Sweep file (TOML), see docs/sweeps.md.")],
@@ -19,6 +21,10 @@ def sweep(
         Path | None,
         typer.Option(metavar="DIR", help="Where runs and tables go; default: runs/<SWEEP's name>."),
     ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
+    ] = None,
+    set_: SetOption = None,
     table: Annotated[
         bool, typer.Option("--table", help="Only print the table of what has finished.")
     ] = False,
@@ -35,12 +41,13 @@ def sweep(
     from roambench.controller.sweep.conduct import check_sweep, run_sweep, show_sweep
     from roambench.controller.sweep.sweep_file import read_sweep
 
+    sweep_file = read_sweep(file, set_ or (), trace)
     folder = out or Path("runs") / file.stem
     console = Console()
     if check:
-        check_sweep(file, out=folder, console=console)
+        check_sweep(sweep_file, out=folder, console=console)
     elif table:
-        show_sweep(file, out=folder, console=console)
+        show_sweep(sweep_file, out=folder, console=console)
     else:
-        usual = 1 if read_sweep(file).fleet == "local" else os.cpu_count() or 1
-        run_sweep(file, jobs=jobs or usual, out=folder, console=console)
+        usual = 1 if sweep_file.fleet == "local" else os.cpu_count() or 1
+        run_sweep(sweep_file, jobs=jobs or usual, out=folder, console=console)

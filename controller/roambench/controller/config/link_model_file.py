@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
-from roambench.controller.config.mistakes import did_you_mean, mistakes_of
 from roambench.energy.link_models import BUILT_IN, KnownLink, LinkModel, Matrix, Provenance
+from roambench.written.mistakes import did_you_mean, mistakes_of
 
 #: Where a bare name is looked for, beside the built-in ones.
 LINKS_FOLDER = "links"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,10 @@ from roambench.controller.config.meter_calibration_file import (
     read_meter_calibrations,
     reference_problems,
 )
-from roambench.controller.config.mistakes import Mistake, mistakes_of
 from roambench.controller.config.overrides import Override, apply_override, parse_overrides
 from roambench.controller.config.rules import broken_rules
 from roambench.controller.config.sections import Experiment
+from roambench.written.mistakes import Mistake, mistakes_of
 
 #: Keys that hold paths; in a file they are relative to it, on the command line to the current folder.
 _PATH_KEYS = (
@@ -29,23 +31,33 @@ _PATH_KEYS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenExperiment:
+    """An experiment's keys as a file has them. `source` names the place in messages, paths begin at
+    `folder`."""
+
+    values: Mapping[str, Any]
+    source: str
+    folder: Path
+
+
 def load_experiment(
-    path: Path | str,
+    path: Path | str | WrittenExperiment,
     overrides: Sequence[str] = (),
     *,
     trace_file: Path | str | None = None,
     more: Sequence[Override] = (),
     more_from: str = "--set",
 ) -> Experiment:
-    """Read `path` and apply `overrides` ("a.b=c" each, TOML values), then `more`.
+    """Read `path` (or take what was read) and apply `overrides` ("a.b=c" each, TOML values), then `more`.
 
     `trace_file` replaces whatever trace the file names. Raises ConfigError; its `problems` name the file (or
     --set, or for `more` what `more_from` says), the key and what was expected.
     """
-    path = Path(path)
-    values = _read(path)
-    _anchor_paths(values, path.parent)
-    _anchor_link_model(values, path.parent)
+    written = path if isinstance(path, WrittenExperiment) else written_in(Path(path))
+    values = copy.deepcopy(dict(written.values))
+    _anchor_paths(values, written.folder)
+    _anchor_link_model(values, written.folder)
     changes, problems = parse_overrides(overrides)
     for change in (*changes, *more):
         apply_override(values, change)
@@ -53,8 +65,8 @@ def load_experiment(
         trace = values["trace"] if isinstance(values.get("trace"), dict) else {}
         kept = {key: value for key, value in trace.items() if key not in ("generator", "parameters")}
         values["trace"] = {**kept, "file": str(trace_file)}
-    problems += _read_calibrations(values, path.name)
-    source = _Source(path.name, [("--set", changes), (more_from, more)])
+    problems += _read_calibrations(values, written.source)
+    source = _Source(written.source, [("--set", changes), (more_from, more)])
     experiment: Experiment | None = None
     mistakes: list[Mistake] = []
     try:
@@ -66,6 +78,11 @@ def load_experiment(
     if problems or experiment is None:
         raise ConfigError(problems)
     return experiment
+
+
+def written_in(path: Path) -> WrittenExperiment:
+    """The keys of a file, not yet checked; ConfigError where it is no TOML."""
+    return WrittenExperiment(_read(path), path.name, path.parent)
 
 
 def anchored(change: Override, folder: Path) -> Override:

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config.mistakes import mistakes_of
 from roambench.controller.config.sections import CalibratedMeter
+from roambench.written.mistakes import mistakes_of
 
 
 def read_meter_calibrations(path: Path) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,8 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config.mistakes import Mistake, mistakes_of
+from roambench.mobility.walks.generator import Generator
+from roambench.written.mistakes import Mistake, mistakes_of
 
 
 def parameter_model(parameters: type[Any]) -> type[BaseModel]:
@@ -42,3 +43,14 @@ def parameter_mistakes(
     except ValueError as error:
         return [Mistake(prefix, str(error))]
     return []
+
+
+def generator_mistakes(
+    row: Generator, values: Mapping[str, Any], prefix: tuple[str, ...] = ()
+) -> list[Mistake]:
+    """`parameter_mistakes` of a generator, whose key `preset` stands for the values of several others."""
+    try:
+        settings = row.settings(values)
+    except ConfigError as error:
+        return [Mistake((*prefix, "preset"), problem) for problem in error.problems]
+    return parameter_mistakes(row.parameters, settings, prefix)

@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from roambench.controller.config.expected import expected, section_at
 from roambench.controller.config.sections import Experiment
+from roambench.written.expected import expected, section_at
 
 _INTRODUCTION = """\
 <!-- Made by `python -m roambench.controller.config.reference docs/configuration.md`; do not edit. -->

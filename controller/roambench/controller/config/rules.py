@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,20 @@ from typing import Any
 from roambench.contract.errors import ConfigError
 from roambench.controller import catalogue
 from roambench.controller.config.link_model_file import load_link_model
-from roambench.controller.config.mistakes import Mistake, did_you_mean
-from roambench.controller.config.parameters import parameter_mistakes
+from roambench.controller.config.parameters import generator_mistakes
+from roambench.controller.config.peer_rules import peer_mistakes
 from roambench.controller.config.sections import DEFAULT_GENERATOR, LocalSection
 from roambench.meters.emulator.profiles import Transport, profile
 from roambench.spool.influx_settings import url_mistake
+from roambench.written.mistakes import Mistake, did_you_mean
 
 #: Which table of the catalogue knows the name that stands in a key.
-NAMED: dict[tuple[str, ...], str] = {
-    ("systems",): "algorithms",
-    ("trace", "generator"): "generators",
-    ("learning", "dataset"): "datasets",
-    ("learning", "model"): "models",
-    ("learning", "partition"): "partitions",
+NAMED: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("systems",): ("algorithms", "decentralised"),
+    ("trace", "generator"): ("generators",),
+    ("learning", "dataset"): ("datasets",),
+    ("learning", "model"): ("models",),
+    ("learning", "partition"): ("partitions",),
 }
 
 
@@ -32,11 +34,16 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_trace(values),
         *_systems(values),
         *_task(values),
+        *_association(values),
+        *_optimiser(values),
         *_paths(values),
         *_sizes(values),
         *_links(values),
         *_influxdb(values),
         *_meters(values),
+        *_ray(values),
+        *_precision(values),
+        *peer_mistakes(values),
     ]
 
 
@@ -50,12 +57,12 @@ def _at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def _unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    for path, kind in NAMED.items():
+    for path, kinds in NAMED.items():
         given = _at(values, path)
         for name in given if isinstance(given, list) else [given]:
             if not isinstance(name, str) or not name:
                 continue
-            known = catalogue.names(kind)
+            known = [known for kind in kinds for known in catalogue.names(kind)]
             if name not in known:
                 hint = did_you_mean(name, known)
                 yield Mistake(path, f'expected one of {", ".join(known)}, got "{name}"{hint}')
@@ -72,7 +79,7 @@ def _trace(values: Mapping[str, Any]) -> Iterator[Mistake]:
         name = generator or DEFAULT_GENERATOR
         if name in catalogue.names("generators"):
             row = catalogue.load("generators", name)
-            yield from parameter_mistakes(row.parameters, parameters, ("trace", "parameters"))
+            yield from generator_mistakes(row, parameters, ("trace", "parameters"))
 
 
 def _systems(values: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -99,6 +106,20 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
     for key in brought:
         if _at(values, ("learning", key)) is not None:
             yield Mistake(("learning", key), f"expected none beside task, which brings its own {key}")
+
+
+def _association(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    if _at(values, ("algorithm", "association")) == "trace" and _at(values, ("fleet", "aps")) != 0:
+        yield Mistake(
+            ("algorithm", "association"),
+            'expected fleet.aps = 0 beside "trace": APs drawn anew are not those that the trace recorded',
+        )
+
+
+def _optimiser(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    adam = _at(values, ("learning", "optimiser")) == "adam"
+    if adam and _at(values, ("simulated", "backend")) == "stacked":
+        yield Mistake(("learning", "optimiser"), 'expected "sgd" beside simulated.backend = "stacked"')
 
 
 def _paths(values: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -154,6 +175,30 @@ def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("influxdb", "store"), 'expected "both" where the controller forwards its run folder')
     if store == "influxdb" and not url:
         yield Mistake(("influxdb", "url"), "expected an address: the records would be nowhere")
+
+
+def _precision(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """What computes in less than float32 is the stacked backend's alone; TF32 is a GPU's."""
+    precision, backend = _at(values, ("simulated", "precision")), _at(values, ("simulated", "backend"))
+    if precision not in ("tf32", "bfloat16"):
+        return
+    if backend != "stacked":
+        yield Mistake(
+            ("simulated", "precision"),
+            f'"{precision}" expects backend = "stacked", got "{backend or "workers"}"',
+        )
+    if precision == "tf32" and _at(values, ("simulated", "device")) == "cpu":
+        yield Mistake(("simulated", "precision"), 'expected a GPU for "tf32", device is "cpu"')
+
+
+def _ray(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    address = _at(values, ("simulated", "ray_address"))
+    if not isinstance(address, str) or not address:
+        return
+    if not re.fullmatch(r"auto|[^\s/:]+:\d{1,5}", address):
+        yield Mistake(("simulated", "ray_address"), f'expected "auto" or "host:port", got "{address}"')
+    elif _at(values, ("simulated", "backend")) != "ray":
+        yield Mistake(("simulated", "ray_address"), 'expects backend = "ray": nobody would go there')
 
 
 def _sizes(values: Mapping[str, Any]) -> Iterator[Mistake]:

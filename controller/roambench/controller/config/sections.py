@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import Field, Strict, model_validator
 
 from roambench.agent.settings import HostSettings
 from roambench.aggregation.attention import CosineReading
+from roambench.contract.errors import ConfigError
+from roambench.controller.config.algorithm_section import AlgorithmSection
+from roambench.controller.config.learning_section import LearningSection, SyntheticSection
+from roambench.controller.config.peer_sections import (
+    ContactsSection,
+    DecentralisedSection,
+    MobilitySection,
+)
 from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration
+from roambench.written.section import Section
 
 DEFAULT_GENERATOR = "city"
 #: A value of a generator's parameter, as TOML writes it.
 ParameterValue = bool | int | float | str | list[int] | list[float] | list[str]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class TraceSection(Section):
@@ -46,6 +51,10 @@ class TraceSection(Section):
         "the first ones of the trace.",
     )
     steps: int = Field(30, ge=2, description="Length of that window in steps of the trace.")
+    offset: int = Field(
+        0, ge=0, description="Steps at the start of the trace that the window leaves out, whichever it is."
+    )
+    repeat: int = Field(1, ge=1, description="How often the window is played, one time after the other.")
 
     @model_validator(mode="before")
     @classmethod
@@ -58,11 +67,21 @@ class TraceSection(Section):
 class FleetSection(Section):
     """How many devices and access points take part."""
 
-    agents: int = Field(8, ge=1, description="Devices: the busiest this many of the trace, one agent each.")
+    agents: int = Field(
+        8,
+        ge=0,
+        description="Devices: the busiest this many of the trace, one agent each; 0: all of the trace.",
+    )
     aps: int = Field(
         20,
         ge=0,
         description="Virtual access points, drawn from the trace's places by the seed; 0: the trace's own.",
+    )
+    mapping: Literal["top", "waves", "random"] = Field(
+        "top",
+        description="Which devices of the trace the boards play: the busiest of the window, any (drawn by "
+        "the seed), or in `waves`: a board plays several devices one after the other, each from its first to "
+        "its last presence, so that the most presence is played. Data and models stay with the board.",
     )
     deadline_s: float = Field(
         120.0,
@@ -70,54 +89,16 @@ class FleetSection(Section):
         description="Device time an order may take; after it the answer is `timeout` (or `lost`).",
     )
 
+    def agents_of(self, devices: int) -> int:
+        """How many of a trace's `devices` take part."""
+        return min(self.agents, devices) if self.agents else devices
 
-class LearningSection(Section):
-    """What every device trains, on which data, and how."""
-
-    task: str = Field(
-        "",
-        description="The user's own data, model and partition, as `package.module:Name` (docs/sweeps.md): "
-        "instead of `dataset` and `model`. Has to be importable wherever the run trains.",
-    )
-    dataset: str = Field("digits", description="Data set (`roambench list datasets`).")
-    data_path: str = Field(
-        "",
-        description="Folder of the data set's files, for data sets that do not come with a package. "
-        "Relative to the experiment file.",
-    )
-    download: bool = Field(
-        False, description="Fetch the data set's missing files from the network, checked by their checksums."
-    )
-    model: str = Field("mohawk_cnn", description="Model (`roambench list models`).")
-    images_per_device: int = Field(60, ge=1, description="Training images of each device (MOHAWK: 500).")
-    alpha: float = Field(
-        100.0,
-        gt=0.0,
-        description="Dirichlet concentration of each device's class mix: 100 is near IID, 0.1 far from it.",
-    )
-    partition: str = Field(
-        "dirichlet",
-        description="Who gets which training images (`roambench list partitions`): `dirichlet` draws a class "
-        "mix per device (MOHAWK), `dirichlet_split` shares each class out, `major_class` is MIDDLE's.",
-    )
-    major_share: float = Field(
-        0.85, gt=0.0, le=1.0, description="Share of a device's major class, for `major_class`."
-    )
-    shards_per_device: int = Field(2, ge=1, description="Label shards of each device, for `label_shards`.")
-    local_epochs: int = Field(1, ge=1, description="Passes over its own images per training order (k1).")
-    batch_size: int = Field(8, ge=1, description="Images per SGD step.")
-    learning_rate: float = Field(0.01, gt=0.0, description="SGD step size.")
-    momentum: float = Field(0.9, ge=0.0, lt=1.0, description="SGD momentum; a new buffer for every training.")
-    weight_decay: float = Field(0.0, ge=0.0, description="L2 penalty added to the gradient.")
-    augmentation: Literal["none", "crop_flip"] = Field(
-        "none", description="Random change of training images; `crop_flip` is the usual one for CIFAR."
-    )
-    channels_last: bool = Field(
-        True, description="Memory layout of convolutions; about 1.2 times faster on the CPUs we measured."
-    )
-    test_images: int = Field(
-        0, ge=0, description="Size of the test set's leading part that scores the global model; 0: all of it."
-    )
+    @property
+    def board_names(self) -> list[str]:
+        """Names of the boards where no trace says how many there are; ConfigError for "all of the trace"."""
+        if not self.agents:
+            raise ConfigError(["fleet.agents: expected a number of boards: 0 means all of a trace"])
+        return [f"pi-{number:02d}" for number in range(1, self.agents + 1)]
 
 
 class RoundsSection(Section):
@@ -135,6 +116,17 @@ class RoundsSection(Section):
     accuracy_threshold: float = Field(
         0.8, gt=0.0, le=1.0, description="The report counts the steps until the global model reaches this."
     )
+    stop_at_threshold: bool = Field(
+        False,
+        description="A run ends at the first cloud aggregation whose model has `accuracy_threshold`, instead "
+        "of with the trace. What is outstanding then is wasted (end of run).",
+    )
+    evaluate_every: int = Field(
+        1,
+        ge=1,
+        description="Score the global model at every so many-th cloud aggregation (and at the last one): "
+        "where the test set is large, scoring costs more than training. A threshold is met at a scored one.",
+    )
     lookahead: bool = Field(
         False,
         description="Train only devices that will be seen again in time, as MOHAWK's simulator does. A bench "
@@ -147,42 +139,64 @@ class RoundsSection(Section):
     )
     step_close: str = Field(
         "answers",
-        pattern=r"^(answers|clock:[0-9]+(\.[0-9]+)?)$",
-        json_schema_extra={"expected": '"answers" or "clock:<seconds>"'},
-        description="When a step ends: `answers` (every order answered or past its deadline; deterministic), "
-        "or `clock:<seconds>` (not before that much device time per step has passed, either).",
+        pattern=r"^(answers|clock:[0-9]+(\.[0-9]+)?|trace:(0*[1-9][0-9]*(\.[0-9]+)?|0*\.[0-9]*[1-9][0-9]*))$",
+        json_schema_extra={"expected": '"answers", "clock:<seconds>" or "trace:<factor>"'},
+        description="When a step ends: `answers` (every order answered or past its deadline; deterministic, "
+        "as fast as possible), `clock:<seconds>` (not before that much device time per step has passed, "
+        "either), or `trace:<factor>` (the same, so many times faster than the trace itself; 1: in real "
+        "time). Virtual devices and rehearsals wait for no clock.",
     )
-
-
-class AlgorithmSection(Section):
-    """Numbers that only some systems read; the papers' own values, or ours where a paper gives none."""
-
-    per_ap: int = Field(
-        5,
-        ge=1,
-        description="K of the MIDDLE family and FedAvg: devices that train at each AP.",
-    )
-    proximal: float = Field(
-        0.0, ge=0.0, description="FedProx's mu, for systems that train on plain cross-entropy; 0: none."
-    )
-    lambda1: float = Field(
-        0.01, ge=0.0, description="MIDDLE+ (Eq. 22): pull of the base to where local training started."
-    )
-    lambda2: float = Field(
-        0.01, ge=0.0, description="MIDDLE+ (Eq. 22): pull of the base to the last global model's."
-    )
-    macfl_cloud: Literal["attention", "mean"] = Field(
-        "attention", description="MACFL's cloud weights: Eq. 6, or every AP the same."
-    )
-    self_attention: float = Field(
-        0.5, ge=0.0, le=1.0, description="HeurFedAMP: share of an AP's own model in its new one."
+    orders: str = Field(
+        "system",
+        pattern=r"^(system|replay:.+)$",
+        json_schema_extra={"expected": '"system" or "replay:<run folder>"'},
+        description="Who trains: whom the system selects, or with `replay:<run folder>` who trained in that "
+        "run of the same system, seed and trace (`{system}` stands for the system's name). Models of two "
+        "fleets differ in their last digits, so a selection that reads them may differ in everything after.",
     )
 
 
 class SimulatedSection(Section):
     """Virtual devices (`--fleet simulated`): how many workers train, and what a device is taken to need."""
 
-    workers: int = Field(0, ge=0, description="Training processes of one thread each; 0: one per core.")
+    backend: Literal["workers", "stacked", "ray"] = Field(
+        "workers",
+        description="Who computes the trainings: `workers`, processes of one thread each, `stacked`, one "
+        "process that trains many devices' models as one batch (for GPUs; docs/simulating.md), or `ray`, "
+        "single threads spread over machines by Ray (extra `[ray]`), with the models of `workers`.",
+    )
+    ray_address: str = Field(
+        "",
+        description="Ray cluster to join, `auto` or `host:port`; empty: a Ray of its own on this machine. "
+        "Only for trusted networks: docs/simulating.md.",
+    )
+    workers: int = Field(
+        0,
+        ge=0,
+        description="Training processes of one thread each, or threads of the one `stacked` process; 0: one "
+        "per core.",
+    )
+    precision: Literal["float32", "float64", "tf32", "bfloat16"] = Field(
+        "float32",
+        description="Numbers that virtual devices compute with. `float64` is a test mode, models included: "
+        "in it all backends, memory layouts and thread counts agree to 1e-9. `tf32` and `bfloat16` "
+        "(autocast) are for backend `stacked` on a GPU; models stay float32.",
+    )
+    stack: int = Field(
+        16,
+        ge=1,
+        description="Devices that `stacked` trains at once. More keep a GPU busy until its memory is full.",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where `stacked` trains; `auto`: on the GPU if there is one."
+    )
+    train: Literal["when_used", "always"] = Field(
+        "when_used",
+        description="When a training is computed: `when_used`, as soon as its model is uploaded, so that "
+        "what is wasted costs no computing (models, orders, energy and digests stay the same; no training's "
+        "loss is told), or `always`, when it is ordered. Systems that choose by loss, start from what a "
+        "device trained or keep models on devices compute always.",
+    )
     sgd_step_s: float = Field(
         0.4, ge=0.0, description="Modelled seconds of one SGD step on a device, for the modelled energy."
     )
@@ -216,6 +230,11 @@ class SimulatedSection(Section):
         "to the AP, as in MOHAWK, or the one the transfer was simulated with.",
     )
 
+    @property
+    def model_precision(self) -> Literal["float32", "float64"]:
+        """Of the models themselves, whatever training computes with."""
+        return "float64" if self.precision == "float64" else "float32"
+
 
 class LocalSection(Section):
     """How processes on one machine stand for boards (`--fleet local`); other fleets ignore it."""
@@ -228,6 +247,12 @@ class LocalSection(Section):
     )
     cpu_slowdown: float = Field(
         12.0, gt=0.0, description="Device seconds a board needs for one CPU-second of training here."
+    )
+    sgd_step_s: float = Field(
+        0.0,
+        ge=0.0,
+        description="Device seconds of one SGD step of every board: joules then do not depend on how fast "
+        "this machine is. 0: the CPU-seconds each agent measures when it starts × `cpu_slowdown`.",
     )
     upload_mbit_s: float = Field(20.0, ge=0.0, description="Emulated uplink in Mbit/s; 0: unpaced.")
     download_mbit_s: float = Field(20.0, ge=0.0, description="Emulated downlink in Mbit/s; 0: unpaced.")
@@ -292,6 +317,18 @@ class LinksSection(Section):
         description="Link model (Eq. 1) for the modelled energy: `mohawk` (the paper's parameters), a file "
         "that `roambench calibrate` wrote, or its name in `links/`, beside the experiment file or in the "
         "current folder.",
+    )
+
+    distance_statistics: Literal["served", "all_pairs"] = Field(
+        "served",
+        description="Distances whose mean and deviation Eq. 2 maps from: of present devices to the AP that "
+        "serves them (per system), or to every AP, so that all systems share one mapping.",
+    )
+    overhead_bytes: int = Field(
+        0,
+        ge=0,
+        description="Eq. 1's Δ on virtual devices: bytes that protocols add to every transfer. Devices that "
+        "really transfer are charged their real bytes.",
     )
 
 
@@ -437,13 +474,20 @@ class Experiment(Section):
     systems: Annotated[tuple[str, ...], Strict(False)] = Field(
         ("mohawk", "hierfavg"),
         min_length=1,
-        description="Learning systems (`roambench list algorithms`): one run each, then compared.",
+        description="Learning systems (`roambench list algorithms`, or `roambench list decentralised`; not "
+        "both in one file): one run each, then compared.",
     )
     trace: TraceSection = Field(default_factory=lambda: TraceSection.model_validate({}))
     fleet: FleetSection = Field(default_factory=lambda: FleetSection.model_validate({}))
     learning: LearningSection = Field(default_factory=lambda: LearningSection.model_validate({}))
+    synthetic: SyntheticSection = Field(default_factory=lambda: SyntheticSection.model_validate({}))
     rounds: RoundsSection = Field(default_factory=lambda: RoundsSection.model_validate({}))
     algorithm: AlgorithmSection = Field(default_factory=lambda: AlgorithmSection.model_validate({}))
+    decentralised: DecentralisedSection = Field(
+        default_factory=lambda: DecentralisedSection.model_validate({})
+    )
+    mobility: MobilitySection = Field(default_factory=lambda: MobilitySection.model_validate({}))
+    contacts: ContactsSection = Field(default_factory=lambda: ContactsSection.model_validate({}))
     simulated: SimulatedSection = Field(default_factory=lambda: SimulatedSection.model_validate({}))
     local: LocalSection = Field(default_factory=lambda: LocalSection.model_validate({}))
     links: LinksSection = Field(default_factory=lambda: LinksSection.model_validate({}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,19 +17,20 @@ from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.pool import Listener, run_points
 from roambench.controller.sweep.results import table_of
 from roambench.controller.sweep.results_files import print_table, write_results
-from roambench.controller.sweep.sweep_file import SweepFile, read_sweep
+from roambench.controller.sweep.session_notes import note_session
+from roambench.controller.sweep.sweep_file import SweepFile
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
 from roambench.runs.database import naming
 from roambench.runs.lock import WriterLock
 
 
-def run_sweep(file: Path, *, jobs: int, out: Path, console: Console) -> None:
+def run_sweep(sweep: SweepFile, *, jobs: int, out: Path, console: Console) -> None:
     """Run every point that has not finished, then write and print the table.
 
     Raises ConfigError before anything runs, RunError at the end if points failed (they are tried again
     next time) or if another process runs this sweep. KeyboardInterrupt leaves what finished.
     """
-    sweep, points = _read(file)
+    points = points_of(sweep)
     folder = SweepFolder(out)
     with naming(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -38,8 +40,16 @@ def run_sweep(file: Path, *, jobs: int, out: Path, console: Console) -> None:
         todo = [point for point, finished in zip(points, done, strict=True) if not finished]
         console.print(_counted(points, len(todo), min(jobs, len(todo))), highlight=False)
         if todo:
-            with _Shown(console, len(points), len(points) - len(todo)) as shown:
-                asyncio.run(run_points(todo, jobs, folder, shown.tell))
+            started_s = time.monotonic()
+            try:
+                with _Shown(console, len(points), len(points) - len(todo)) as shown:
+                    asyncio.run(run_points(todo, jobs, folder, shown.tell))
+            finally:
+                wall_s = time.monotonic() - started_s
+                ran = sum(
+                    (ended := folder.outcome_of(point)) is not None and ended.finished for point in todo
+                )
+                note_session(folder, sweep, jobs=jobs, wall_s=wall_s, ran=ran)
         _conclude(sweep, points, folder, console, write=True)
     except KeyboardInterrupt:
         kept = sum(o is not None and o.finished for o in map(folder.outcome_of, points))
@@ -52,15 +62,15 @@ def run_sweep(file: Path, *, jobs: int, out: Path, console: Console) -> None:
         lock.release()
 
 
-def show_sweep(file: Path, *, out: Path, console: Console) -> None:
+def show_sweep(sweep: SweepFile, *, out: Path, console: Console) -> None:
     """Print the table of what there is; nothing is run or written."""
-    sweep, points = _read(file)
+    points = points_of(sweep)
     _conclude(sweep, points, SweepFolder(out), console, write=False)
 
 
-def check_sweep(file: Path, *, out: Path, console: Console) -> None:
+def check_sweep(sweep: SweepFile, *, out: Path, console: Console) -> None:
     """Check the file and tell which runs it asks for and which are there already."""
-    _, points = _read(file)
+    points = points_of(sweep)
     folder = SweepFolder(out)
     outcomes = [folder.outcome_of(point) for point in points]
     for point, outcome in zip(points, outcomes, strict=True):
@@ -68,11 +78,6 @@ def check_sweep(file: Path, *, out: Path, console: Console) -> None:
         console.print(f"{point.label}  {state}", highlight=False, markup=False, soft_wrap=True)
     todo = sum(outcome is None or not outcome.finished for outcome in outcomes)
     console.print(_counted(points, todo, 0), highlight=False)
-
-
-def _read(file: Path) -> tuple[SweepFile, list[Point]]:
-    sweep = read_sweep(file)
-    return sweep, points_of(sweep)
 
 
 def _counted(points: Sequence[Point], todo: int, at_a_time: int) -> str:

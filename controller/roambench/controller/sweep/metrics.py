@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,15 @@ def _rounds_to_threshold(run: RunSummary) -> float | None:
     return None if step is None else step + 1
 
 
+def _communication(run: RunSummary) -> float | None:
+    return None if run.modelled is None else run.modelled.to_threshold.joules_per_client
+
+
+def _communication_to_threshold(run: RunSummary) -> float | None:
+    """Table 6; no figure where the threshold was not reached."""
+    return None if run.learning.threshold_step is None else _communication(run)
+
+
 def _measured_joules(run: RunSummary) -> float | None:
     return None if run.measured is None else run.measured.gross.cumulative_consumed.joules
 
@@ -36,6 +46,46 @@ def _measured_joules(run: RunSummary) -> float | None:
 def _modelled_joules(run: RunSummary) -> float | None:
     """Eq. 1 over all transfers; no figure where no transfer had a size (a rehearsal)."""
     return math.fsum(run.modelled_from_log_j.values()) or None
+
+
+def _average_accuracy(run: RunSummary) -> float | None:
+    return None if run.peers is None else run.peers.final_average
+
+
+def _mobility_gap(run: RunSummary) -> float | None:
+    """Mean over all scored iterations: de Heredia's "throughout experiments"."""
+    return None if run.peers is None else run.peers.mean_gap
+
+
+def _left_out(run: RunSummary) -> float | None:
+    return None if run.peers is None else run.peers.left_out_models
+
+
+def _neighbours(run: RunSummary) -> float | None:
+    return None if run.peers is None else run.peers.mean_neighbours
+
+
+def _spectral_gap(run: RunSummary) -> float | None:
+    return None if run.peers is None else run.peers.mean_spectral_gap
+
+
+def _connected_within(run: RunSummary) -> float | None:
+    """No figure where the links of no number of steps connect everybody."""
+    return None if run.peers is None else run.peers.connected_within
+
+
+def _distribution_distance(run: RunSummary) -> float | None:
+    return None if run.peers is None else run.peers.mean_distribution_distance
+
+
+def _consumed_joules(run: RunSummary) -> float | None:
+    """All that virtual devices are modelled to draw in trainings and transfers, idle part included."""
+    return None if run.modelled is None else run.modelled.gross.cumulative_consumed.joules
+
+
+def _joules_per_point(run: RunSummary) -> float | None:
+    """Joules by percentage points of the final accuracy."""
+    return None if run.peers is None else run.peers.joules_per_point(_consumed_joules(run))
 
 
 METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
@@ -51,6 +101,12 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
             ),
             Metric("cloud_aggregations", "cloud aggregations", lambda run: run.learning.cloud_aggregations),
             Metric("trainings", "trainings", lambda run: run.trainings.ordered, places=1),
+            Metric(
+                "computed_trainings",
+                "trainings computed",
+                lambda run: run.orders.computed,
+                places=1,
+            ),
             Metric("wasted_share", "wasted", lambda run: run.trainings.wasted_share, share=True),
             Metric(
                 "distance_m",
@@ -58,6 +114,33 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
                 lambda run: None if run.distance is None else run.distance.mean_m,
                 places=0,
             ),
+            Metric(
+                "distance_km",
+                "device to AP, km",
+                lambda run: None if run.distance is None else run.distance.mean_m / 1000.0,
+            ),
+            Metric(
+                "distance_sd_km",
+                "its sd, km",
+                lambda run: None if run.distance is None else run.distance.sd_m / 1000.0,
+            ),
+            Metric(
+                "communication_j_to_threshold",
+                "J per client to threshold, modelled",
+                _communication_to_threshold,
+                places=1,
+            ),
+            Metric("communication_j_per_client", "J per client, modelled", _communication, places=1),
+            Metric("steps", "steps played", lambda run: len(run.learning.points), places=0),
+            Metric("average_accuracy", "accuracy of the mean model", _average_accuracy, share=True),
+            Metric("mobility_gap", "high - low mobility", _mobility_gap, share=True),
+            Metric("left_out", "models left out", _left_out, places=1),
+            Metric("neighbours", "neighbours per exchange", _neighbours),
+            Metric("spectral_gap", "spectral gap", _spectral_gap, places=4),
+            Metric("connected_within", "iterations to connect, B", _connected_within, places=1),
+            Metric("distribution_distance", "distance of classes", _distribution_distance, places=3),
+            Metric("consumed_j", "consumed (modelled), J", _consumed_joules, places=1),
+            Metric("joules_per_point", "J per point of accuracy", _joules_per_point),
             Metric("measured_j", "measured, J", _measured_joules, places=1),
             Metric("modelled_j", "transfers modelled, J", _modelled_joules, places=1),
         )
@@ -73,6 +156,47 @@ USUAL: Final = (
     "measured_j",
     "modelled_j",
 )
+
+
+_ROUNDS_TO: Final = "rounds_to_"
+_NUMBER: Final = re.compile(r"[01]|[01]?\.[0-9]+|1e-[0-9]+")
+
+
+def accuracy_in(name: str) -> float | None:
+    """0.9 of `rounds_to_0.9`: any number above 0 up to 1. None for another metric."""
+    written = name.removeprefix(_ROUNDS_TO)
+    if written == name or not _NUMBER.fullmatch(written):
+        return None
+    accuracy = float(written)
+    return accuracy if 0.0 < accuracy <= 1.0 else None
+
+
+def metric_of(name: str) -> Metric | None:
+    """The metric of this name; `rounds_to_<accuracy>` is one for every accuracy."""
+    accuracy = accuracy_in(name)
+    if accuracy is None:
+        return METRICS.get(name)
+    return Metric(
+        name,
+        f"rounds to {100.0 * accuracy:g} %",
+        lambda run: rounds_to(accuracy, scored(run)),
+        places=1,
+    )
+
+
+def scored(run: RunSummary) -> tuple[tuple[int, float], ...]:
+    """(rounds played, accuracy) of every cloud aggregation whose model was scored, or of every iteration
+    after which peers' models were."""
+    return tuple(
+        (point.step + 1, point.accuracy)
+        for point in run.learning.points
+        if (point.cloud or run.peers is not None) and point.accuracy is not None
+    )
+
+
+def rounds_to(accuracy: float, found: Sequence[tuple[int, float]]) -> float | None:
+    """Rounds played until a scored cloud aggregation had at least this accuracy."""
+    return next((float(rounds) for rounds, reached in found if reached >= accuracy), None)
 
 
 def figures(run: RunSummary) -> dict[str, float | None]:

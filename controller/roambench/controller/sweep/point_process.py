@@ -20,9 +20,11 @@ from pathlib import Path
 from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
+from roambench.contract.json_values import from_values
+from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_experiment
 from roambench.controller.config.load import from_resolved
-from roambench.controller.sweep.metrics import figures
+from roambench.controller.sweep.metrics import figures, scored
 from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, write_outcome
 from roambench.report.report import report
 from roambench.runs.lock import WriterLock
@@ -30,6 +32,8 @@ from roambench.runs.lock import WriterLock
 
 def main(arguments: list[str]) -> int:
     folder = Path(arguments[0])
+    # The signal is its own: it has to work also where a script's background job started the sweep.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
     try:
         _locked(folder)
@@ -45,6 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def _carried_out(folder: Path, described: dict[str, object]) -> Outcome:
     key = str(described["key"])
+    started_s = time.monotonic()
     try:
         (folder / "result.json").unlink(missing_ok=True)
         shutil.rmtree(folder / "runs", ignore_errors=True)  # what a killed run left
@@ -53,15 +58,24 @@ def _carried_out(folder: Path, described: dict[str, object]) -> Outcome:
         experiment = from_resolved(config, str(folder / "point.json"))
         console = Console(no_color=True)
         runs = run_experiment(
-            experiment, fleet=str(described["fleet"]), runs_dir=folder / "runs", console=console
+            experiment,
+            fleet=str(described["fleet"]),
+            runs_dir=folder / "runs",
+            console=console,
+            bench=_bench_options(described.get("bench")),
         )
+        wall_s = time.monotonic() - started_s
         (summary,) = report(runs).summaries
-        return Outcome(key, figures(summary))
+        return Outcome(key, figures(summary), scored=scored(summary), wall_s=wall_s)
     except RoambenchError as error:
         return Outcome(key, {}, " ".join(str(error).split()))
     except Exception as error:  # a fault of ours or of the user's task: the other points go on
         traceback.print_exc()
         return Outcome(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _bench_options(values: object) -> BenchOptions | None:
+    return None if values is None else from_values(BenchOptions, values, "point.json: bench")
 
 
 def _locked(folder: Path) -> WriterLock:

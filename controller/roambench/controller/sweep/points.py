@@ -55,7 +55,7 @@ class Point:
 
 def points_of(sweep: SweepFile) -> list[Point]:
     """All points in the order of the grid, each once; ConfigError lists every mistake of every point."""
-    base = load_experiment(sweep.experiment)
+    base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
     problems: dict[str, None] = dict.fromkeys(_pointless_exclusions(sweep, base))
     columns = _columns(sweep)
     points: dict[str, Point] = {}
@@ -63,7 +63,11 @@ def points_of(sweep: SweepFile) -> list[Point]:
         changes = [Override(path, [value] if path == SYSTEMS else value) for path, value in setting]
         try:
             experiment = load_experiment(
-                sweep.experiment, more=changes, more_from=f"{sweep.path.name}: {where}"
+                sweep.experiment,
+                sweep.overrides,
+                trace_file=sweep.trace_file,
+                more=changes,
+                more_from=f"{sweep.path.name}: {where}",
             )
         except ConfigError as error:
             problems.update(dict.fromkeys(error.problems))

@@ -48,9 +48,9 @@ def table_of(
         groups.setdefault(repr(point.row), []).append((point, outcome))
     rows = []
     for members in groups.values():
-        figures = [outcome.figures for _, outcome in members if outcome is not None and outcome.finished]
-        cells = {name: spread([found[name] for found in figures]) for name in metrics}
-        rows.append(ResultRow(members[0][0].row, len(members), len(figures), cells))
+        ended = [outcome for _, outcome in members if outcome is not None and outcome.finished]
+        cells = {name: spread([outcome.figure(name) for outcome in ended]) for name in metrics}
+        rows.append(ResultRow(members[0][0].row, len(members), len(ended), cells))
     return SweepTable(tuple(name for name, _ in points[0].row), tuple(metrics), tuple(rows))
 
 

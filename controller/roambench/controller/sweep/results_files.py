@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.metrics import Metric, metric_of
 from roambench.controller.sweep.points import Point, text
 from roambench.controller.sweep.results import Spread, SweepTable
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_whole
@@ -58,7 +58,7 @@ def print_table(table: SweepTable, console: Console) -> None:
         drawn.add_column(Text(title), overflow="fold")
     drawn.add_column(Text("runs"), justify="right")
     for name in metrics:
-        drawn.add_column(Text(METRICS[name].title), justify="right", overflow="fold")
+        drawn.add_column(Text(_metric(name).title), justify="right", overflow="fold")
     for row in table.rows:
         values = dict(row.values)
         runs = str(row.runs) if row.finished == row.runs else f"{row.finished} of {row.runs}"
@@ -66,7 +66,7 @@ def print_table(table: SweepTable, console: Console) -> None:
         told = [*(text(values[key]) for key in keys), *(part.replace(" ", _HARD) for part in (runs, *cells))]
         drawn.add_row(*(Text(part) for part in told))
     console.print(drawn)
-    without = [METRICS[name].title for name in table.metrics if name not in metrics]
+    without = [_metric(name).title for name in table.metrics if name not in metrics]
     if without:
         console.print(f"no figures: {', '.join(without)}", highlight=False)
 
@@ -85,12 +85,18 @@ def cell(name: str, found: Spread, finished: int) -> str:
     """91.2 ± 0.4 %; 12.0 ± 1.4 (2 of 3); 91.2 % for a single run."""
     if found.mean is None:
         return _NONE
-    metric = METRICS[name]
+    metric = _metric(name)
     scale, places, unit = (100.0, 1, " %") if metric.share else (1.0, metric.places, "")
     shown = f"{scale * found.mean:,.{places}f}"
     if found.sd is not None:
         shown += f" ± {scale * found.sd:,.{places}f}"
     return shown + unit + (f" ({found.n} of {finished})" if found.n != finished else "")
+
+
+def _metric(name: str) -> Metric:
+    metric = metric_of(name)
+    assert metric is not None, name  # the sweep file was checked
+    return metric
 
 
 def _columns(table: SweepTable) -> dict[str, list[Any]]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.commands.run import FleetKind
-from roambench.controller.config.load import anchored
-from roambench.controller.config.mistakes import did_you_mean, shown
-from roambench.controller.config.overrides import Override
-from roambench.controller.sweep.metrics import METRICS, USUAL
+from roambench.controller.config.load import WrittenExperiment, anchored, written_in
+from roambench.controller.config.overrides import Override, parse_overrides
+from roambench.controller.sweep.metrics import METRICS, USUAL, metric_of
+from roambench.written.mistakes import did_you_mean, shown
+
+#: Where points can run; a bench is not shared out over points.
+FLEETS: Final = ("local", "simulated", "rehearsal")
 
 _KEYS: Final = ("experiment", "fleet", "metrics", "grid", "include", "exclude")
 SYSTEMS: Final = ("systems",)
@@ -46,8 +48,12 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class SweepFile:
+    """`overrides` ("a.b=c") and `trace_file` come from the command line and hold for every point."""
+
     path: Path
-    experiment: Path
+    experiment: WrittenExperiment
+    overrides: tuple[str, ...]
+    trace_file: Path | None
     fleet: str
     metrics: tuple[str, ...]
     grid: Grid
@@ -55,7 +61,7 @@ class SweepFile:
     exclude: tuple[Grid, ...]
 
 
-def read_sweep(path: Path) -> SweepFile:
+def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | None = None) -> SweepFile:
     """The file, its own keys checked (not yet those of the experiment); ConfigError lists every mistake."""
     values = _read(path)
     problems = [
@@ -66,15 +72,33 @@ def read_sweep(path: Path) -> SweepFile:
     sweep = SweepFile(
         path=path,
         experiment=reader.experiment(values.get("experiment")),
+        overrides=tuple(overrides),
+        trace_file=trace_file,
         fleet=reader.fleet(values.get("fleet", "simulated")),
         metrics=reader.metrics(values.get("metrics", list(USUAL))),
         grid=reader.grid("grid", values.get("grid", {}), lists=True),
         include=reader.grids("include", values.get("include", [])),
         exclude=reader.grids("exclude", values.get("exclude", [])),
     )
+    problems += _contradictions(sweep)
     if problems:
         raise ConfigError(problems)
     return sweep
+
+
+def _contradictions(sweep: SweepFile) -> list[str]:
+    """Keys of the command line that the sweep gives values of its own."""
+    changes, problems = parse_overrides(sweep.overrides)
+    given = [(change.path, "--set") for change in changes]
+    if sweep.trace_file is not None:
+        given.append((("trace", "file"), "--trace"))
+    for grid in (sweep.grid, *sweep.include):
+        taken = {axis.path for axis in grid.axes}
+        for path, where in given:
+            if path in taken:
+                key = ".".join(path)
+                problems.append(f"{where} {key}: expected a key that {sweep.path.name} does not vary")
+    return list(dict.fromkeys(problems))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -95,18 +119,27 @@ class _Reader:
         self._path = path
         self._problems = problems
 
-    def experiment(self, value: object) -> Path:
+    def experiment(self, value: object) -> WrittenExperiment:
+        """A table of an experiment's own keys, or the name of a file that has them."""
+        if isinstance(value, dict):
+            return WrittenExperiment(value, f"{self._path.name}: experiment", self._path.parent)
+        nothing = WrittenExperiment({}, "", Path())
         if not isinstance(value, str) or not value:
-            self._say("experiment", "expected an experiment file", value)
-            return Path()
+            self._say("experiment", "expected an experiment file, or its keys under [experiment]", value)
+            return nothing
         path = self._path.parent / Path(value).expanduser()
         if not path.is_file():
             self._say("experiment", f"expected an experiment file, {path} does not exist")
-        return path
+            return nothing
+        try:
+            return written_in(path)
+        except ConfigError as error:
+            self._problems += error.problems
+            return nothing
 
     def fleet(self, value: object) -> str:
-        if value not in list(FleetKind):
-            self._say("fleet", f"expected one of {', '.join(FleetKind)}", value)
+        if value not in FLEETS:
+            self._say("fleet", f"expected one of {', '.join(FLEETS)}", value)
         return str(value)
 
     def metrics(self, value: object) -> tuple[str, ...]:
@@ -114,9 +147,10 @@ class _Reader:
         if not names:
             self._say("metrics", "expected a list of metrics", value)
         for name in names:
-            if name not in METRICS:
+            if metric_of(str(name)) is None:
                 hint = did_you_mean(str(name), list(METRICS))
-                self._say("metrics", f"expected some of {', '.join(METRICS)}", name, hint)
+                known = ", ".join((*METRICS, "rounds_to_<accuracy>"))
+                self._say("metrics", f"expected some of {known}", name, hint)
         return tuple(dict.fromkeys(map(str, names)))
 
     def grids(self, name: str, value: object) -> tuple[Grid, ...]:

@@ -5,6 +5,7 @@ points/<system>-seed<seed>-<key>/point.json   what is to be run            (writ
                                  log.txt      what its process printed
                                  result.json  how it ended, its figures    (replaced atomically)
 table.parquet table.csv table.json            mean and standard deviation over the seeds
+sweep.json                                    the command, the machine, and how long each session took
 lock                                          held by the one sweep that runs
 """
 
@@ -17,8 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from roambench.controller.bench_options import BenchOptions
 from roambench.controller.config.load import resolved
-from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.metrics import METRICS, accuracy_in, rounds_to
 from roambench.controller.sweep.points import Point
 from roambench.runs.database import naming
 
@@ -28,20 +30,32 @@ GRACE_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a point ended. `reason` is empty when it finished; `figures` then has every metric."""
+    """How a point ended. `reason` is empty when it finished; `figures` then has every metric, `scored`
+    (rounds played, accuracy) of every cloud aggregation whose model was scored. `wall_s`: how long it took
+    here, which no table tells."""
 
     key: str
     figures: Mapping[str, float | None]
     reason: str = ""
+    scored: tuple[tuple[int, float], ...] = ()
+    wall_s: float = 0.0
 
     @property
     def finished(self) -> bool:
         return not self.reason
 
+    def figure(self, name: str) -> float | None:
+        """Of a metric, `rounds_to_<accuracy>` among them."""
+        accuracy = accuracy_in(name)
+        return self.figures[name] if accuracy is None else rounds_to(accuracy, self.scored)
+
 
 class SweepFolder:
-    def __init__(self, path: Path) -> None:
+    """`bench`: what was waived of a bench's gate, for points that run on one."""
+
+    def __init__(self, path: Path, bench: BenchOptions | None = None) -> None:
         self.path = path
+        self._bench = bench
 
     def folder_of(self, point: Point) -> Path:
         return self.path / "points" / point.folder_name
@@ -57,7 +71,9 @@ class SweepFolder:
         config["simulated"]["workers"] = config["simulated"]["workers"] or workers
         with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        described = {"key": point.key, "fleet": point.fleet, "config": config}
+        described: dict[str, object] = {"key": point.key, "fleet": point.fleet, "config": config}
+        if self._bench is not None:
+            described["bench"] = asdict(self._bench)
         write_whole(folder / "point.json", json.dumps(described, indent=2) + "\n")
         return folder
 
@@ -74,9 +90,25 @@ def read_outcome(folder: Path, key: str) -> Outcome | None:
         return None
     if any(not (value is None or type(value) is float) for value in figures.values()):
         return None
-    if not values["reason"] and figures.keys() < METRICS.keys():
+    scored = _scored(values.get("scored"))
+    if scored is None or (not values["reason"] and figures.keys() < METRICS.keys()):
         return None  # made by a version that knew fewer metrics
-    return Outcome(key, figures, values["reason"])
+    wall_s = values.get("wall_s")
+    return Outcome(
+        key, figures, values["reason"], scored, wall_s if type(wall_s) is float and wall_s > 0.0 else 0.0
+    )
+
+
+def _scored(values: object) -> tuple[tuple[int, float], ...] | None:
+    """None for what is no list of [rounds, accuracy]."""
+    if not isinstance(values, list):
+        return None
+    found = []
+    for pair in values:
+        if not isinstance(pair, list) or [type(value) for value in pair] != [int, float]:
+            return None
+        found.append((pair[0], pair[1]))
+    return tuple(found)
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""What a key of the experiment file wants, in words made from the models (they cannot disagree)."""
+"""What a key of a TOML table wants, in words made from the models (they cannot disagree)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from roambench.controller.config.expected import expected, field_at, section_at
+from roambench.written.expected import expected, field_at, section_at
 
 
 @dataclass(frozen=True, slots=True)

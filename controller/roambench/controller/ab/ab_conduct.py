@@ -1,0 +1,166 @@
+"""A comparison from its plan to its table: what is open is run in turns, what is there is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.json_values import from_json
+from roambench.controller.ab.ab_figures import ended_figures, kept_flags
+from roambench.controller.ab.ab_files import ab_document, results_table
+from roambench.controller.ab.ab_page import ab_page, order_of
+from roambench.controller.ab.ab_plan import AbPlan, ArmName, Turn
+from roambench.controller.ab.ab_results import AbTable, ab_table
+from roambench.controller.ab.cooling import Cooled, Cooling, Thermometer, cool_down
+from roambench.controller.ab.thermometers import thermometer_of
+from roambench.controller.bench_options import BenchOptions
+from roambench.controller.sweep.pool import run_points
+from roambench.controller.sweep.sweep_folder import SweepFolder, write_whole
+from roambench.energy.improvement import Measured
+from roambench.provision.holding import holding
+from roambench.provision.inventory import load_bench
+from roambench.report.console import print_table
+from roambench.runs.database import naming
+from roambench.runs.lock import WriterLock
+
+_START: Final = "start.json"
+#: Tables and page of a comparison, in its folder.
+JSON_NAME, PAGE_NAME = "ab.json", "ab.html"
+
+
+def run_ab(
+    plan: AbPlan,
+    *,
+    out: Path,
+    cooling: Cooling,
+    console: Console,
+    bench: BenchOptions | None = None,
+    thermometer: Thermometer | None = None,
+) -> AbTable:
+    """Run every turn that has not finished, then write table and page and print the table.
+
+    On a bench the lease is held over all of it. `thermometer`: None takes the fleet's own. RunError at the
+    end if runs failed (they are tried again next time); KeyboardInterrupt leaves what finished.
+    """
+    folder = SweepFolder(out, bench)
+    options = bench or BenchOptions()
+    thermometer = thermometer or thermometer_of(plan.asked.fleet, options.only)
+    with naming(out):
+        out.mkdir(parents=True, exist_ok=True)
+    lock = WriterLock(out / "lock")
+    try:
+        todo = [turn for turn in plan.turns if not _finished(folder, turn)]
+        console.print(
+            f"{plan.labels['A']} against {plan.labels['B']}: {len(plan.turns)} runs, {order_of(plan)}; "
+            f"{len(plan.turns) - len(todo)} finished already",
+            highlight=False,
+            markup=False,
+        )
+        if todo:
+            with _ours(plan, options, console.print):
+                for turn in todo:
+                    _run(turn, folder, cooling, thermometer, console)
+    except KeyboardInterrupt:
+        console.print("interrupted: the same command goes on from here", highlight=False)
+        raise
+    finally:
+        lock.release()
+    return conclude(plan, out=out, console=console)
+
+
+def conclude(plan: AbPlan, *, out: Path, console: Console) -> AbTable:
+    """Write and print what there is; nothing is run. RunError names the runs that failed."""
+    folder = SweepFolder(out)
+    ended: dict[tuple[ArmName, int], dict[str, Measured]] = {}
+    starts, failed, flags = dict[tuple[ArmName, int], Cooled](), list[str](), dict[str, list[str]]()
+    for turn in plan.turns:
+        path = folder.folder_of(turn.point)
+        outcome = folder.outcome_of(turn.point)
+        if outcome is not None and outcome.finished:
+            place = turn.arm, turn.pair
+            ended[place] = ended_figures(path, turn.point.key)
+            for flag in kept_flags(path):
+                flags.setdefault(flag, []).append(f"{turn.arm}{turn.pair}")
+            if (cooled := _read_start(path)) is not None:
+                starts[place] = cooled
+        elif outcome is not None:
+            failed.append(f"{turn.arm}{turn.pair}: {outcome.reason}")
+    table = ab_table(plan.pairs, ended)
+    notes = [*plan.warnings, *_notes(table, starts)]
+    notes += [f"{', '.join(runs)}: {flag}" for flag, runs in flags.items()]
+    document = ab_document(plan, table, ended, starts, notes)
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    write_whole(out / JSON_NAME, text + "\n")
+    write_whole(out / PAGE_NAME, ab_page(plan, table, ended, starts, notes))
+    print_table(results_table(plan, table), console)
+    for note in notes:
+        console.print(f"! {note}", highlight=False, markup=False, soft_wrap=True)
+    for name in (JSON_NAME, PAGE_NAME):
+        console.print(str(out / name), highlight=False, markup=False, soft_wrap=True)
+    if failed:
+        raise RunError("\n".join([*failed, f"{len(failed)} of {len(plan.turns)} runs failed"]))
+    return table
+
+
+def _run(
+    turn: Turn, folder: SweepFolder, cooling: Cooling, thermometer: Thermometer | None, console: Console
+) -> None:
+    path = folder.folder_of(turn.point)
+    name = f"{turn.arm}{turn.pair}"
+
+    def tell(line: str) -> None:
+        console.print(f"{name}: {line}", highlight=False, markup=False, soft_wrap=True)
+
+    with naming(path):
+        path.mkdir(parents=True, exist_ok=True)
+    if thermometer is not None:
+        cooled = cool_down(cooling, thermometer, tell)
+        write_whole(path / _START, json.dumps(asdict(cooled), indent=1) + "\n")
+        if cooled.note:
+            tell(cooled.note)
+    tell(f"runs, seed {turn.point.seed}")
+    asyncio.run(run_points([turn.point], 1, folder, lambda point, outcome: None))
+    outcome = folder.outcome_of(turn.point)
+    tell("finished" if outcome is not None and outcome.finished else f"failed: {outcome and outcome.reason}")
+
+
+def _ours(plan: AbPlan, options: BenchOptions, tell: Callable[[str], None]) -> AbstractContextManager[object]:
+    """The lease of a bench for the whole comparison: nobody comes between A and B."""
+    kind, _, file = plan.asked.fleet.partition(":")
+    if kind != "bench":
+        return nullcontext()
+    purpose = f"ab {plan.labels['A']} against {plan.labels['B']}"
+    return holding(load_bench(Path(file)), purpose, options.wait_s, tell)
+
+
+def _finished(folder: SweepFolder, turn: Turn) -> bool:
+    outcome = folder.outcome_of(turn.point)
+    return outcome is not None and outcome.finished
+
+
+def _notes(table: AbTable, starts: dict[tuple[ArmName, int], Cooled]) -> list[str]:
+    notes = []
+    if table.whole_pairs < table.pairs:
+        notes.append(f"{table.whole_pairs} of {table.pairs} pairs are whole; the others do not count")
+    notes += [f"{title}: only {count} pairs have it" for title, count in table.partly]
+    not_cooled: dict[str, list[str]] = {}
+    for (arm, pair), cooled in starts.items():
+        if cooled.note:
+            not_cooled.setdefault(cooled.note, []).append(f"{arm}{pair}")
+    return notes + [f"{', '.join(runs)}: {note}" for note, runs in not_cooled.items()]
+
+
+def _read_start(folder: Path) -> Cooled | None:
+    path = folder / _START
+    try:
+        return from_json(Cooled, path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return None

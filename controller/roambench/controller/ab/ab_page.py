@@ -1,0 +1,155 @@
+"""A comparison as one self-contained page, in the look of the other reports."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+from roambench.controller.ab.ab_files import mean_cell, results_table, verdict
+from roambench.controller.ab.ab_plan import AbPlan, ArmName
+from roambench.controller.ab.ab_results import AbTable, Ended
+from roambench.controller.ab.cooling import Cooled
+from roambench.report import numbers
+from roambench.report.figures import Figure, axis, base_layout, safe
+from roambench.report.html import Parts, document, folded, warnings
+from roambench.report.table import Table
+
+
+def ab_page(
+    plan: AbPlan,
+    table: AbTable,
+    ended: Ended,
+    starts: Mapping[tuple[ArmName, int], Cooled],
+    notes: Sequence[str],
+) -> str:
+    """The document; nothing in it is loaded from anywhere."""
+    parts = Parts([results_table(plan, table)], [factor_figure(plan, table)])
+    a, b = plan.labels["A"], plan.labels["B"]
+    intro = (
+        f"<h1>{html.escape(a)} against {html.escape(b)}</h1>"
+        f'<p class="lead">{table.whole_pairs} of {plan.pairs} pairs of runs on '
+        f"{html.escape(plan.asked.fleet)}, in the order {html.escape(order_of(plan))}.</p>"
+    )
+    claims = [
+        f"{row.compared.title}: {verdict(row.found, plan.labels)}, "
+        f"{mean_cell(row.found.a, share=row.compared.share)} against "
+        f"{mean_cell(row.found.b, share=row.compared.share)}"
+        for row in table.rows
+        if row.found.resolved
+    ]
+    verdicts = "".join(f"<li>{html.escape(line)}</li>" for line in claims) or "<li>nothing is resolved</li>"
+    sections = [
+        (
+            "Verdicts",
+            "verdicts",
+            f'<div class="table"><ul class="verdicts">{verdicts}</ul></div>' + warnings((), notes),
+        ),
+        ("How much better", "factors", parts.html("factors", "ab")),
+        ("What differs", "differences", folded([_differences(plan)] if plan.differences else [])),
+        ("Every run", "runs", folded([_runs(plan, ended, starts)])),
+    ]
+    footer = f"<footer>roambench {html.escape(version('roambench'))}.</footer>"
+    return document(f"roambench ab: {a} against {b}", intro, sections, footer, parts)
+
+
+def order_of(plan: AbPlan) -> str:
+    """ABBA ABBA."""
+    arms = "".join(turn.arm for turn in plan.turns)
+    return " ".join(arms[at : at + 4] for at in range(0, len(arms), 4))
+
+
+def factor_figure(plan: AbPlan, table: AbTable) -> Figure | None:
+    """Each factor with its interval around the line where A and B are equal; None without any."""
+    rows = [row for row in table.rows if row.found.factor is not None]
+    if not rows:
+        return None
+    data = []
+    for colour, name, chosen in (
+        ("#1a8f6a", "A is better", [row for row in rows if row.found.winner == "A"]),
+        ("#d9622b", "B is better", [row for row in rows if row.found.winner == "B"]),
+        ("#5f6b7a", "not resolved", [row for row in rows if not row.found.winner]),
+    ):
+        if not chosen:
+            continue
+        factors = [row.found.factor or 0.0 for row in chosen]
+        intervals = [row.found.factor_interval for row in chosen]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": factors,
+                "y": [safe(row.compared.title) for row in chosen],
+                "error_x": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [i.high - f if i else 0.0 for i, f in zip(intervals, factors, strict=True)],
+                    "arrayminus": [f - i.low if i else 0.0 for i, f in zip(intervals, factors, strict=True)],
+                    "color": colour,
+                    "thickness": 1.5,
+                },
+                "marker": {"color": colour, "size": 10},
+                "hovertemplate": "%{y}: %{x:.3f} ×<extra></extra>",
+            }
+        )
+    equal = {
+        "type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
+        "line": {"color": "#1d2733", "width": 1, "dash": "dot"},
+    }  # fmt: skip
+    return Figure(
+        "factors",
+        f"How many times better A ({plan.labels['A']}) is than B ({plan.labels['B']})",
+        "Of costs B ÷ A, of scores A ÷ B, with 95 % intervals. Right of the dotted line A is better.",
+        data,
+        base_layout(
+            xaxis=axis("A is better by", type="log"),
+            yaxis=axis(
+                "",
+                categoryorder="array",
+                categoryarray=[safe(row.compared.title) for row in reversed(rows)],
+                ticks="",
+                range=[-0.6, len(rows) - 0.4],
+            ),
+            shapes=[equal],
+        ),
+        130 + 30 * len(rows),
+    )
+
+
+def _differences(plan: AbPlan) -> Table:
+    return Table(
+        "ab-differences",
+        "What differs between A and B",
+        "Keys of the resolved experiments, but for names and seeds.",
+        ("key", "A", "B"),
+        plan.differences,
+        numeric_from=999,
+    )
+
+
+def _runs(plan: AbPlan, ended: Ended, starts: Mapping[tuple[ArmName, int], Cooled]) -> Table:
+    rows = []
+    for turn in plan.turns:
+        cooled = starts.get((turn.arm, turn.pair))
+        warm = numbers.NONE if cooled is None or cooled.highest_c is None else f"{cooled.highest_c:.1f} °C"
+        rows.append(
+            (
+                f"{turn.arm}{turn.pair}",
+                str(turn.point.seed),
+                "finished" if (turn.arm, turn.pair) in ended else "open",
+                numbers.NONE if cooled is None else numbers.seconds(cooled.waited_s),
+                warm,
+                cooled.note if cooled is not None else "",
+                f"points/{turn.point.folder_name}",
+            )
+        )
+    return Table(
+        "ab-runs",
+        "Every run, in the order they were run",
+        "Waited: before it began, for the boards to cool; then the warmest board.",
+        ("run", "seed", "state", "waited", "began at", "note", "folder"),
+        tuple(rows),
+        numeric_from=3,
+        text_from=5,
+    )

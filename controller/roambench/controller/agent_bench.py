@@ -1,0 +1,106 @@
+"""A fleet of real agents while a run lasts, wherever they live: what a run does with it, and what it saw."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from rich.markup import escape
+
+from roambench.contract.device_time import DeviceClock
+from roambench.controller.clocks import FleetClocks
+from roambench.controller.running_joules import RunningJoules
+from roambench.fleet.grpc_fleet import GrpcFleet
+from roambench.rounds.ports import Fleet
+from roambench.rounds.records import ClockProbed, FleetEvent
+from roambench.runs.folder import RunFolder
+
+
+@dataclass(slots=True)
+class Watch:
+    """Follows what the fleet sees: the journal keeps it, the start waits for it."""
+
+    folder: RunFolder
+    started_s: float = field(default_factory=time.monotonic)
+    step: int = -1
+    hello_s: dict[str, float] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    not_ready: dict[str, str] = field(default_factory=dict)
+    fetching: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)  # who dialled and was not let in, and why
+    joules: RunningJoules = field(default_factory=RunningJoules)
+    said: set[str] = field(default_factory=set)
+
+    def observe(self, device: int, name: str, kind: str, detail: str) -> None:
+        self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
+        if kind == "hello":
+            self.hello_s.setdefault(name, time.monotonic() - self.started_s)
+        elif kind == "trainer ready":
+            self.ready.add(name)
+        elif kind == "trainer not ready":
+            self.not_ready[name] = detail
+        elif kind == "fetching data":
+            self.fetching.add(name)
+        elif kind == "session refused":
+            self.refused[name] = detail
+
+    def clock_probed(self, record: ClockProbed) -> None:
+        self.folder.journal.append(replace(record, step=self.step))
+
+    def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
+        """The fleet's record sink: durable in the run folder before it returns."""
+        through = self.folder.records.insert(name, spool_uuid, records)
+        self.joules.add(name, records)
+        return through
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBench:
+    """A fleet that is ready: every agent said hello and has a warm trainer."""
+
+    fleet: Fleet
+    clock: DeviceClock
+    watch: Watch
+    clocks: FleetClocks
+    agents_fleet: GrpcFleet  # `fleet` without its link rates
+
+    async def idle(self, device_s: float) -> None:
+        """Let everybody idle for a baseline; a quiet fleet says nothing meanwhile."""
+        self.agents_fleet.hush(True)
+        try:
+            await self.clock.sleep(device_s)
+        finally:
+            self.agents_fleet.hush(False)
+
+
+#: What the fleet sees of certificates and limits; each is told once a minute at most.
+REFUSALS: Final = frozenset(
+    (
+        "call refused",
+        "connection refused",
+        "drain refused",
+        "frames slowed",
+        "identity refused",
+        "port replaced",
+        "session ended",
+        "session refused",
+    )
+)
+
+
+def observe(watch: Watch, say: Callable[[str], None], device: int, name: str, kind: str, detail: str) -> None:
+    watch.observe(device, name, kind, detail)
+    if kind == "store refuses" and detail not in watch.said:
+        watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times
+        say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
+    elif kind in REFUSALS:
+        say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
+    elif kind == "goodbye" and "left in the spool" in detail:
+        say(f"[yellow]{escape(f'{name}: {detail}')} (agents/{escape(name)}/spool.sqlite)[/]")
+
+
+def tell(watch: Watch, say: Callable[[str], None], kind: str, detail: str) -> None:
+    """What the controller itself has to say of its own store."""
+    observe(watch, say, -1, "controller", kind, detail)

@@ -1,0 +1,102 @@
+"""One system on a fleet of real agents that is ready: baselines, rounds, the model, the exported ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+from rich.console import Console
+
+from roambench.contract.model_blob import encode
+from roambench.controller.agent_bench import AgentBench
+from roambench.controller.composition import rounds_of
+from roambench.controller.config.sections import Experiment
+from roambench.controller.link_notes import link_notes
+from roambench.controller.narrator import Narrator
+from roambench.controller.pacing import ClockPace, PauseGate, step_length_s
+from roambench.controller.progress import RunProgress
+from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.world import Lesson, Movement, lesson_of
+from roambench.rounds.loop import run_rounds
+from roambench.rounds.run import Pace
+from roambench.runs.export import export_run
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+from roambench.runs.models import save_model
+
+B = TypeVar("B", bound=AgentBench)
+
+
+async def run_on_agents(
+    experiment: Experiment,
+    system: str,
+    movement: Movement,
+    folder: RunFolder,
+    console: Console,
+    open_bench: Callable[[Lesson], AbstractAsyncContextManager[B]],
+    ready: Callable[[B], None] = lambda bench: None,
+) -> None:
+    """Run `system` on the agents of `open_bench` into `folder`, to the exported ledger.
+
+    `ready` hears of the bench before anything is measured.
+    """
+    names = folder.info.device_names
+    lesson = lesson_of(experiment, len(names))
+    samples = [len(part) for part in lesson.parts]
+    rounds = rounds_of(experiment, system, movement, folder, samples, lesson.layout.shapes)
+    evaluator = TestSetEvaluator(experiment, lesson)
+    baseline_s = experiment.energy.idle_baseline_s
+    model_bytes = len(encode(lesson.initial_model, lesson.layout.fingerprint))
+    folder.update(model_parameters=lesson.layout.size, model_bytes=model_bytes)
+    async with open_bench(lesson) as bench:
+        ready(bench)
+        await bench.clocks.before({name: folder.records.events(name) for name in names})
+        folder.update(start_device_ns=bench.clock.now_ns())
+        try:
+            await bench.idle(baseline_s)
+            with RunProgress(console, movement.trace, system=system) as progress:
+                journal = Narrator(folder.journal, progress, bench.watch)
+                result = await run_rounds(
+                    rounds.settings,
+                    rounds.system,
+                    rounds.association,
+                    bench.fleet,
+                    journal,
+                    lesson.initial_model,
+                    throughput=rounds.throughput,
+                    evaluator=evaluator,
+                    pace=step_end(
+                        step_length_s(experiment.rounds.step_close, movement.trace.step_s),
+                        bench,
+                        PauseGate(folder.path, folder.journal, bench.clock, progress.say),
+                    ),
+                )
+            bench.watch.step = rounds.settings.steps
+            await bench.idle(baseline_s)
+        finally:
+            folder.update(end_device_ns=bench.clock.now_ns())
+        await bench.clocks.after()
+    layout = lesson.layout
+    about = {"system": system, "digest": result.digest, "layout": layout.fingerprint}
+    model_path = folder.path / "models" / "global.safetensors"
+    save_model(model_path, result.model, names=layout.names, shapes=layout.shapes, about=about)
+    export_run(folder)
+    for note in link_notes(folder.read_journal(), experiment.links.port_mbit_s):
+        console.print(note, highlight=False, soft_wrap=True)
+    folder.update(state=RunState.FINISHED)
+
+
+def step_end(step_s: float | None, bench: AgentBench, gate: PauseGate) -> Pace:
+    """What every step ends with: the pace if there is one, clock probes when they are due, and pauses."""
+    pace = None if step_s is None else ClockPace(step_s, bench.clock)
+
+    async def end(step: int) -> None:
+        if pace is not None:
+            await pace(step)
+        await bench.clocks.between_steps()
+        paused_ns = await gate(step)
+        if pace is not None:
+            pace.shift(paused_ns)
+
+    return end

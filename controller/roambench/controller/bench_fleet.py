@@ -1,0 +1,172 @@
+"""The agents of a bench while one run lasts: found, given their data, waited for, and let go at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import FleetError
+from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
+from roambench.controller.arrivals import arrivals
+from roambench.controller.clocks import FleetClocks
+from roambench.controller.config.sections import Experiment
+from roambench.controller.influx_live import InfluxLive
+from roambench.controller.peer_world import is_decentralised
+from roambench.controller.world import Lesson, learning_spec, save_shards
+from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
+from roambench.fleet.shards import ShippedShard
+from roambench.provision.certificates import BenchAuthority
+from roambench.provision.inventory import Bench, Host
+from roambench.rounds.records import ClockProbed
+from roambench.runs.folder import RunFolder
+
+#: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+.
+HELLO_PATIENCE_S: Final = 120.0
+READY_PATIENCE_S: Final = 600.0
+_DRAIN_PATIENCE_S: Final = 60.0
+_LOOK_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Host seconds for all hosts to say hello, for all trainers to be ready, and to drain at the end."""
+
+    hello_s: float = HELLO_PATIENCE_S
+    ready_s: float = READY_PATIENCE_S
+    drain_s: float = _DRAIN_PATIENCE_S
+
+
+@asynccontextmanager
+async def bench_fleet(
+    experiment: Experiment,
+    lesson: Lesson,
+    folder: RunFolder,
+    bench: Bench,
+    hosts: tuple[Host, ...],
+    console: Console,
+    patience: Patience = Patience(),
+) -> AsyncIterator[AgentBench]:
+    """Serve the bench's ports to the agents of `hosts` (device k is the k-th), then stop and drain them.
+
+    Raises FleetError naming the hosts that did not come, and what to do.
+    """
+    names = folder.info.device_names
+    clock = DeviceClock()
+    shards = _shards(lesson, folder.path / "shards", names)
+    watch = Watch(folder)
+    say = partial(console.print, highlight=False, soft_wrap=True)
+    live = InfluxLive(folder, experiment.influxdb, clock, partial(tell, watch, say))
+
+    def clock_probed(record: ClockProbed) -> None:
+        watch.clock_probed(record)
+        live.clock_probed(record)
+
+    fleet = GrpcFleet(
+        FleetSettings(
+            run_id=folder.info.run_id,
+            names=names,
+            learning=tuple(learning_spec(experiment, lesson, shard.reference) for shard in shards),
+            layout=lesson.layout.fingerprint,
+            deadline_s=experiment.fleet.deadline_s,
+            listen_host=bench.controller.listen_host,
+            control_port=bench.controller.control_port,
+            data_port=bench.controller.data_port,
+            data_host=bench.controller.address,
+            quiet=experiment.energy.quiet,
+            host=experiment.host.settings(),
+            shards=shards,
+            exchanges=is_decentralised(experiment),
+        ),
+        BenchAuthority(bench.state_dir).fleet_identity(),
+        clock,
+        watch.store,
+        partial(observe, watch, say),
+        clock_observer=clock_probed,
+    )
+    await fleet.start()
+    live.start()
+    try:
+        watch.started_s = time.monotonic()
+        await _all_ready(watch, bench, hosts, console, patience)
+        clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
+        yield AgentBench(fleet, clock, watch, clocks, fleet)
+    finally:
+        late = await asyncio.shield(fleet.stop("the run is over", patience.drain_s))
+        if late:
+            say(
+                f"[yellow]not drained in time: {', '.join(late)}[/] (their records stay on the hosts: "
+                f"roambench fleet fetch {bench.file} {folder.path})"
+            )
+        left = await asyncio.shield(live.aclose())
+        if left:
+            say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
+
+
+def _shards(lesson: Lesson, folder: Path, names: tuple[str, ...]) -> tuple[ShippedShard, ...]:
+    """Every device's part of the training set as a file of the run's, for the agents to fetch."""
+    files = save_shards(lesson, {index: folder / name for index, name in enumerate(names)})
+    return tuple(ShippedShard.of(files[index]) for index in range(len(names)))
+
+
+async def _all_ready(
+    watch: Watch, bench: Bench, hosts: tuple[Host, ...], console: Console, patience: Patience
+) -> None:
+    """Return as soon as every host is ready; a table follows who is where."""
+    with arrivals(console, watch, hosts) as show:
+        await _wait(
+            lambda: len(watch.hello_s) >= len(hosts),
+            patience.hello_s,
+            show,
+            lambda: _absent(bench, hosts, watch, patience.hello_s),
+        )
+        await _wait(
+            lambda: bool(watch.not_ready) or len(watch.ready) >= len(hosts),
+            patience.ready_s,
+            show,
+            lambda: _unready(bench, hosts, watch, patience.ready_s),
+        )
+    if watch.not_ready:
+        told = "; ".join(f"{name}: {reason}" for name, reason in sorted(watch.not_ready.items()))
+        raise FleetError(f"trainers that cannot start: {told}; try roambench fleet preflight {bench.file}")
+
+
+async def _wait(
+    done: Callable[[], bool], patience_s: float, show: Callable[[], None], error: Callable[[], FleetError]
+) -> None:
+    deadline_s = time.monotonic() + patience_s
+    while not done():
+        if time.monotonic() > deadline_s:
+            raise error()
+        show()
+        await asyncio.sleep(_LOOK_S)
+    show()
+
+
+def _absent(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: float) -> FleetError:
+    missing = [host for host in hosts if host.name not in watch.hello_s]
+    where = f"{bench.controller.address}:{bench.controller.control_port}"
+    reasons = "".join(
+        f"; {name}: {reason}" for name, reason in sorted(watch.refused.items()) if name not in watch.hello_s
+    )
+    return FleetError(
+        f"{len(missing)} of {len(hosts)} hosts did not dial {where} within {patience_s:.0f} s: "
+        f"{', '.join(host.name for host in missing)}{reasons}; next: roambench fleet status {bench.file} (is "
+        "the agent up?), roambench fleet logs, and that a firewall lets the hosts reach this address"
+    )
+
+
+def _unready(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: float) -> FleetError:
+    missing = [host.name for host in hosts if host.name not in watch.ready]
+    return FleetError(
+        f"{len(missing)} of {len(hosts)} hosts had no trainer ready within {patience_s:.0f} s: "
+        f"{', '.join(missing)}; next: roambench fleet logs {bench.file} --only {missing[0]}"
+    )

@@ -1,0 +1,65 @@
+"""What a bench has to pass before a run measures anything on it, and what was waived."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+
+from roambench.contract.errors import FleetError
+from roambench.provision.checks import Verdict
+from roambench.provision.inventory import Bench, Host
+from roambench.provision.meter_map import doubts as meter_doubts
+from roambench.provision.meter_map import read_map
+from roambench.provision.preflight import check
+
+
+def passed_gate(
+    bench: Bench, hosts: tuple[Host, ...], *, preflight: bool, unproven: bool, console: Console
+) -> list[str]:
+    """The doubts that the report must tell; FleetError where the bench is not fit and nobody waived it."""
+    machine_ids: dict[str, str] = {}
+    doubts = []
+    if preflight:
+        doubts += _preflight(bench, hosts, machine_ids, console)
+    else:
+        doubts.append("the run began without a preflight of the bench (--no-preflight)")
+    unsure = meter_doubts(read_map(bench), hosts, time.time(), machine_ids)
+    if unsure and not unproven:
+        raise FleetError(
+            "\n".join(
+                [
+                    *(f"{host}: {reason}" for host, reason in unsure.items()),
+                    f"which meter powers which board is not proven for {len(unsure)} of {len(hosts)} hosts: "
+                    f"roambench fleet identify {bench.file} proves it; --unproven runs all the same and the "
+                    "report says so",
+                ]
+            )
+        )
+    doubts += [
+        f"--unproven: whose joules {host}'s meter reads is not proven: {why}" for host, why in unsure.items()
+    ]
+    return doubts
+
+
+def _preflight(
+    bench: Bench, hosts: tuple[Host, ...], machine_ids: dict[str, str], console: Console
+) -> list[str]:
+    """The warnings; FleetError with every check that failed. `machine_ids` gets who answered."""
+    made = check(bench, hosts)
+    if not made.passed:
+        failed = sum(bool(host.of(Verdict.FAIL)) for host in made.hosts)
+        raise FleetError(
+            "\n".join(
+                [
+                    *made.lines([Verdict.FAIL]),
+                    f"{failed} of {len(hosts)} hosts failed the preflight; --only leaves hosts out",
+                ]
+            )
+        )
+    machine_ids |= {host.host: host.machine_id for host in made.hosts}
+    warnings = made.lines([Verdict.WARN])
+    for line in warnings:
+        console.print(f"preflight: {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"preflight: {len(hosts)} hosts passed", highlight=False)
+    return [f"preflight warned: {line}" for line in warnings]

@@ -1,0 +1,15 @@
+"""What a user says of a run on a bench besides the bench itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """What a user may waive. `wait_s`: how long to queue for a bench that somebody else holds."""
+
+    only: tuple[str, ...] = ()
+    preflight: bool = True
+    unproven: bool = False
+    wait_s: float = 0.0

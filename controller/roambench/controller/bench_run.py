@@ -1,0 +1,148 @@
+"""The same experiment on the hosts of a bench: which host plays which device, and what guards the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.agents_run import run_on_agents
+from roambench.controller.bench_fleet import bench_fleet
+from roambench.controller.bench_gate import passed_gate
+from roambench.controller.bench_options import BenchOptions
+from roambench.controller.config.sections import CalibratedMeter, Experiment
+from roambench.controller.peer_agents_run import run_peers_on_agents
+from roambench.controller.peer_run import PeerWorld
+from roambench.controller.world import Movement
+from roambench.energy.uncertainty import UNCALIBRATED_SP2
+from roambench.provision.holding import holding
+from roambench.provision.inventory import Bench, Host, MeterEntry, load_bench
+from roambench.runs.folder import RunFolder
+
+#: The run folder's own account of where it ran.
+BENCH_FILE: Final = "bench.json"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPlace:
+    """A bench that is ours for these runs: device k of the experiment is played by `hosts[k]`."""
+
+    bench: Bench
+    hosts: tuple[Host, ...]
+    experiment: Experiment  # with the hosts' calibrations
+    doubts: tuple[str, ...]  # what the report must say first
+
+    @property
+    def names(self) -> list[str]:
+        return [host.name for host in self.hosts]
+
+    def to_json(self) -> str:
+        hosts = [
+            {"device": index, **_host_values(host), "emulated_meter": host.meter.emulated}
+            for index, host in enumerate(self.hosts)
+        ]
+        values = {"bench": self.bench.name, "hosts": hosts, "doubts": list(self.doubts)}
+        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+
+@contextmanager
+def bench_place(
+    experiment: Experiment, file: str, options: BenchOptions, console: Console
+) -> Iterator[BenchPlace]:
+    """Hold the bench of `file` for the body: leased, and past its gate.
+
+    ConfigError lists what is wrong with the file or does not fit; FleetError says who holds the bench, or
+    which host fails the preflight.
+    """
+    bench = load_bench(Path(file))
+    hosts = tuple(sorted(bench.only(options.only), key=lambda host: host.slot))
+    doubts: list[str] = []
+    wanted = experiment.fleet.agents
+    if wanted > len(hosts) or not wanted:
+        asked = f"{wanted} devices" if wanted else "all devices of the trace"
+        doubts.append(f"the experiment asks for {asked}; bench {bench.name} has {len(hosts)} hosts for it")
+        console.print(f"[yellow]{doubts[-1]}: the busiest {len(hosts)} take part[/]", highlight=False)
+        fleet = experiment.fleet.model_copy(update={"agents": len(hosts)})
+        experiment = experiment.model_copy(update={"fleet": fleet})
+    hosts = hosts[: experiment.fleet.agents]
+    if not hosts:
+        raise ConfigError([f"{bench.file.name}: no host takes part"])
+    with holding(bench, f"run {experiment.name}", options.wait_s, console.print) as held:
+        doubts += passed_gate(
+            bench, hosts, preflight=options.preflight, unproven=options.unproven, console=console
+        )
+        yield BenchPlace(bench, hosts, calibrated(experiment, hosts), tuple(doubts))
+        held.ensure()
+
+
+async def run_bench(
+    place: BenchPlace, system: str, movement: Movement, folder: RunFolder, console: Console
+) -> None:
+    """Run `system` on the bench's agents into `folder`, to the exported ledger."""
+    (folder.path / BENCH_FILE).write_text(place.to_json(), encoding="utf-8")
+    experiment = place.experiment
+    await run_on_agents(
+        experiment,
+        system,
+        movement,
+        folder,
+        console,
+        lambda lesson: bench_fleet(
+            experiment, lesson, folder, place.bench, place.hosts[: len(lesson.parts)], console
+        ),
+    )
+
+
+async def run_peers_bench(
+    place: BenchPlace, world: PeerWorld, system: str, folder: RunFolder, console: Console
+) -> None:
+    """The same for a system without a server: the agents exchange their models with each other."""
+    (folder.path / BENCH_FILE).write_text(place.to_json(), encoding="utf-8")
+    hosts = place.hosts[: len(world.lesson.parts)]
+    fleet = bench_fleet(world.experiment, world.lesson, folder, place.bench, hosts, console)
+    await run_peers_on_agents(world, system, folder, console, fleet)
+
+
+def calibrated(experiment: Experiment, hosts: tuple[Host, ...]) -> Experiment:
+    """The experiment with the bench's gains and offsets, for meters that it has no table of its own for."""
+    known = experiment.energy.meters
+    found = {
+        host.name: entry
+        for host in hosts
+        if host.name not in known and host.meter.serial not in known
+        if (entry := calibration_of(host.meter)) is not None
+    }
+    if not found:
+        return experiment
+    energy = experiment.energy.model_copy(update={"meters": {**known, **found}})
+    return experiment.model_copy(update={"energy": energy})
+
+
+def calibration_of(meter: MeterEntry) -> CalibratedMeter | None:
+    """The bench file's `true = gain x reading + offset` as the ledger has it: reading = gain x true + offset.
+
+    None where the file says nothing (gain 1, offset 0). How uncertain they are the file does not say: they
+    keep the type's uncertainty.
+    """
+    if (meter.gain, meter.offset_watts) == (1.0, 0.0):
+        return None
+    return CalibratedMeter(
+        gain=1.0 / meter.gain,
+        offset_w=-meter.offset_watts / meter.gain,
+        u_gain=UNCALIBRATED_SP2.u_gain,
+        u_offset_w=UNCALIBRATED_SP2.u_offset_w,
+        date="",
+        reference="",
+        u_reference=0.0,
+    )
+
+
+def _host_values(host: Host) -> dict[str, Any]:
+    meter = asdict(host.meter)
+    return {"host": host.name, "address": host.address, "slot": host.slot, "meter": meter}

@@ -1,0 +1,34 @@
+"""`roambench fleet`: the hosts of a bench, from bare SD cards to a proven bench."""
+
+from __future__ import annotations
+
+import typer
+
+from roambench.controller.commands import (
+    fleet_certs,
+    fleet_change,
+    fleet_fetch,
+    fleet_influx,
+    fleet_lease,
+    fleet_list,
+    fleet_power,
+    fleet_prove,
+    fleet_provision,
+    fleet_shell,
+    fleet_status,
+)
+
+fleet_app = typer.Typer(
+    name="fleet", help="Benches of real hosts: list, provision, operate, prove.", no_args_is_help=True
+)
+fleet_list.register(fleet_app)
+fleet_provision.register(fleet_app)
+fleet_certs.register(fleet_app)
+fleet_influx.register(fleet_app)
+fleet_prove.register(fleet_app)
+fleet_lease.register(fleet_app)
+fleet_status.register(fleet_app)
+fleet_shell.register(fleet_app)
+fleet_power.register(fleet_app)
+fleet_fetch.register(fleet_app)
+fleet_change.register(fleet_app)

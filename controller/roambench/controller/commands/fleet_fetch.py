@@ -1,0 +1,94 @@
+"""`roambench fleet fetch`: what hosts that missed the end of a run still have of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roambench.controller.commands.fleet_options import BenchArgument, LimitOption, OnlyOption
+
+if TYPE_CHECKING:
+    from roambench.provision.fetching import Fetched
+    from roambench.provision.hosts import HostLink
+
+
+def register(app: typer.Typer) -> None:
+    app.command("fetch")(fetch)
+
+
+def fetch(
+    bench: BenchArgument,
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="Run folder to complete. Without: save what the hosts have of any run beside the bench.",
+        ),
+    ] = None,
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+) -> None:
+    """Collect the records of hosts that missed a run's end; with RUN its ledger is computed anew."""
+    from rich.console import Console
+
+    from roambench.controller.commands.outcome_table import outcome_table
+    from roambench.provision.fetching import fetch_run
+    from roambench.provision.hosts import on_hosts
+    from roambench.provision.inventory import load_bench
+    from roambench.provision.journal_lines import journal
+    from roambench.runs.export import export_run
+    from roambench.runs.folder import RunFolder
+
+    loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
+    console = Console(highlight=False)
+    if run is None:
+
+        def save(link: HostLink) -> list[Fetched]:
+            return _save_all(link, loaded.state_dir / "fetched" / link.host.name)
+
+        saved = on_hosts(loaded, hosts, save)
+        console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _told), markup=False)
+        if any(one.failed for one in saved):
+            raise typer.Exit(1)
+        return
+    with RunFolder.open(run, write=True) as folder:
+        took_part = [host for host in hosts if host.name in folder.info.device_names]
+
+        def complete(link: HostLink) -> list[Fetched]:
+            fetched = fetch_run(link, folder)
+            log = folder.path / "agents" / link.host.name / "agent.log"
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text("\n".join(journal(link, 10_000, _local(folder.info.created_utc))) + "\n")
+            return [fetched]
+
+        outcomes = on_hosts(loaded, took_part, complete)
+        title = f"{loaded.name}: fetched of {folder.info.run_id}"
+        console.print(outcome_table(title, "records", outcomes, _told), markup=False)
+        if any(one.value and one.value[0].records for one in outcomes):
+            export_run(folder)
+            console.print(
+                f"{run}: ledger and tables are computed anew; see roambench report {run}", markup=False
+            )
+    if any(one.failed for one in outcomes):
+        raise typer.Exit(1)
+
+
+def _save_all(link: HostLink, folder: Path) -> list[Fetched]:
+    from roambench.provision.fetching import save_run, unsent_runs
+
+    # A run's name may hold anything; the file's holds hex.
+    return [save_run(link, run, folder / f"{run.encode().hex()}.jsonl.gz") for run in unsent_runs(link)]
+
+
+def _told(fetched: list[Fetched]) -> str:
+    return ", ".join(f"{one.records} in {one.place}" for one in fetched) or "nothing"
+
+
+def _local(utc: str) -> str:
+    """As journalctl has it."""
+    import datetime as dt
+
+    return dt.datetime.fromisoformat(utc).astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

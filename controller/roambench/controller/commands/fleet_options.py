@@ -1,0 +1,17 @@
+"""Arguments and options that the `fleet` commands share, so that they are spelled alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+BenchArgument = Annotated[
+    Path, typer.Argument(metavar="BENCH", help="Bench description, for example inventory/bench36.toml.")
+]
+OnlyOption = Annotated[
+    list[str] | None, typer.Option("--only", metavar="TAG|HOST", help="Only these hosts; may be repeated.")
+]
+LimitOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="At most the first N of them.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

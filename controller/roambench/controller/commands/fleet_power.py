@@ -1,0 +1,72 @@
+"""`roambench fleet power`: boards on and off at their meters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from roambench.controller.commands.fleet_options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.fleet_shell import WaitOption
+from roambench.provision.meter_power import OFF_S, Deed
+
+
+def register(app: typer.Typer) -> None:
+    app.command("power")(power)
+
+
+def power(
+    bench: BenchArgument,
+    deed: Annotated[Deed, typer.Argument(help="`off` cuts the power: shut a board down first.")],
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+    as_json: JsonOption = False,
+    off_s: Annotated[
+        float, typer.Option("--off-for", min=0.1, max=600.0, metavar="S", help="For `cycle`.")
+    ] = OFF_S,
+    wait_s: WaitOption = 0.0,
+    during_run: Annotated[
+        bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")
+    ] = False,
+) -> None:
+    """Switch boards at their meters, over the meters' WebSockets (`wifi_hop` in the bench description).
+
+    A meter without such a way cannot be switched: its serial port only talks. The table says so.
+    """
+    import asyncio
+    import json
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from roambench.controller.commands.bench_in_hand import in_hand
+    from roambench.provision.inventory import load_bench
+    from roambench.provision.meter_power import switch_power
+
+    loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
+    with in_hand(loaded, f"power {deed}", wait_s, during_run=during_run or deed is Deed.STATE):
+        switched = asyncio.run(switch_power(hosts, deed, off_s))
+    if as_json:
+        rows = [
+            {
+                "host": one.host.name,
+                "on": one.on,
+                "volts": one.volts,
+                "reason": one.reason,
+                "next_action": one.next_action,
+            }
+            for one in switched
+        ]
+        print(json.dumps(rows, indent=2))
+    else:
+        table = Table(title=f"{loaded.name}: power {deed}", title_justify="left")
+        for column in ("host", "output", "reason", "next action"):
+            table.add_column(column, overflow="fold")
+        for one in switched:
+            volts = "" if one.volts is None else f", {one.volts:.2f} V"
+            output = "" if one.on is None else f"{'on' if one.on else 'off'}{volts}"
+            table.add_row(one.host.name, output, one.reason, one.next_action)
+        Console(highlight=False).print(table, markup=False)
+    if any(one.on is None for one in switched):
+        raise typer.Exit(1)

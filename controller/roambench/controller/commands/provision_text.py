@@ -1,0 +1,74 @@
+"""What provisioning did, or would do, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from roambench.provision.hosts import HostOutcome
+from roambench.provision.inventory import Host
+from roambench.provision.provisioning import Provisioned
+from roambench.provision.step import RemoteFile, Step
+
+
+def state_text(done: Provisioned, *, dry_run: bool) -> str:
+    """One line: what was changed, or that nothing was."""
+    if not done.changes:
+        return f"unchanged ({done.seconds:.1f} s)"
+    what = ", ".join(done.changes)
+    return f"to change: {what}" if dry_run else f"changed: {what} ({done.seconds:.0f} s)"
+
+
+def plan_text(host: Host, done: Provisioned) -> str:
+    """Every step with its reason, files and command; secrets are not shown."""
+    lines = [f"{host.name}: build {done.build.hash}, {len(done.plan.steps)} steps"]
+    for number, step in enumerate(done.plan.steps, start=1):
+        lines.append(f"  {number}. {step.subject}: {step.reason}")
+        lines += [f"       write {_file_text(file)}" for file in step.files]
+        if step.stdin is not None:
+            lines.append(f"       send {step.stdin.name} ({step.stdin.stat().st_size / 1e6:.1f} MB) to")
+        lines += [f"       # {line}" for line in step.command.strip().splitlines()]
+    lines += [f"  -  {skip.subject}: not applicable here: {skip.why}" for skip in done.plan.skips]
+    return "\n".join(lines)
+
+
+def provision_json(outcomes: Sequence[HostOutcome[Provisioned]], *, dry_run: bool) -> str:
+    """A list of objects: host, state, reason, next_action, and of hosts that answered build, seconds, steps
+    and what does not apply."""
+    return json.dumps([_outcome(one, dry_run=dry_run) for one in outcomes], indent=2)
+
+
+def _outcome(one: HostOutcome[Provisioned], *, dry_run: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {"host": one.host.name}
+    done = one.value
+    if done is None:
+        return {**row, "state": "failed", "reason": one.reason, "next_action": one.next_action}
+    changed = "to change" if dry_run else "changed"
+    return {
+        **row,
+        "state": changed if done.plan.steps else "unchanged",
+        "reason": "",
+        "next_action": "",
+        "build": done.build.hash,
+        "code": done.build.code,
+        "version": done.build.version,
+        "wheelhouse": done.build.wheelhouse.hash,
+        "seconds": round(done.seconds, 3),
+        "steps": [_step(step) for step in done.plan.steps],
+        "not_applicable": {skip.subject: skip.why for skip in done.plan.skips},
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "subject": step.subject,
+        "reason": step.reason,
+        "files": [file.path for file in step.files],
+        "command": step.command,
+    }
+
+
+def _file_text(file: RemoteFile) -> str:
+    size = "secret" if file.secret else f"{len(file.content)} bytes"
+    return f"{file.path} ({file.mode:04o} {file.owner}, {size})"

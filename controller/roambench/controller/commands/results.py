@@ -1,0 +1,60 @@
+"""`roambench results`: a sweep's runs beside a paper's tables, as a page that can be kept."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Paper(StrEnum):
+    MOHAWK = "mohawk"
+    DAM = "dam"
+    DE_HEREDIA = "de-heredia"
+
+
+#: How a heading names them.
+_NAMES = {Paper.MOHAWK: "MOHAWK", Paper.DAM: "distribution-aware mobility", Paper.DE_HEREDIA: "de Heredia"}
+
+
+def results(
+    sweeps: Annotated[
+        list[Path], typer.Argument(metavar="SWEEP_DIR...", help="Folders of sweeps, taken together.")
+    ],
+    paper: Annotated[Paper, typer.Option(help="Whose tables stand beside ours.")] = Paper.MOHAWK,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE.md", help="Markdown page; its curves go beside it (.svg)."),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Heading of the page; default: named after the sweep.")] = "",
+) -> None:
+    """Set the finished runs of sweeps beside the paper's tables: print them, or write a page.
+
+    The page says what was run, with which command, on what, and every run's figures.
+    """
+    from rich.console import Console
+
+    from roambench.controller.sweep.peer_page import peer_page
+    from roambench.controller.sweep.results_page import results_page
+    from roambench.report.console import print_table
+    from roambench.report.report import write_text
+
+    console = Console()
+    names = ", ".join(folder.resolve().name for folder in sweeps)
+    curves = Path(f"{names}.svg") if out is None else out.with_suffix(".svg")
+    heading = title or f"{names}: beside {_NAMES[paper]}'s tables"
+    if paper is Paper.MOHAWK:
+        page = results_page(sweeps, title=heading, curves_name=curves.name)
+    else:
+        page = peer_page(sweeps, paper.value, title=heading, curves_name=curves.name)
+    if out is None:
+        for table in page.tables:
+            print_table(table, console)
+        return
+    write_text(out, page.text)
+    console.print(str(out), highlight=False, markup=False, soft_wrap=True)
+    if page.curves:
+        write_text(curves, page.curves)
+        console.print(str(curves), highlight=False, markup=False, soft_wrap=True)

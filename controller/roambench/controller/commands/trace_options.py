@@ -1,0 +1,17 @@
+"""What the commands that write a trace have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+OutOption = Annotated[
+    Path, typer.Option("-o", "--output", metavar="FILE", help="Trace file to write (Parquet).")
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="Keys every random draw.")]
+
+
+def written(output: Path, found_hash: str, steps: int, devices: int, fixes: int) -> None:
+    typer.echo(f"{output}: {steps} steps, {devices} devices, {fixes} fixes, content hash {found_hash[:12]}")

@@ -1,0 +1,94 @@
+"""When a step of the replay ends: as soon as it is done, or not before a clock says so; and pauses.
+
+Pauses are asked for by a file in the run folder (`roambench pause`) and last until it is removed. They begin
+at a step's border: all orders of the step are answered, the step stays open while the replay holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from roambench.rounds.ports import Journal
+from roambench.rounds.records import ReplayPaused, ReplayResumed
+
+PAUSE_FILE: Final = "pause"
+_LOOK_S: Final = 0.1
+
+
+class Clock(Protocol):
+    """Of `contract.device_time.DeviceClock`, what pacing needs."""
+
+    def now_ns(self) -> int: ...
+    async def sleep_until_ns(self, device_ns: int) -> None: ...
+
+
+def step_length_s(step_close: str, trace_step_s: float) -> float | None:
+    """Device seconds that a step lasts at least: `clock:<s>`, `trace:<factor>`: the trace's own / factor.
+
+    None for `answers`: as fast as possible.
+    """
+    kind, _, value = step_close.partition(":")
+    if kind == "answers":
+        return None
+    return float(value) if kind == "clock" else trace_step_s / float(value)
+
+
+class ClockPace:
+    """Step t closes no earlier than (t + 1) * `step_s` of device time after `started_ns`, pauses not counted.
+
+    A step whose orders take longer closes when they are answered, and the next ones catch up.
+    """
+
+    def __init__(self, step_s: float, clock: Clock) -> None:
+        self._step_s = step_s
+        self._clock = clock
+        self._started_ns = clock.now_ns()
+
+    async def __call__(self, step: int) -> None:
+        due_ns = self._started_ns + round((step + 1) * self._step_s * 1e9)
+        await self._clock.sleep_until_ns(due_ns)
+
+    def shift(self, paused_ns: int) -> None:
+        """A pause of that much device time is over: everything is due so much later."""
+        self._started_ns += paused_ns
+
+
+class PauseGate:
+    """Holds a run while its folder has the pause file; the journal tells when, and for how long."""
+
+    def __init__(
+        self, folder: Path, journal: Journal, clock: Clock | None, say: Callable[[str], None]
+    ) -> None:
+        """`clock` is the boards', whose time goes on; None where device time is modelled and stands still."""
+        self._file = folder / PAUSE_FILE
+        self._journal = journal
+        self._clock = clock
+        self._say = say
+
+    async def __call__(self, step: int) -> int:
+        """Returns at once, or when the file is gone: after how many ns (of device time, else of the host)."""
+        if not self._file.exists():
+            return 0
+        began_ns = self._now_ns()
+        self._journal.append(ReplayPaused(step))
+        self._say(f"paused after step {step}: go on with `roambench resume-replay {self._file.parent}`")
+        while self._file.exists():  # noqa: ASYNC110  another process removes it
+            await asyncio.sleep(_LOOK_S)
+        ended_ns = self._now_ns()
+        clock: Literal["device", "host"] = "host" if self._clock is None else "device"
+        self._journal.append(ReplayResumed(step, began_ns, ended_ns, clock))
+        held_ns = ended_ns - began_ns
+        of = "this machine's time" if self._clock is None else "device time"
+        self._say(f"resumed after {held_ns * 1e-9:.1f} s of {of}")
+        return held_ns
+
+    async def hold(self, step: int) -> None:
+        """The same as a `rounds.run.Pace`."""
+        await self(step)
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() if self._clock is None else self._clock.now_ns()

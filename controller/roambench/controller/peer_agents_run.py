@@ -1,0 +1,75 @@
+"""One decentralised system on a fleet of real agents that is ready: baselines, exchanges, the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+from rich.console import Console
+
+from roambench.contract.model_blob import encode
+from roambench.controller.agent_bench import AgentBench
+from roambench.controller.agents_run import step_end
+from roambench.controller.narrator import Narrator
+from roambench.controller.pacing import PauseGate, step_length_s
+from roambench.controller.peer_run import PeerWorld, keep_average
+from roambench.controller.peer_world import class_counts, peer_settings
+from roambench.controller.progress import RunProgress
+from roambench.controller.scoring import TestSetEvaluator
+from roambench.rounds.peer_loop import run_peers
+from roambench.runs.export import export_run
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+B = TypeVar("B", bound=AgentBench)
+
+
+async def run_peers_on_agents(
+    world: PeerWorld,
+    system: str,
+    folder: RunFolder,
+    console: Console,
+    agents: AbstractAsyncContextManager[B],
+    ready: Callable[[B], None] = lambda bench: None,
+) -> None:
+    """Run `system` on `agents` into `folder`, to the exported ledger.
+
+    `ready` hears of them before anything is measured.
+    """
+    experiment, lesson, moved = world.experiment, world.lesson, world.moved
+    names, layout, trace = folder.info.device_names, lesson.layout, moved.trace
+    settings = peer_settings(experiment, system, folder.info.run_id, lesson, trace.steps)
+    baseline_s = experiment.energy.idle_baseline_s
+    folder.update(
+        model_parameters=layout.size, model_bytes=len(encode(lesson.initial_model, layout.fingerprint))
+    )
+    async with agents as bench:
+        ready(bench)
+        await bench.clocks.before({name: folder.records.events(name) for name in names})
+        folder.update(start_device_ns=bench.clock.now_ns())
+        try:
+            await bench.idle(baseline_s)
+            with RunProgress(console, trace, system=system) as progress:
+                held = await run_peers(
+                    settings,
+                    moved,
+                    bench.fleet,
+                    Narrator(folder.journal, progress, bench.watch),
+                    lesson.initial_model,
+                    class_counts=class_counts(lesson),
+                    evaluator=TestSetEvaluator(experiment, lesson),
+                    pace=step_end(
+                        step_length_s(experiment.rounds.step_close, trace.step_s),
+                        bench,
+                        PauseGate(folder.path, folder.journal, bench.clock, progress.say),
+                    ),
+                )
+            bench.watch.step = settings.steps
+            await bench.idle(baseline_s)
+        finally:
+            folder.update(end_device_ns=bench.clock.now_ns())
+        await bench.clocks.after()
+    keep_average(folder, system, lesson, settings, held)
+    export_run(folder)
+    folder.update(state=RunState.FINISHED)

@@ -1,0 +1,61 @@
+"""`rounds.orders = "replay:RUN"`: who trains at each step is who trained in an earlier run.
+
+Of a system's choices selection alone may read models (losses, angles), and models of a float32 fleet differ
+from machine to machine in their last digits: so two fleets may select differently, and then differ in
+everything. Replayed, they are given equal orders, and what differs is the fleets' alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.errors import ConfigError
+from roambench.rounds.records import OrderGiven
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunInfo
+from roambench.systems.system import Candidates, System
+
+REPLAY: Final = "replay:"
+_KEY: Final = "rounds.orders"
+
+
+def with_orders(
+    system: System, orders: str, *, name: str, seed: int, trace_hash: str, devices: int
+) -> System:
+    """`system` as it is, or with the selection of the run that `orders` names ({system}: the system's name).
+
+    ConfigError lists in what that run was another experiment.
+    """
+    if not orders.startswith(REPLAY):
+        return system
+    path = Path(orders.removeprefix(REPLAY).replace("{system}", name))
+    with RunFolder.open(path) as folder:
+        problems = [
+            f"{_KEY}: {path}: expected a run with {what}, got {found}"
+            for what, found in _differences(folder.info, name, seed, trace_hash, devices)
+        ]
+        if problems:
+            raise ConfigError(problems)
+        trained: dict[int, set[int]] = {}
+        for order in folder.read_log().only(OrderGiven):
+            if order.kind == "train":
+                trained.setdefault(order.step, set()).add(order.device)
+
+    def choose(offered: Candidates) -> Sequence[int]:
+        return tuple(device for device in offered.devices if device in trained.get(offered.step, ()))
+
+    return replace(system, selection=replace(system.selection, choose=choose))
+
+
+def _differences(info: RunInfo, name: str, seed: int, trace_hash: str, devices: int) -> list[tuple[str, str]]:
+    """(what was expected, what there is): placements are equal only where all of these are."""
+    compared = (
+        (f"system {name}", info.system, name),
+        (f"seed {seed}", f"seed {info.seed}", f"seed {seed}"),
+        (f"{devices} devices", f"{len(info.device_names)} devices", f"{devices} devices"),
+        (f"trace {trace_hash[:12]}", f"trace {info.trace_hash[:12]}", f"trace {trace_hash[:12]}"),
+    )
+    return [(wanted, found) for wanted, found, expected in compared if found != expected]

@@ -1,0 +1,80 @@
+"""The finished runs of a sweep's folder, from what each point left there; no run folder is read for them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roambench.contract.errors import RunError
+from roambench.controller.config.load import from_resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.sweep.sweep_folder import Outcome, read_outcome
+from roambench.report.paper_runs import PaperRun, setting_of
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """`folder` is the point's: its run folder is in `runs/` there."""
+
+    folder: Path
+    fleet: str
+    experiment: Experiment
+    config: dict[str, Any]
+    outcome: Outcome
+
+    @property
+    def system(self) -> str:
+        return self.experiment.systems[0]
+
+    def beside_the_paper(self) -> PaperRun | None:
+        figures, rounds = self.outcome.figures, self.outcome.figures["rounds_to_threshold"]
+        setting, steps = setting_of(self.config), figures["steps"]
+        if setting is None or not steps:
+            return None
+        return PaperRun(
+            system=self.system,
+            setting=setting,
+            seed=self.experiment.seed,
+            steps=int(steps),
+            threshold=self.experiment.rounds.accuracy_threshold,
+            threshold_step=None if rounds is None else int(rounds) - 1,
+            final_accuracy=figures["final_accuracy"],
+            best_accuracy=figures["best_accuracy"],
+            aggregated_per_step=figures["aggregated_per_step"],
+            distance_km=figures["distance_km"],
+            distance_sd_km=figures["distance_sd_km"],
+            joules_per_client=figures["communication_j_per_client"],
+            scored=tuple((rounds - 1, accuracy) for rounds, accuracy in self.outcome.scored),
+        )
+
+
+def finished_runs(folder: Path) -> list[FinishedRun]:
+    """In the order of the table that the sweep wrote. RunError for what is no folder of a finished sweep."""
+    path = folder / "table.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        names = [point["folder"] for point in document["points"] if point["state"] == "finished"]
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}; is {folder} a sweep's folder?") from None
+    except (ValueError, KeyError, TypeError):
+        raise RunError(f"{path}: not the table of a sweep; make it anew with roambench sweep") from None
+    if not names:
+        raise RunError(f"{folder}: no run of this sweep has finished")
+    return [_finished(folder / name) for name in names]
+
+
+def _finished(folder: Path) -> FinishedRun:
+    path = folder / "point.json"
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        config, key, fleet = described["config"], str(described["key"]), str(described["fleet"])
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise RunError(f"{path}: not a point of a sweep; make it anew with roambench sweep") from None
+    outcome = read_outcome(folder, key)
+    if outcome is None or not outcome.finished:
+        raise RunError(f"{folder / 'result.json'}: made by another version; run the sweep again")
+    return FinishedRun(folder, fleet, from_resolved(config, str(path)), config, outcome)

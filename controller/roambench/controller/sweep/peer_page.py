@@ -1,0 +1,183 @@
+"""The results of decentralised sweeps as one Markdown page with curves: our tables beside a paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.errors import RunError
+from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
+from roambench.controller.sweep.results_page import ResultsPage, made_by
+from roambench.controller.sweep.session_notes import read_notes
+from roambench.report import numbers
+from roambench.report.curves_svg import Curve, curves_svg
+from roambench.report.markdown import cell, markdown_table
+from roambench.report.paper_dam import NAMES, dam_tables
+from roambench.report.paper_de_heredia import de_heredia_tables
+from roambench.report.paper_peer_runs import PeerRun
+from roambench.report.table import Table
+
+_TABLES: Final[Mapping[str, Callable[[Sequence[PeerRun]], list[Table]]]] = {
+    "dam": dam_tables,
+    "de-heredia": de_heredia_tables,
+}
+#: What a page says of the scale, and what the paper says where it does.
+_SAYS: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
+    ("fleet", lambda run: run.fleet),
+    ("mixing", lambda run: run.system),
+    ("seeds", lambda run: run.experiment.seed),
+    ("clients", lambda run: run.experiment.fleet.agents),
+    ("mobility", lambda run: run.experiment.mobility.model),
+    ("data set", lambda run: run.experiment.learning.task or run.experiment.learning.dataset),
+    ("training images shared out", lambda run: run.experiment.learning.train_images or "all"),
+    ("partition", lambda run: run.experiment.learning.partition),
+    ("model", lambda run: run.experiment.learning.model),
+    ("half step", lambda run: run.experiment.decentralised.half_step),
+    ("step size", lambda run: run.experiment.learning.learning_rate),
+    ("momentum", lambda run: run.experiment.learning.momentum),
+    ("iterations", lambda run: run.experiment.decentralised.iterations),
+    ("scored", lambda run: f"every {run.experiment.decentralised.evaluate_every}"),
+    ("test images", lambda run: run.experiment.learning.test_images or "all"),
+    ("contact radius", lambda run: f"{run.experiment.contacts.radius:g}"),
+)
+_GRID: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
+    ("grid", lambda run: f"{run.experiment.mobility.grid} x {run.experiment.mobility.grid}"),
+    ("mobile clients", lambda run: run.experiment.mobility.mobile),
+    ("longest move R_m", lambda run: f"{run.experiment.mobility.reach:g}"),
+)
+_BOX: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
+    (
+        "box, m",
+        lambda run: f"{run.experiment.mobility.width_m:g} x {run.experiment.mobility.height_m:g}",
+    ),
+    ("s_max, m per iteration; beta", lambda run: _speeds(run)),
+)
+_PAPER_SAYS: Final[Mapping[str, Mapping[str, str]]] = {
+    "dam": {
+        "mixing": "Metropolis-Hastings", "seeds": "6 runs", "clients": "20", "data set": "MNIST",
+        "training images shared out": "all", "partition": "Dirichlet 0.05 and 0.1, no overlap",
+        "model": "CNN: two convolutions, two layers", "half step": "full batch", "step size": "0.03",
+        "momentum": "not given", "iterations": "1000", "test images": "all", "contact radius": "3",
+        "grid": "18 x 18", "mobile clients": "3", "longest move R_m": "5",
+    },
+    "de-heredia": {
+        "mixing": "plain averages; mobility-aware, α 0.1 to 1", "seeds": "3", "clients": "48",
+        "data set": "CIFAR-10", "half step": "one mini-batch",
+    },
+}  # fmt: skip
+
+
+def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: str) -> ResultsPage:
+    """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "de-heredia").
+    RunError where none of them is like the paper's."""
+    runs = [run for folder in folders for run in finished_runs(folder)]
+    peers = [peer_run(run) for run in runs]
+    tables = _TABLES[paper](peers)
+    if not tables:
+        raise RunError(
+            f"{', '.join(map(str, folders))}: no runs to set beside the paper: expected mobility.model = "
+            f"{', '.join(NAMES) if paper == 'dam' else 'reflected_walk'}"
+        )
+    curves = _curves(runs, paper)
+    parts = [
+        f"# {title}",
+        "",
+        *made_by([read_notes(folder) for folder in folders]),
+        "## What was run",
+        "",
+        *_scale(runs, paper),
+        "",
+        *(markdown_table(table) for table in tables),
+    ]
+    if curves:
+        parts += ["## Accuracy over iterations", "", f"![Accuracy over iterations]({curves_name})", ""]
+        parts += ["Mean over the clients, of the first seed.", ""]
+    points = _points(peers)
+    parts.append(markdown_table(points))
+    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", (*tables, points), curves)
+
+
+def peer_run(run: FinishedRun) -> PeerRun:
+    experiment, figures = run.experiment, run.outcome.figures
+    return PeerRun(
+        system=run.system,
+        mobility=experiment.mobility.model,
+        partition=experiment.learning.partition,
+        dirichlet=experiment.learning.alpha,
+        fast_share=experiment.mobility.fast_share,
+        mixing_alpha=experiment.decentralised.alpha,
+        seed=experiment.seed,
+        iterations=int(figures["steps"] or 0),
+        final_accuracy=figures["final_accuracy"],
+        average_accuracy=figures["average_accuracy"],
+        gap=figures["mobility_gap"],
+        neighbours=figures["neighbours"],
+        connected_within=figures["connected_within"],
+        distribution_distance=figures["distribution_distance"],
+        consumed_j=figures["consumed_j"],
+        joules_per_point=figures["joules_per_point"],
+    )
+
+
+def _scale(runs: Sequence[FinishedRun], paper: str) -> list[str]:
+    says = _SAYS + (_GRID if paper == "dam" else _BOX)
+    lines = ["| what | ours | paper |", "| --- | --- | --- |"]
+    for name, say in says:
+        values = dict.fromkeys(str(say(run)) for run in runs)
+        lines.append(f"| {name} | {cell(', '.join(values))} | {_PAPER_SAYS[paper].get(name, '')} |")
+    return lines
+
+
+def _speeds(run: FinishedRun) -> str:
+    return f"{run.experiment.mobility.speed_max_m:g}; {run.experiment.mobility.beta:g}"
+
+
+def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
+    first = min(run.experiment.seed for run in runs)
+    curves = []
+    for run in runs:
+        if run.experiment.seed == first and run.outcome.scored:
+            learning, mobility = run.experiment.learning, run.experiment.mobility
+            if paper == "dam":
+                panel, name = f"{run.system}, α = {learning.alpha:g}", NAMES.get(mobility.model, "")
+            else:
+                panel, name = f"{run.system}, {learning.partition}", f"p = {mobility.fast_share:g}"
+                if run.system == "mobility_aware":
+                    panel += f", α = {run.experiment.decentralised.alpha:g}"
+            curves.append(Curve(panel, name, run.outcome.scored))
+    return curves_svg(curves, None) if curves else ""
+
+
+def _points(runs: Sequence[PeerRun]) -> Table:
+    return Table(
+        "peer-points",
+        "Every run",
+        "α: of the data's Dirichlet split. Accuracies after the last iteration.",
+        (
+            "mixing", "mobility", "partition", "α", "p", "mixing α", "seed", "iterations", "accuracy",
+            "mean model", "high - low", "neighbours", "B", "consumed",
+        ),
+        tuple(_row(run) for run in runs),
+        numeric_from=3,
+    )  # fmt: skip
+
+
+def _row(run: PeerRun) -> tuple[str, ...]:
+    walks, aware = run.mobility == "reflected_walk", run.system == "mobility_aware"
+    return (
+        run.system,
+        run.mobility,
+        run.partition,
+        f"{run.dirichlet:g}" if run.partition.startswith("dirichlet") else numbers.NONE,
+        f"{run.fast_share:g}" if walks else numbers.NONE,
+        f"{run.mixing_alpha:g}" if aware else numbers.NONE,
+        str(run.seed),
+        f"{run.iterations:,}",
+        numbers.percent(run.final_accuracy, 2),
+        numbers.percent(run.average_accuracy, 2),
+        numbers.NONE if run.gap is None else f"{100.0 * run.gap:+.2f}",
+        numbers.number(run.neighbours),
+        numbers.number(run.connected_within, 0),
+        numbers.joules(run.consumed_j),
+    )

@@ -1,0 +1,84 @@
+"""What a sweep's folder says of how it was made: the command without this machine's paths, and the hours."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from roambench.controller.sweep.sweep_file import SweepFile
+from roambench.controller.sweep.sweep_folder import SweepFolder, write_whole
+
+_NAME = "sweep.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNotes:
+    """`wall_s` and `ran` are sums over all sessions; empty and 0 where nothing was noted."""
+
+    command: str = ""
+    machine: str = ""
+    wall_s: float = 0.0
+    ran: int = 0
+
+
+def command_of(sweep: SweepFile, jobs: int) -> str:
+    """As one would type it elsewhere: files outside the sweep's folder by their name alone."""
+    elsewhere = sweep.path.is_absolute() or ".." in sweep.path.parts
+    words = ["roambench", "sweep", sweep.path.name if elsewhere else sweep.path.as_posix()]
+    if sweep.trace_file is not None:
+        words += ["--trace", sweep.trace_file.name]
+    for override in sweep.overrides:
+        key, _, value = override.partition("=")
+        words += ["--set", f"{key}={_without_folders(value)}"]
+    return shlex.join([*words, "--jobs", str(jobs)])
+
+
+def machine() -> str:
+    """Processor, cores and torch: what the wall time depends on most."""
+    from importlib.metadata import version
+
+    return f"{os.cpu_count()} cores of {_processor()}, torch {version('torch')}"
+
+
+def note_session(folder: SweepFolder, sweep: SweepFile, *, jobs: int, wall_s: float, ran: int) -> None:
+    """Add this session to what is noted; RunError where the file cannot be written."""
+    before = read_notes(folder.path)
+    notes = {
+        "command": command_of(sweep, jobs),
+        "machine": machine(),
+        "wall_s": round(before.wall_s + wall_s, 1),
+        "ran": before.ran + ran,
+    }
+    write_whole(folder.path / _NAME, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_notes(folder: Path) -> SessionNotes:
+    """Nothing noted where the file is missing or not ours."""
+    try:
+        values = json.loads((folder / _NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return SessionNotes()
+    expected = {"command": str, "machine": str, "wall_s": float, "ran": int}
+    if not isinstance(values, dict) or any(
+        type(values.get(name)) is not kind for name, kind in expected.items()
+    ):
+        return SessionNotes()
+    return SessionNotes(**{name: values[name] for name in expected})
+
+
+def _without_folders(value: str) -> str:
+    bare = value.strip("\"'")
+    return value.replace(bare, Path(bare).name) if "/" in bare else value
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found.group(1) if found else platform.machine()

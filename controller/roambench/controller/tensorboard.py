@@ -1,0 +1,122 @@
+"""Runs as TensorBoard event files: what a step brought, and the joules it took, one curve each."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from roambench.contract.errors import ConfigError, RunError
+from roambench.rounds.records import RoundRecord, StepClosed, StepOpened
+from roambench.runs.accounts import account_run
+from roambench.runs.folder import RunFolder
+from roambench.runs.modelled_accounts import modelled_account
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One point of the curve `tag`."""
+
+    tag: str
+    step: int
+    value: float
+
+
+def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
+    """Write one folder of event files per run into `out`, named as the run; returns the folders.
+
+    ConfigError where two runs have one name, RunError for what is no run and for a folder that is there
+    already (TensorBoard would draw both), or where the library is not installed.
+    """
+    names = Counter(run.resolve().name for run in runs)
+    problems = [f"{name}: {count} runs of this name" for name, count in names.items() if count > 1]
+    problems += [
+        f"{out / name}: exists already; choose another -o" for name in names if (out / name).exists()
+    ]
+    if problems:
+        raise ConfigError(problems)
+    writer_of, event_of = _library()
+    folders = []
+    for run in runs:
+        folder = RunFolder.open(run)
+        with folder:
+            records = tuple(folder.read_journal())
+            points = [*steps(records), *joules(folder, records)]
+            began_s = datetime.fromisoformat(folder.info.created_utc).timestamp()
+        place = out / run.resolve().name
+        try:
+            place.mkdir(parents=True)
+            writer = writer_of(str(place))
+            for point in points:
+                writer.add_event(event_of(point, began_s))
+            writer.close()
+        except OSError as error:
+            raise RunError(f"{place}: {error.strerror or error}") from None
+        folders.append(place)
+    return folders
+
+
+def steps(records: Iterable[RoundRecord]) -> Iterator[Scalar]:
+    """Learning and participation at the end of every step; a score that is not known is left out."""
+    present = 0
+    for record in records:
+        if isinstance(record, StepOpened):
+            present = len(record.devices)
+        elif isinstance(record, StepClosed):
+            values = {
+                "learning/accuracy": record.accuracy,
+                "learning/loss": record.loss,
+                "devices/present": present,
+                "devices/aggregated": record.aggregated,
+                "devices/outstanding": len(record.outstanding),
+            }
+            for tag, value in values.items():
+                if value is not None and math.isfinite(value):
+                    yield Scalar(tag, record.step, float(value))
+
+
+def joules(folder: RunFolder, records: Sequence[RoundRecord]) -> Iterator[Scalar]:
+    """Energy of all devices by the step of the ledger, that is the round of the training it served.
+
+    `modelled_*` for virtual devices, `measured_*` where meters saw it; `net` is without idle power. What
+    belongs to no step (before the first one) is left out.
+    """
+    sums: dict[tuple[str, int], list[float]] = defaultdict(list)
+    modelled = modelled_account(folder, records)
+    energy = None if modelled is not None else account_run(folder, records)
+    if modelled is not None:
+        for virtual in modelled.rows:
+            sums["energy/modelled_gross_j", virtual.step].append(virtual.gross_j)
+            sums["energy/modelled_net_j", virtual.step].append(virtual.net_j)
+    elif energy is not None and energy.measured:
+        for row in energy.rows:
+            sums["energy/measured_gross_j", row.step].append(row.gross_j)
+            sums["energy/measured_net_j", row.step].append(row.net_j)
+    for tag, step in sorted(sums):
+        value = math.fsum(sums[tag, step])
+        if step >= 0 and math.isfinite(value):
+            yield Scalar(tag, step, value)
+
+
+def _library() -> tuple[Any, Any]:
+    """What opens an event file, and what makes an event of a point: its time is the run's begin."""
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "tensorboard":
+            raise
+        raise RunError(
+            'the export needs TensorBoard, which is not installed: pip install "roambench[tensorboard]"'
+        ) from None
+
+    def event_of(point: Scalar, began_s: float) -> Any:
+        value = Summary.Value(tag=point.tag, simple_value=point.value)
+        return Event(wall_time=began_s, step=point.step, summary=Summary(value=[value]))
+
+    return EventFileWriter, event_of

@@ -1,0 +1,73 @@
+"""A whole comparison from the command line: turns, table, page, and going on where it was left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from roambench.controller.cli import main
+
+EXPERIMENT = """
+name = "tryout"
+seed = 7
+systems = ["mohawk"]
+trace = { parameters = { devices = 40, steps = 48 }, steps = 6 }
+fleet = { agents = 8 }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.toml").write_text(EXPERIMENT)
+    command = ["ab", "t.toml", "t.toml", "--set-b", 'systems=["hierfavg"]', "--fleet", "rehearsal"]
+    command += ["--repeats", "2", "--out", "out"]
+    assert called(command) == 0
+    shown = capsys.readouterr().out
+    begun = [line.partition(":")[0] for line in shown.splitlines() if ": runs, seed" in line]
+    assert begun == ["A1", "B1", "B2", "A2"]
+    document = json.loads(Path("out/ab.json").read_text())
+    assert document["schema"] == "roambench.ab/1"
+    assert (document["whole_pairs"], document["order"]) == (2, ["A1", "B1", "B2", "A2"])
+    row = document["figures"]["wasted_share"]
+    shares = {(run["arm"], run["pair"]): run["figures"]["wasted_share"] for run in document["runs"]}
+    factor = (shares["B", 1] / shares["A", 1] * shares["B", 2] / shares["A", 2]) ** 0.5
+    assert row["factor"] == pytest.approx(factor)
+    assert row["factor_interval"][0] < factor < row["factor_interval"][1]
+    page = Path("out/ab.html").read_text()
+    assert "<h1>mohawk against hierfavg</h1>" in page
+    assert "2 of 2 pairs of runs on rehearsal, in the order ABBA." in page
+    assert "http-equiv" in page
+
+    lost = next(run["folder"] for run in document["runs"] if (run["arm"], run["pair"]) == ("B", 2))
+    (tmp_path / "out" / lost / "result.json").unlink()
+    assert called([*command, "--table"]) == 0
+    assert "1 of 2 pairs are whole; the others do not count" in capsys.readouterr().out
+    assert called(command) == 0
+    shown = capsys.readouterr().out
+    assert "4 runs, ABBA; 3 finished already" in shown
+    assert [line.partition(":")[0] for line in shown.splitlines() if ": runs, seed" in line] == ["B2"]
+    assert json.loads(Path("out/ab.json").read_text())["figures"] == document["figures"]
+
+
+def test_mistakes_are_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.toml").write_text(EXPERIMENT)
+    assert called(["ab", "t.toml", "gone.toml", "--set-a", "seed=two"]) == 2
+    said = capsys.readouterr().err
+    assert "gone.toml" in said
+    assert "seed" in said
+    assert not Path("runs").exists()
+
+
+def called(words: list[str]) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code

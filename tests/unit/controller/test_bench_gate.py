@@ -1,0 +1,102 @@
+"""A run on a bench: what stops it, what a user may waive, and what the report then has to say."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from made_up_benches import a_bench, a_host
+from roambench.contract.errors import FleetError
+from roambench.controller import bench_gate
+from roambench.controller.bench_gate import passed_gate
+from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
+from roambench.provision.inventory import Bench
+from roambench.provision.meter_map import MapEntry, MeterMap, cabling, meter_id, write_map
+from roambench.provision.meter_map import Verdict as Proof
+
+GOOD = Check("SSH", Verdict.PASS, "10.0.0.1")
+HOT = Check("power supply", Verdict.WARN, "since boot: throttled", "no throttling", "better cooling")
+FULL = Check("disk", Verdict.FAIL, "11 MiB free", "at least 2,048 MiB", "free some space")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return a_bench(tmp_path, a_host(1), a_host(2))
+
+
+def prove(bench: Bench, *boards: str) -> None:
+    entries = tuple(
+        MapEntry(
+            host.name, meter_id(host), meter_id(host), Proof.PROVEN, 3.2, 0.01, "", 0.0, 1e9, "",
+            f"machine-{host.slot}", cabling(host), time.time(), "abc",
+        )
+        for host in bench.hosts
+        if host.name in boards
+    )  # fmt: skip
+    write_map(bench, MeterMap(bench.name, entries))
+
+
+def gate(bench: Bench, *, preflight: bool = False, unproven: bool = False) -> list[str]:
+    return passed_gate(
+        bench, bench.hosts, preflight=preflight, unproven=unproven, console=Console(quiet=True)
+    )
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *hosts: HostChecks) -> None:
+    """What the hosts of this bench, which are made up, would say."""
+    monkeypatch.setattr(bench_gate, "check", lambda bench, asked: Preflight(bench.name, 0.0, hosts))
+
+
+def test_a_proven_bench_that_passed_leaves_no_doubt(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    prove(bench, "pi-01", "pi-02")
+    answers(monkeypatch, *(HostChecks(f"pi-0{n}", (GOOD,), f"machine-{n}") for n in (1, 2)))
+    assert gate(bench, preflight=True) == []
+
+
+def test_a_bench_that_nobody_proved_is_refused_with_what_to_do(bench: Bench) -> None:
+    prove(bench, "pi-01")
+    with pytest.raises(FleetError) as refused:
+        gate(bench)
+    assert str(refused.value).splitlines() == [
+        "pi-02: no proof of its meter",
+        "which meter powers which board is not proven for 1 of 2 hosts: roambench fleet identify "
+        f"{bench.file} proves it; --unproven runs all the same and the report says so",
+    ]
+
+
+def test_what_is_waived_is_told_host_by_host(bench: Bench) -> None:
+    prove(bench, "pi-01")
+    assert gate(bench, unproven=True) == [
+        "the run began without a preflight of the bench (--no-preflight)",
+        "--unproven: whose joules pi-02's meter reads is not proven: no proof of its meter",
+    ]
+
+
+def test_another_machine_under_a_proven_name_is_noticed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prove(bench, "pi-01", "pi-02")
+    answers(monkeypatch, HostChecks("pi-01", (GOOD,), "machine-1"), HostChecks("pi-02", (GOOD,), "spare"))
+    with pytest.raises(FleetError, match="pi-02: another machine than the one that was proven"):
+        gate(bench, preflight=True)
+
+
+def test_a_host_that_fails_stops_the_run_and_a_warning_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prove(bench, "pi-01", "pi-02")
+    answers(monkeypatch, HostChecks("pi-01", (GOOD, HOT)), HostChecks("pi-02", (FULL,)))
+    with pytest.raises(FleetError) as refused:
+        gate(bench, preflight=True)
+    assert str(refused.value).splitlines() == [
+        "pi-02: disk: 11 MiB free, expected at least 2,048 MiB: free some space",
+        "1 of 2 hosts failed the preflight; --only leaves hosts out",
+    ]
+    answers(monkeypatch, HostChecks("pi-01", (GOOD, HOT)), HostChecks("pi-02", (replace(GOOD),)))
+    assert gate(bench, preflight=True) == [
+        "preflight warned: pi-01: power supply: since boot: throttled, expected no throttling: better cooling"
+    ]

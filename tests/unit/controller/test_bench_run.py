@@ -1,0 +1,164 @@
+"""A bench and an experiment: which host plays which device, what the bench file's calibration becomes, and
+what is said when hosts do not come."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from roambench.contract.errors import ConfigError, FleetError
+from roambench.controller.agent_bench import Watch
+from roambench.controller.arrivals import arrivals, state_of
+from roambench.controller.bench_fleet import Patience, _all_ready
+from roambench.controller.bench_options import BenchOptions
+from roambench.controller.bench_run import bench_place, calibration_of
+from roambench.controller.config import load_experiment
+from roambench.energy.uncertainty import MeterCalibration
+from roambench.provision.inventory import load_bench
+
+BENCH = """
+state_dir = "state"
+[controller]
+address = "10.36.0.1"
+[[hosts]]
+name = "b"
+address = "10.36.0.3"
+slot = 3
+[[hosts]]
+name = "a"
+address = "10.36.0.2"
+slot = 2
+tags = ["left"]
+[[hosts]]
+name = "c"
+address = "10.36.0.4"
+slot = 1
+tags = ["left"]
+[hosts.meter]
+port = "/dev/ttyUSB0"
+gain = 0.5
+offset_watts = 0.25
+"""
+WAIVED = BenchOptions(preflight=False, unproven=True)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    text = BENCH.replace("slot = 3\n", 'slot = 3\nmeter.driver = "none"\n')
+    text = text.replace("slot = 2\n", 'slot = 2\nmeter.driver = "none"\n')
+    (tmp_path / "bench.toml").write_text(text)
+    return str(tmp_path / "bench.toml")
+
+
+def experiment(tmp_path: Path, *overrides: str):
+    path = tmp_path / "e.toml"
+    path.write_text('name = "e"\n')
+    return load_experiment(path, list(overrides))
+
+
+def quiet() -> Console:
+    return Console(quiet=True)
+
+
+def test_devices_are_played_in_the_order_of_the_slots(tmp_path, file):
+    with bench_place(experiment(tmp_path, "fleet.agents=2"), file, WAIVED, quiet()) as place:
+        assert place.names == ["c", "a"]
+        assert place.experiment.fleet.agents == 2
+
+
+def test_more_devices_than_hosts_become_as_many_and_the_report_says_so(tmp_path, file):
+    with bench_place(experiment(tmp_path, "fleet.agents=8"), file, WAIVED, quiet()) as place:
+        assert place.names == ["c", "a", "b"]
+        assert place.experiment.fleet.agents == 3
+        assert "asks for 8 devices; bench bench has 3 hosts" in place.doubts[0]
+
+
+def test_only_means_hosts_by_name_or_tag(tmp_path, file):
+    waived = BenchOptions(only=("left",), preflight=False, unproven=True)
+    with bench_place(experiment(tmp_path, "fleet.agents=2"), file, waived, quiet()) as place:
+        assert place.names == ["c", "a"]
+    strangers = bench_place(experiment(tmp_path), file, BenchOptions(only=("right",)), quiet())
+    with pytest.raises(ConfigError, match="right"), strangers:
+        pass
+
+
+def test_two_users_cannot_run_at_once(tmp_path, file):
+    with bench_place(experiment(tmp_path), file, WAIVED, quiet()):
+        # Inside one's own lease the same process may go on; another process may not.
+        from roambench.provision.holding import LEASE_VARIABLE
+
+        with pytest.MonkeyPatch.context() as elsewhere:
+            elsewhere.delenv(LEASE_VARIABLE)
+            second = bench_place(experiment(tmp_path), file, WAIVED, quiet())
+            with pytest.raises(FleetError, match="bench"), second:
+                pass
+
+
+def test_the_files_gain_and_offset_correct_a_reading_to_the_same_watts(file):
+    """The file: true = 0.5 x reading + 0.25. A reading of 6 W is 3.25 W by both spellings."""
+    meter = load_bench(file).host("c").meter
+    entry = calibration_of(meter)
+    assert entry is not None
+    assert (entry.gain, entry.offset_w) == (2.0, -0.5)
+    ledger = MeterCalibration(entry.gain, entry.offset_w, entry.u_gain, entry.u_offset_w)
+    assert ledger.correct(6.0) == pytest.approx(0.5 * 6.0 + 0.25)
+
+
+def test_a_meter_without_calibration_adds_nothing_and_the_experiments_own_goes_first(tmp_path, file):
+    assert calibration_of(load_bench(file).host("a").meter) is None
+    own = ("energy.meters.c.gain=1.5", "energy.meters.c.u_gain=0.01")
+    with bench_place(experiment(tmp_path, *own), file, WAIVED, quiet()) as place:
+        assert place.experiment.energy.meters["c"].gain == 1.5
+    with bench_place(experiment(tmp_path), file, WAIVED, quiet()) as place:
+        assert place.experiment.energy.meters["c"].gain == 2.0
+        assert set(place.experiment.energy.meters) == {"c"}
+
+
+def watch() -> Watch:
+    journal = SimpleNamespace(append=lambda record: None)
+    return Watch(SimpleNamespace(journal=journal))  # type: ignore[arg-type]
+
+
+@pytest.mark.asyncio
+async def test_hosts_that_do_not_come_are_named_with_what_to_do(file):
+    bench, seen = load_bench(file), watch()
+    seen.observe(0, "c", "hello", "")
+    seen.observe(1, "a", "session refused", "agent speaks protocol version 0")
+    with pytest.raises(FleetError) as absent:
+        await _all_ready(seen, bench, bench.hosts, quiet(), Patience(hello_s=0.0))
+    told = str(absent.value)
+    assert told.startswith("2 of 3 hosts did not dial 10.36.0.1:47100 within 0 s: b, a; a: agent speaks")
+    assert "next: roambench fleet status" in told
+
+
+@pytest.mark.asyncio
+async def test_hosts_whose_trainer_is_not_ready_are_named_too(file):
+    bench, seen = load_bench(file), watch()
+    for index, name in enumerate("cab"):
+        seen.observe(index, name, "hello", "")
+    seen.observe(0, "c", "trainer ready", "")
+    with pytest.raises(FleetError, match=r"2 of 3 hosts had no trainer ready .*: b, a; next: .* --only b"):
+        await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
+    seen.observe(1, "a", "trainer not ready", "illegal instruction")
+    with pytest.raises(FleetError, match=r"cannot start: a: illegal instruction; try .*fleet preflight"):
+        await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
+
+
+def test_the_table_says_how_far_each_host_is(file):
+    bench, seen = load_bench(file), watch()
+    assert state_of(seen, "a") == "not here yet"
+    for kind, state in (
+        ("session refused", "not its certificate"),
+        ("hello", "warming up"),
+        ("fetching data", "fetching its data"),
+        ("trainer ready", "ready"),
+    ):
+        seen.observe(0, "a", kind, "not its certificate")
+        assert state_of(seen, "a") == state
+    screen = Console(width=100, file=io.StringIO(), force_terminal=True)
+    with arrivals(screen, seen, bench.hosts) as show:
+        show()

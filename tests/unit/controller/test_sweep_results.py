@@ -1,0 +1,175 @@
+"""`roambench results`: the page of a real sweep on a hand-made trace, and what it is made from."""
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roambench.contract.errors import RunError
+from roambench.controller.sweep.finished_runs import finished_runs
+from roambench.controller.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
+from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.controller.sweep.sweep_folder import SweepFolder
+from roambench.mobility.files import write_trace
+from roambench.mobility.trace import Trace
+from roambench.report.curves_svg import Curve, curves_svg
+
+CLI = [sys.executable, "-m", "roambench.controller.cli"]
+SWEEP = """\
+[experiment]
+seed = 1
+systems = ["mohawk", "hierfavg"]
+fleet = { agents = 2, aps = 0 }
+[experiment.learning]
+model = "mlp"
+images_per_device = 16
+test_images = 100
+[experiment.rounds]
+cloud_every_steps = 2
+accuracy_threshold = 0.01
+stop_at_threshold = true
+"""
+
+
+def roambench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.run(
+        [*CLI, *arguments], capture_output=True, text=True, timeout=200, cwd=cwd, env=environment, check=False
+    )
+
+
+def walks(steps: int) -> Trace:
+    """Ann is seen once, 50 m from AP0; Bob 100 m from AP1 at first and beside it at step 2; then nobody."""
+    return Trace(
+        steps=steps,
+        step_s=3600.0,
+        device_names=("ann", "bob"),
+        step=np.array([0, 0, 2], np.int32),
+        device=np.array([0, 1, 1], np.int32),
+        x_m=np.array([30.0, 900.0, 1000.0]),
+        y_m=np.array([40.0, 0.0, 0.0]),
+        ap_names=("AP0", "AP1"),
+        ap_x_m=np.array([0.0, 1000.0]),
+        ap_y_m=np.array([0.0, 0.0]),
+        start_utc_s=1334620800,
+        provenance={"source": "written by hand"},
+    )
+
+
+@pytest.mark.timeout(400)
+def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None:
+    """Everybody has 1 % at the first cloud aggregation, t = 2 of eight steps. Until then MOHAWK used one
+    model in two steps (Bob's, who came back to an AP), HierFAVG none."""
+    (tmp_path / "data").mkdir()
+    write_trace(walks(8), tmp_path / "data" / "walks.parquet")
+    (tmp_path / "tiny.toml").write_text(SWEEP)
+    done = roambench("sweep", "tiny.toml", "--trace", "data/walks.parquet", "--jobs", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    made = roambench("results", "runs/tiny", "-o", "results/page.md", cwd=tmp_path)
+    assert made.stdout.split() == ["results/page.md", "results/page.svg"], made.stderr
+    page = (tmp_path / "results" / "page.md").read_text()
+    lines = page.splitlines()
+    assert lines[0] == "# tiny: beside MOHAWK's tables"
+    assert "$ roambench sweep tiny.toml --trace walks.parquet --jobs 2" in lines
+    assert re.search(r"^2 runs in .* on \d+ cores of .*, torch ", page, re.MULTILINE)
+    assert "| images per device | 16 | 500 (CIFAR-100: 2,500) |" in lines
+    assert (
+        "| trace | walks.parquet; 2 devices, 2 APs, 8 steps of 3600 s; present per step: mean 0.38, 0 to 2 "
+        "| 1,000 devices, 100 APs, 744 steps of 3600 s; present per step: 15 to 76 |"
+    ) in lines
+    assert "| digits | IID | 2 | ours | 2 | – | 2 | 1 : 1.00 : – | – |" in lines
+    assert "| 2 | ours | 0.000 | – | 0.500 | – | – |" in lines
+    # This seed gives HierFAVG's Ann AP1 (970.8 m) and Bob AP0 (900 and 1000 m); nearest: 50, 100 and 0 m.
+    assert "| ours | 0.96 ± 0.04 | – | 0.05 ± 0.04 | – |" in lines
+    points = [re.split(r" *\| *", line)[1:] for line in lines if re.match(r"\| (mohawk|hierfavg) \|", line)]
+    # system, data, k2, seed, steps, rounds ... trainings, computed, wasted
+    assert [[*row[:6], *row[10:13]] for row in points] == [
+        ["mohawk", "IID", "2", "1", "3", "2", "3", "1", "66.7 %"],
+        ["hierfavg", "IID", "2", "1", "3", "2", "3", "0", "100.0 %"],
+    ]
+    assert "![Accuracy over rounds](page.svg)" in lines
+    assert str(tmp_path) not in page
+
+    roambench("results", "runs/tiny", "-o", "results/again.md", cwd=tmp_path)
+    again = (tmp_path / "results" / "again.md").read_text()
+    assert again == page.replace("page.svg", "again.svg")
+    shown = roambench("results", "runs/tiny", cwd=tmp_path)
+    assert "Rounds to the threshold of 1 % (MOHAWK's Table 4)" in shown.stdout
+
+    report = roambench("report", *map(str, tmp_path.glob("runs/tiny/points/*/runs/*")), cwd=tmp_path)
+    assert "Ratios beside MOHAWK's Tables 4 to 6" in report.stdout
+    assert "accuracy 0." in report.stdout  # why the runs ended early
+    assert "reached the threshold of 0.01" in " ".join(report.stdout.split())
+
+
+def test_a_folder_that_is_no_sweeps_is_refused_in_one_line(tmp_path: Path) -> None:
+    done = roambench("results", "nowhere", cwd=tmp_path)
+    assert done.returncode == 1
+    expected = "nowhere/table.json: cannot be read: No such file or directory; is nowhere a sweep's folder?"
+    assert done.stderr == f"roambench: {expected}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "not the table of a sweep"),
+        ("[]", "not the table of a sweep"),
+        ('{"points": [{"state": "finished"}]}', "not the table of a sweep"),
+        ('{"points": [{"state": "open", "folder": "a"}]}', "no run of this sweep has finished"),
+        ('{"points": [{"state": "finished", "folder": "a"}]}', "point.json: cannot be read"),
+    ],
+)
+def test_a_table_that_is_none_is_told(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "table.json").write_text(text)
+    with pytest.raises(RunError, match=told):
+        finished_runs(tmp_path)
+
+
+def test_the_command_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SWEEP)
+    overrides = ('learning.data_path="/data/of/mine/mnist"', "fleet.agents=3", "learning.data_path=../mnist")
+    sweep = read_sweep(tmp_path / "s.toml", overrides, Path("/data/nyc city.parquet"))
+    assert command_of(sweep, 2) == (
+        "roambench sweep s.toml --trace 'nyc city.parquet' --set 'learning.data_path=\"mnist\"' "
+        "--set fleet.agents=3 --set learning.data_path=mnist --jobs 2"
+    )
+
+
+def test_the_hours_of_a_sweep_that_was_interrupted_add_up(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SWEEP)
+    sweep = read_sweep(tmp_path / "s.toml")
+    assert read_notes(tmp_path) == SessionNotes()
+    note_session(SweepFolder(tmp_path), sweep, jobs=2, wall_s=100.0, ran=3)
+    note_session(SweepFolder(tmp_path), sweep, jobs=1, wall_s=20.5, ran=1)
+    found = read_notes(tmp_path)
+    assert (found.wall_s, found.ran) == (120.5, 4)
+    assert found.command == "roambench sweep s.toml --jobs 1"
+    (tmp_path / "sweep.json").write_text('{"command": 1}')
+    assert read_notes(tmp_path) == SessionNotes()
+
+
+def test_curves_are_drawn_to_scale_in_a_panel_per_setting() -> None:
+    """A panel is 340 x 220 with axes from x = 46 to 328 and y = 186 (0 %) to 30 (100 %)."""
+    text = curves_svg(
+        [
+            Curve("IID <k2>", "mohawk", ((1, 0.0), (10, 1.0))),
+            Curve("IID <k2>", "macfl", ((5, 0.5), (10, 0.75))),
+            Curve("non-IID", "mohawk", ((10, 0.25),)),
+        ],
+        0.5,
+    )
+    root = ET.fromstring(text)
+    space = "{http://www.w3.org/2000/svg}"
+    panels = root.findall(f"{space}g")
+    assert [panel.get("transform") for panel in panels] == ["translate(0 28)", "translate(340 28)"]
+    lines = [[line.get("points") for line in panel.findall(f"{space}polyline")] for panel in panels]
+    assert lines == [["74.2,186.0 328.0,30.0", "187.0,108.0 328.0,69.0"], ["328.0,147.0"]]
+    colours = [[line.get("stroke") for line in panel.findall(f"{space}polyline")] for panel in panels]
+    assert colours[0][0] == colours[1][0] != colours[0][1]
+    assert next(found.text for found in panels[0].findall(f"{space}text")) == "IID <k2>"
+    assert "M46 108.0H328" in text  # the threshold

@@ -1,0 +1,45 @@
+"""docs/proving.md names what there is: every check, verdict and figure, and the limits they are judged by."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from roambench.contract.phases import ACTIVE_PHASES
+from roambench.controller.ab.ab_figures import COMPARED
+from roambench.controller.sweep.metrics import METRICS
+from roambench.provision.identify import BURN_S, REST_S
+from roambench.provision.lease import LEASE_S
+from roambench.provision.meter_map import MAX_AGE_DAYS, Verdict
+
+TEXT = (Path(__file__).parents[3] / "docs" / "proving.md").read_text(encoding="utf-8")
+CHECKS = [
+    "SSH", "OS image", "agent", "wheels", "certificate", "clock", "time sync", "disk", "memory", "governor",
+    "power supply", "Wi-Fi power save", "torch", "meter", "idle watts",
+]  # fmt: skip
+
+
+def test_every_check_has_its_row() -> None:
+    table = TEXT[TEXT.index("| check |") : TEXT.index("**Skip** means")]
+    named = [name.strip() for row in table.splitlines()[2:] if row for name in row.split("|")[1].split(",")]
+    assert named == CHECKS
+
+
+def test_every_verdict_of_the_meter_map_is_explained() -> None:
+    table = TEXT[TEXT.index("| verdict |") : TEXT.index("A reading belongs")]
+    explained = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
+    assert {*explained, "proven"} == {*(str(verdict) for verdict in Verdict), "verdict"}
+
+
+def test_every_figure_of_a_comparison_is_named() -> None:
+    table = TEXT[TEXT.index("| figure |") :]
+    named = set(re.findall(r"`([a-z_]+)`", table)) | {f"{phase.value}_net_j" for phase in ACTIVE_PHASES}
+    named |= {name for name in METRICS if name.startswith("communication_j_")}
+    plain = {row.name for row in COMPARED if not row.name.startswith("modelled_") or row.name in METRICS}
+    assert plain - named == set()
+
+
+def test_the_numbers_are_those_of_the_code() -> None:
+    assert f"after {MAX_AGE_DAYS:g} days" in TEXT
+    assert f"a claim lives {LEASE_S:g} s and is renewed every {LEASE_S / 4:g} s" in TEXT
+    assert f"It takes {BURN_S + REST_S:g} s and a login per board" in TEXT
