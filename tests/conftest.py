@@ -1,9 +1,10 @@
-"""Rules for every test: no asyncio task outlives the test that started it."""
+"""Rules for every test: no asyncio task outlives the test that started it, and Ctrl-C means something."""
 
 import asyncio
 import functools
 import inspect
 import os
+import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,20 @@ from typing import Any
 import pytest
 
 #: Fixtures that several folders of tests share.
-pytest_plugins = ["influx_servers"]
+pytest_plugins = ["influx_servers", "no_skips"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure() -> None:
+    """A script's background command ignores SIGINT, and so would every process that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not _data_folder().is_dir():  # what a clone does not have is no test of it
+        dropped = [item for item in items if "data_folder" in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in dropped]
+        config.hook.pytest_deselected(items=dropped)
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.obj = _leaving_no_task(item.obj)
@@ -41,9 +52,13 @@ def _others() -> list[asyncio.Task[Any]]:
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """Real data sets and traces: $ROAMBENCH_DATA, or a folder shared/data beside the checkout."""
+    """Real data sets and traces (mnist/, traces/): $ROAMBENCH_DATA, or shared/data beside the checkout.
+
+    Without the folder, tests that need it are deselected.
+    """
+    return _data_folder()
+
+
+def _data_folder() -> Path:
     root = Path(__file__).resolve().parents[1]
-    folder = Path(os.environ.get("ROAMBENCH_DATA", root.parent / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip("no real data here: set ROAMBENCH_DATA to a folder with mnist/ and traces/")
-    return folder
+    return Path(os.environ.get("ROAMBENCH_DATA", root.parent / "shared" / "data"))

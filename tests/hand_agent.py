@@ -14,6 +14,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import TrainOrder
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
+from roambench.fleet.guard import FleetIdentity
+from roambench.fleet.limits import AgentLimits
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
@@ -35,7 +37,14 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(*, deadline_s: float = 5.0) -> AsyncIterator[Bench]:
+async def bench(
+    *,
+    deadline_s: float = 5.0,
+    limits: AgentLimits | None = None,
+    identity: Callable[[Authority], FleetIdentity | Credential] = lambda authority: authority.issue(
+        CONTROLLER_NAME
+    ),
+) -> AsyncIterator[Bench]:
     authority = Authority.create()
     seen: list[tuple[int, str, str, str]] = []
     stored: list[tuple[str, int, int, bytes]] = []
@@ -46,10 +55,11 @@ async def bench(*, deadline_s: float = 5.0) -> AsyncIterator[Bench]:
 
     fleet = GrpcFleet(
         FleetSettings("run", ("pi-01", "pi-02"), (SPEC, SPEC), LAYOUT, deadline_s),
-        authority.issue(CONTROLLER_NAME),
+        identity(authority),
         DeviceClock(),
         sink,
         lambda *event: seen.append(event),
+        limits=limits,
     )
     await fleet.start()
     try:
@@ -67,6 +77,7 @@ class HandAgent:
     orders: list[wire.Order]
     task: asyncio.Task[None]
     credential: Credential
+    log: list[str] = field(default_factory=list)
 
 
 @asynccontextmanager
@@ -74,7 +85,7 @@ async def hand_agent(
     where: Bench,
     name: str = "pi-01",
     *,
-    credential: Credential | None = None,
+    credential: Credential | Callable[[], Credential] | None = None,
     on_order: Callable[["HandAgent", wire.Order], Any] | None = None,
     machine: str = "machine-1",
     started: int = 1,
@@ -82,7 +93,9 @@ async def hand_agent(
     version: int = PROTOCOL_VERSION,
     claims: str | None = None,
 ) -> AsyncIterator[HandAgent]:
-    credential = credential or where.authority.issue(name)
+    dial_with = credential or where.authority.issue(name)
+    credential = dial_with() if callable(dial_with) else dial_with
+    log: list[str] = []
     orders: list[wire.Order] = []
     chores: set[asyncio.Task[None]] = set()
 
@@ -107,10 +120,10 @@ async def hand_agent(
                 chore.add_done_callback(chores.discard)
 
     address = f"127.0.0.1:{where.fleet.control_port}"
-    link = ControlLink(address, credential, name, hello, take, lambda text: None)
+    link = ControlLink(address, dial_with, name, hello, take, log.append)
     channel = secure_channel(f"127.0.0.1:{where.fleet.data_port}", credential, MAX_DATA_MESSAGE_BYTES)
     agent = HandAgent(
-        link, DataLink(channel, name, DeviceClock()), orders, asyncio.create_task(link.run()), credential
+        link, DataLink(channel, name, DeviceClock()), orders, asyncio.create_task(link.run()), credential, log
     )
     try:
         yield agent

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Installs the time-series servers that tests start on loopback: InfluxDB 1.6 and VictoriaMetrics, as Debian
+# Installs the servers that tests start on loopback: InfluxDB 1.6, VictoriaMetrics and an SSH server, as Debian
 # and Ubuntu package them. Needs root; without it this only tells which tests will be skipped.
 set -eu
 PATH="$PATH:/usr/sbin"
 missing=""
 command -v influxd >/dev/null || missing="influxdb influxdb-client"
 command -v victoria-metrics >/dev/null || missing="$missing victoria-metrics"
+[ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" != 0 ]; then
     echo "tests against real servers will be skipped; for them: sudo apt-get install $missing"

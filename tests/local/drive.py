@@ -1,8 +1,8 @@
 """Runs an experiment on local agents, in a process that a test may kill:
 
-    python drive.py [--one-core] FILE RUNS_DIR [KEY=VALUE...]
+    python drive.py [--one-core] FILE RUNS_DIR [--fleet=FLEET] [KEY=VALUE...]
 
-Prints what `roambench run` prints; the comparison at the end is left out.
+Prints what `roambench run` prints; the comparison at the end is left out. A bench needs no preflight.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_experiment
 from roambench.controller.config import load_experiment
 
@@ -22,8 +23,16 @@ def main(arguments: list[str]) -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # agents and emulator inherit it
         arguments = arguments[1:]
     file, runs_dir, *overrides = arguments
-    experiment = load_experiment(file, overrides)
-    run_experiment(experiment, fleet="local", runs_dir=Path(runs_dir), console=Console(width=300))
+    fleet = "local"
+    if overrides and overrides[0].startswith("--fleet="):
+        fleet = overrides.pop(0).removeprefix("--fleet=")
+    run_experiment(
+        load_experiment(file, overrides),
+        fleet=fleet,
+        runs_dir=Path(runs_dir),
+        console=Console(width=300),
+        bench=BenchOptions(preflight=False, unproven=True),
+    )
 
 
 if __name__ == "__main__":

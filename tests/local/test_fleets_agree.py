@@ -54,18 +54,43 @@ EXPERIMENT = Experiment.model_validate(
         "energy": {"idle_baseline_s": 0.0},
     }
 )
+#: Two of the systems again, with readings that change what is ordered.
+READINGS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
+    "fedmes, the previous edge's model": (
+        "fedmes",
+        {
+            "learning": {"local_steps": 7},  # of 5 in an epoch
+            "algorithm": {"previous_edge": "edge_pair", "sync_download": "free", "ties": "random"},
+        },
+    ),
+    "middle, as printed": (
+        "middle",
+        {"algorithm": {"fresh_uses_ap": True, "stayed_model": "own", "cloud_counts": "printed"}},
+    ),
+}
+RUNS = (*SYSTEMS, *READINGS)
 Stories = dict[str, Sequence[RoundRecord]]
+
+
+def experiment_of(run: str) -> tuple[Experiment, str]:
+    """The experiment of a run, and its system."""
+    system, changes = READINGS.get(run, (run, {}))
+    values = EXPERIMENT.model_dump()
+    for section, keys in changes.items():
+        values[section] |= keys
+    return Experiment.model_validate(values), system
 
 
 async def stories(fleet: Fleet, folder: RunFolder, movement: Movement, lesson: Lesson) -> Stories:
     """All systems one after the other on the same fleet; the records of each."""
     told: Stories = {}
-    for name in SYSTEMS:
+    for name in RUNS:
+        experiment, system = experiment_of(name)
         samples = [len(part) for part in lesson.parts]
-        rounds = rounds_of(EXPERIMENT, name, movement, folder, samples, lesson.layout.shapes)
+        rounds = rounds_of(experiment, system, movement, folder, samples, lesson.layout.shapes)
         journal = MemoryJournal()
         await run_rounds(
-            dataclasses.replace(rounds.settings, run_id=name),
+            dataclasses.replace(rounds.settings, run_id=name.partition(",")[0] + str(len(told))),
             rounds.system,
             rounds.association,
             fleet,
@@ -122,12 +147,12 @@ def of(records: Sequence[RoundRecord], kind: type) -> list:
     return [record for record in records if isinstance(record, kind)]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", RUNS)
 def test_placements_orders_weights_and_digests_are_equal(told: dict[str, Stories], system: str) -> None:
     assert decided(told["simulated"][system]) == decided(told["local"][system])
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", RUNS)
 def test_there_was_something_to_compare(told: dict[str, Stories], system: str) -> None:
     records = told["local"][system]
     assert all(answer.status == "done" for answer in of(records, OrderAnswered))
@@ -138,5 +163,17 @@ def test_there_was_something_to_compare(told: dict[str, Stories], system: str) -
 
 
 def test_no_two_systems_learn_the_same_model(told: dict[str, Stories]) -> None:
-    final = {system: of(told["local"][system], CloudAggregated)[-1].digest for system in SYSTEMS}
-    assert len(set(final.values())) == len(SYSTEMS), final
+    final = {system: of(told["local"][system], CloudAggregated)[-1].digest for system in RUNS}
+    assert len(set(final.values())) == len(RUNS), final
+
+
+def test_a_previous_edges_model_is_a_second_download_and_a_free_sync_none(told: dict[str, Stories]) -> None:
+    records = told["local"]["fedmes, the previous edge's model"]
+    kinds = {record.order_id: record.kind for record in of(records, OrderGiven)}
+    moved = {kind: set[int]() for kind in ("train", "sync")}
+    for answer in of(records, OrderAnswered):
+        if kinds[answer.order_id] in moved:
+            moved[kinds[answer.order_id]].add(answer.transferred_bytes)
+    assert moved["sync"] == {0}
+    once, twice = sorted(moved["train"])
+    assert twice == 2 * once > 0

@@ -18,7 +18,8 @@ from roambench.controller.config.link_model_file import load_link_model
 from roambench.energy.link_model import DistanceStatistics, throughput_mbit_s
 from roambench.rounds.records import OrderAnswered, OrderGiven
 
-pytestmark = pytest.mark.timeout(150)
+# Alone: where others keep the machine busy, lines come late and readings have holes.
+pytestmark = [pytest.mark.timeout(150), pytest.mark.alone]
 
 #: Below what Eq. 2 gives for near devices.
 PORT_MBIT_S = 20.0

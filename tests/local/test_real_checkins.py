@@ -15,7 +15,7 @@ from roambench.rounds.records import EdgeAggregated, OrderAnswered, OrderGiven, 
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = [pytest.mark.timeout(150), pytest.mark.slow]
 
 SYSTEMS = ("mohawk", "hierfavg")
 DEMO = Path(__file__).resolve().parents[2] / "experiments" / "demo.toml"

@@ -1,0 +1,148 @@
+"""A bench on loopback: agents that live as services do, each with own folder, meter and control socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from roambench.agent.settings import AgentSettings, EmulationSettings, MeterSettings
+from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
+from roambench.provision.certificates import BenchAuthority, issue_for
+from roambench.provision.inventory import Bench, load_bench
+
+_ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class LivingBench:
+    """`folder` is short: socket paths end at 108 bytes."""
+
+    folder: Path
+    names: tuple[str, ...] = ("board-a", "board-b", "board-c")
+    gain: float = 1.0
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hosts = "".join(
+            f'\n[[hosts]]\nname = "{name}"\naddress = "127.0.0.1"\nssh_port = {2200 + index}\n'
+            f'interface = "lo"\nmeter.port = "{self.folder}/{name}/meter"\nmeter.emulated = true\n'
+            f"meter.gain = {self.gain}\n"
+            for index, name in enumerate(self.names)
+        )
+        self.file.write_text(
+            'state_dir = "state"\n\n[controller]\naddress = "127.0.0.1"\nlisten_host = "127.0.0.1"\n'
+            f"control_port = {free_port()}\ndata_port = {free_port()}\n{hosts}"
+        )
+        BenchAuthority(self.bench.state_dir)
+        for host in self.bench.hosts:
+            place = self.folder / host.name
+            place.mkdir()
+            issue_for(self.bench, host).save(place / "identity")
+            (place / "settings.json").write_text(self._settings(host.name).to_json())
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "bench.toml"
+
+    @property
+    def bench(self) -> Bench:
+        return load_bench(self.file)
+
+    def start(self) -> None:
+        """Meters first, then all agents."""
+        spec = EmulatorSpec(
+            devices=tuple(EmulatedDevice(name, f"{self.folder}/{name}/meter") for name in self.names),
+            socket_path=f"{self.folder}/work.sock",
+            truth_dir=str(self.folder),
+            tolerance=0.0,
+            noise_per_line=0.0,
+        )
+        path = self.folder / "emulator.json"
+        path.write_text(spec.to_json())
+        self._spawn("meters", "roambench.meters.emulator", str(path))
+        while not (self.folder / "work.sock").exists():
+            time.sleep(0.02)
+        for name in self.names:
+            self.start_agent(name)
+
+    def start_agent(self, name: str) -> None:
+        """As systemd does, at boot and after every death."""
+        self._spawn(name, "roambench.agent.cli", "run", "--settings", f"{self.folder}/{name}/settings.json")
+
+    def kill(self, name: str) -> None:
+        """-9; its trainer dies with it."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def end(self, name: str) -> int:
+        """SIGTERM; returns the exit status."""
+        self.processes[name].terminate()
+        return self.processes.pop(name).wait(20)
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes.values():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def ctl(self, name: str, *words: str) -> list[Any]:
+        """The lines of the answer of `roambench-agent ctl`, parsed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "roambench.agent.cli", "ctl", "--socket", str(self.socket(name)), *words],
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()] or [{"stderr": done.stderr.decode()}]
+
+    def status(self, name: str) -> Any:
+        return self.ctl(name, "status")[0]
+
+    def socket(self, name: str) -> Path:
+        return self.folder / name / "ctl.sock"
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def _spawn(self, name: str, module: str, *words: str) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", module, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_ENVIRONMENT,
+            )
+
+    def _settings(self, name: str) -> AgentSettings:
+        place, at = self.folder / name, self.bench.controller
+        return AgentSettings(
+            device=name,
+            controller=f"{at.address}:{at.control_port}",
+            identity_dir=str(place / "identity"),
+            state_dir=str(place / "state"),
+            machine_id=f"machine-of-{name}",
+            meter=MeterSettings("smartpower2", str(place / "meter"), reopen_allowed=True),
+            emulation=EmulationSettings(None, str(self.folder / "work.sock")),
+            service=True,
+            ctl_socket=str(self.socket(name)),
+        )

@@ -1,0 +1,183 @@
+"""Every way of mixing, under every way of moving, learns the same on virtual devices as on agents that send
+their models to each other over gRPC, bit for bit."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.model_blob import digest_of, encode
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.local_bench import local_bench
+from roambench.controller.peer_run import PeerWorld, peer_world
+from roambench.controller.peer_world import movement_named, peer_settings
+from roambench.controller.simulated_run import simulated_fleet
+from roambench.mobility.peer_movement import trace_movement
+from roambench.rounds.peer_loop import run_peers
+from roambench.rounds.peer_run import PeerState
+from roambench.rounds.ports import Fleet
+from roambench.rounds.records import FateDecided, MixingPlanned, ModelsExchanged, OrderGiven, RoundRecord
+from roambench.rounds.rehearsal import MemoryJournal
+from roambench.runs.folder import RunFolder
+from roambench.systems.peers import PEER_SYSTEMS
+from whereabouts import drawn_trace
+
+pytestmark = pytest.mark.timeout(240)
+
+DEVICES, STEPS = 5, 3
+#: All that move by a model, and a trace in which devices come and go.
+MOBILITY: dict[str, dict[str, dict[str, object]]] = {
+    "static": {"mobility": {"model": "static", "grid": 3}, "contacts": {"radius": 1.5}},
+    "random": {"mobility": {"model": "random", "grid": 4, "mobile": 2}, "contacts": {"radius": 2.0}},
+    "dam": {"mobility": {"model": "dam", "grid": 4, "mobile": 2}, "contacts": {"radius": 2.0}},
+    "dcm": {
+        "mobility": {"model": "dcm", "grid": 4, "mobile": 2, "reach": 0.0, "ties": "most_static"},
+        "contacts": {"radius": 2.0},
+    },
+    "reflected_walk": {
+        "mobility": {"model": "reflected_walk", "width_m": 60.0, "height_m": 60.0, "fast_share": 0.4},
+        "contacts": {"radius": 20.0},
+    },
+    "trace": {"mobility": {"model": "static"}},  # replaced by WHEREABOUTS
+}
+#: One row per device, one letter per step: where it is, "-" while it is away.
+WHEREABOUTS = ("aab", "ab-", "-bb", "bba", "b-a")
+PAIRS = tuple(product(PEER_SYSTEMS, MOBILITY))
+
+
+def experiment_of(mobility: str) -> Experiment:
+    return Experiment.model_validate(
+        {
+            "seed": 11,
+            "systems": tuple(PEER_SYSTEMS),
+            "fleet": {"agents": DEVICES, "aps": 0},
+            # Unequal classes and shares, and momentum, which stays on its device.
+            "learning": {"model": "mlp", "images_per_device": 40, "alpha": 0.5, "momentum": 0.9},
+            "decentralised": {"iterations": STEPS, "evaluate_every": STEPS, "alpha": 0.7},
+            "local": {
+                "time_scale": 12.0,
+                "cpu_slowdown": 1.0,
+                "upload_mbit_s": 0.0,
+                "download_mbit_s": 0.0,
+                "reply_delay_s": 0.02,
+            },
+            "simulated": {"workers": 2, "upload_mbit_s": 0.0, "download_mbit_s": 0.0},
+            "energy": {"idle_baseline_s": 0.0},
+            **MOBILITY[mobility],
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    records: list[RoundRecord]
+    held: PeerState
+
+    def digests(self) -> dict[int, str]:
+        return {device: digest_of(encode(model, "")) for device, model in self.held.models.items()}
+
+
+Stories = dict[tuple[str, str], Told]
+
+
+async def stories(fleet: Fleet, worlds: dict[str, PeerWorld]) -> Stories:
+    """All pairs one after the other on the same fleet."""
+    told: Stories = {}
+    for number, (system, mobility) in enumerate(PAIRS):
+        world, journal = worlds[mobility], MemoryJournal()
+        settings = peer_settings(
+            world.experiment, system, f"agree{number}", world.lesson, world.movement.trace.steps
+        )
+        held = await run_peers(settings, world.moved, fleet, journal, world.lesson.initial_model)
+        told[system, mobility] = Told(list(journal.records), held)
+    return told
+
+
+def world_of(mobility: str) -> PeerWorld:
+    world = peer_world(experiment_of(mobility))
+    if mobility != "trace":
+        return world
+    moved = trace_movement(drawn_trace(WHEREABOUTS), 200.0, "any_moment")
+    return dataclasses.replace(world, moved=moved, movement=movement_named(moved))
+
+
+async def both_fleets(base: Path) -> dict[str, Stories]:
+    worlds = {mobility: world_of(mobility) for mobility in MOBILITY}
+    world = worlds["static"]
+    with RunFolder.create(
+        base / "run",
+        config=resolved(world.experiment),
+        run_id="agree",
+        system="all",
+        seed=11,
+        trace_hash=world.movement.content_hash,
+        fleet="local",
+        device_names=[f"pi-{number:02d}" for number in range(1, DEVICES + 1)],
+        time_scale=world.experiment.local.time_scale,
+    ) as folder:
+        async with local_bench(world.experiment, world.lesson, folder, print) as bench:
+            local = await stories(bench.fleet, worlds)
+        async with simulated_fleet(
+            world.experiment, world.lesson, 1, base / "simulation", peers=True, peak=5 * DEVICES
+        ) as fleet:
+            simulated = await stories(fleet, worlds)
+    return {"local": local, "simulated": simulated}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stories]:
+    return asyncio.run(both_fleets(tmp_path_factory.mktemp("peers").resolve()))
+
+
+def decided(records: list[RoundRecord]) -> Iterator[RoundRecord]:
+    """Everything the run decided and counted. What a clock says is left out."""
+    for record in records:
+        match record:
+            case OrderGiven():
+                yield dataclasses.replace(record, paced_mbit_s=0.0)
+            case ModelsExchanged():
+                yield dataclasses.replace(record, exchange_s=0.0, download_s=0.0, digest="")
+            case MixingPlanned() | FateDecided():
+                yield record
+
+
+@pytest.mark.parametrize(("system", "mobility"), PAIRS)
+def test_orders_weights_bytes_and_digests_are_equal(
+    told: dict[str, Stories], system: str, mobility: str
+) -> None:
+    local, simulated = told["local"][system, mobility], told["simulated"][system, mobility]
+    assert local.digests() == simulated.digests()
+    # Virtual devices that are away are not told so.
+    orders = [record for record in decided(local.records) if getattr(record, "kind", "") != "idle"]
+    assert orders == [
+        record for record in decided(simulated.records) if getattr(record, "kind", "") != "idle"
+    ]
+
+
+@pytest.mark.parametrize(("system", "mobility"), PAIRS)
+def test_there_was_something_to_compare(told: dict[str, Stories], system: str, mobility: str) -> None:
+    local = told["local"][system, mobility]
+    exchanged = [record for record in local.records if isinstance(record, ModelsExchanged)]
+    assert len(exchanged) > DEVICES
+    assert all(record.left_out == () for record in exchanged)
+    assert sum(record.sent_bytes for record in exchanged) == sum(
+        record.received_bytes for record in exchanged
+    )
+    assert sum(record.received_bytes for record in exchanged) > 0
+    initial = set(local.digests().values())
+    assert len(initial) == 1 if system == "fully_connected" and mobility != "trace" else len(initial) > 1
+
+
+@pytest.mark.parametrize("mobility", ["random", "reflected_walk"])
+def test_no_two_ways_of_mixing_learn_the_same_models(told: dict[str, Stories], mobility: str) -> None:
+    """But for sizes: all devices have as many samples."""
+    ways = [system for system in PEER_SYSTEMS if system != "data_size"]
+    finals = {tuple(sorted(told["local"][way, mobility].digests().items())) for way in ways}
+    assert len(finals) == len(ways) == 4

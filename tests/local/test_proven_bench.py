@@ -1,0 +1,94 @@
+"""Preflight and identify against living agents with real control sockets and emulated meters, over SSH."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from living_agents import LivingBench
+from roambench.provision import agent_asks
+from roambench.provision.checks import Check, Verdict
+from roambench.provision.identify import identify
+from roambench.provision.inventory import Bench, load_bench
+from roambench.provision.meter_map import Verdict as Proof
+from roambench.provision.preflight import check
+from ssh_server import ssh_server
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@dataclass
+class Wired:
+    """A living bench whose hosts are one sshd each; board-a and board-b have each other's meter."""
+
+    living: LivingBench
+    bench: Bench
+    agent: str
+
+
+@pytest.fixture(scope="module")
+def wired() -> Iterator[Wired]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rb-")))
+        living = LivingBench(folder)
+        for name, other in (("board-a", "board-b"), ("board-b", "board-a")):
+            settings = json.loads((folder / name / "settings.json").read_text())
+            settings["meter"]["port"] = str(folder / other / "meter")
+            (folder / name / "settings.json").write_text(json.dumps(settings))
+        cases = []
+        for name in living.names:
+            place = folder / f"sshd-{name}"
+            place.mkdir()
+            server = stack.enter_context(ssh_server(place))
+            number = 2200 + living.names.index(name)
+            written = living.file.read_text()
+            key = f'ssh_port = {server.port}\nssh_user = "root"\nssh_key = "{server.client_key}"'
+            living.file.write_text(written.replace(f"ssh_port = {number}", key))
+            cases.append(f"{server.port}) name={name};;")
+        agent = folder / "agent.sh"
+        agent.write_text(
+            '#!/bin/sh\nshift\ncase "${SSH_CONNECTION##* }" in\n'
+            + "\n".join(cases)
+            + f"\nesac\nexec {sys.executable} -m roambench.agent.cli ctl "
+            f'--socket {folder}/$name/ctl.sock "$@"\n'
+        )
+        agent.chmod(0o755)
+        stack.callback(living.stop)
+        living.start()
+        for name in living.names:
+            while not (living.socket(name).exists() and living.status(name)["meter"]["readings"] > 8):
+                time.sleep(0.5)
+        yield Wired(living, load_bench(living.file), str(agent))
+
+
+def test_preflight_hears_the_agents_their_trainers_and_their_meters(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_asks, "AGENT", wired.agent)
+    made = check(wired.bench)
+    for host in made.hosts:
+        found: dict[str, Check] = {one.name: one for one in host.checks}
+        assert (found["torch"].verdict, found["meter"].verdict) == (Verdict.PASS, Verdict.PASS)
+        assert (found["idle watts"].verdict, found["idle watts"].found) == (Verdict.PASS, "1.90 W")
+
+
+def test_crossed_meters_are_found_by_loading_living_agents(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_asks, "AGENT", wired.agent)
+    made = identify(wired.bench, wired.bench.hosts, burn_s=8.0, rest_s=9.0)
+    assert [(entry.board, entry.verdict) for entry in made.entries] == [
+        ("board-a", Proof.SWAPPED), ("board-b", Proof.SWAPPED), ("board-c", Proof.PROVEN),
+    ]  # fmt: skip
+    assert made.entries[0].reason.startswith("the meter of board-b moved")
+    for entry in made.entries:
+        assert entry.step_w > 0.7  # a core takes 0.8 W; one machine plays all boards
+        assert abs(entry.runner_up_w) < 0.1

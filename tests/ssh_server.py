@@ -1,0 +1,109 @@
+"""A real sshd on loopback, for tests of what speaks SSH: its own keys and its own port, no system settings.
+
+It needs root (sshd changes users). Without root or the binary these tests are skipped; where CI is set
+they fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_PATIENCE_S = 10.0
+_CONFIG = """
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/{host_key}
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin yes
+"""
+
+
+@dataclass(slots=True)
+class SshServer:
+    """Root may log in with `client_key`; `start` again with another host key to stand for another machine."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def client_key(self) -> Path:
+        return self.folder / "client"
+
+    def start(self, host_key: str = "host") -> None:
+        if not (self.folder / host_key).exists():
+            make_key(self.folder / host_key)
+        config = self.folder / "sshd_config"
+        config.write_text(_CONFIG.format(port=self.port, folder=self.folder, host_key=host_key))
+        Path("/run/sshd").mkdir(exist_ok=True)  # where sshd insists to shut its unprivileged part in
+        log = self.folder / "sshd.log"
+        self.process = subprocess.Popen([_sshd(), "-D", "-f", str(config), "-E", str(log)])
+        end = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < end:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.02)
+        raise AssertionError(f"sshd does not listen: {log.read_text()}")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(_PATIENCE_S)
+            self.process = None
+
+
+@contextmanager
+def ssh_server(folder: Path) -> Iterator[SshServer]:
+    """A running server whose files are in `folder`."""
+    _sshd()
+    if os.geteuid() != 0:
+        _missing("a real sshd needs root")
+    server = SshServer(folder, free_port())
+    make_key(server.client_key)
+    (folder / "authorized_keys").write_bytes(server.client_key.with_suffix(".pub").read_bytes())
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def free_port() -> int:
+    """A port on loopback where nothing listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def make_key(path: Path) -> None:
+    """A key pair without a passphrase: `path`, and `path`.pub."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+
+
+def _sshd() -> str:
+    found = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+    if found is None:
+        _missing("sshd is not installed: sudo apt-get install openssh-server (or make servers)")
+    return str(found)
+
+
+def _missing(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
