@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from rich.progress import track
@@ -46,7 +47,8 @@ def outcomes(runs: int, seed: int, jobs: int, *, progress: bool = False) -> list
     """The outcomes of runs 0..`runs`, in order; the same for every number of jobs."""
     if jobs == 1:
         return [one(number, seed) for number in range(runs)]
-    with ProcessPoolExecutor(jobs) as pool:
+    # Fresh processes: a fork of one that has used gRPC may hang in what gRPC left behind.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         found = pool.map(partial(one, seed=seed), range(runs), chunksize=4)
         return list(track(found, total=runs, description="emulating", transient=True, disable=not progress))
 

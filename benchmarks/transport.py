@@ -15,7 +15,8 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +30,11 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import TrainOrder, UploadOrder
 from roambench.fleet.data_plane import DataPlane
-from roambench.fleet.guard import Context, Guard, secure_server
+from roambench.fleet.guard import Context, FleetIdentity, Guard
+from roambench.fleet.limits import AgentLimits, Allowances
 from roambench.fleet.model_shop import ModelShop
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
+from roambench.fleet.secure_port import SecurePort
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.wire.v1.control_pb2 import ControllerFrame
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, channel_options
@@ -53,8 +56,9 @@ Move = Callable[[str], Coroutine[Any, Any, None]]  # one client moves one model 
 class OpenGuard(Guard):
     """For the row without TLS only: believes the name that the client states."""
 
-    async def identify(self, context: Context) -> str:
-        return str(dict(context.invocation_metadata() or ())["device"])
+    @asynccontextmanager
+    async def admitted(self, context: Context, method: str) -> AsyncIterator[str]:
+        yield str(dict(context.invocation_metadata() or ())["device"])
 
 
 class NamedChannel:
@@ -79,7 +83,7 @@ class NamedChannel:
 class Served:
     """Three running servers and what clients must know about them."""
 
-    tls: grpc.aio.Server
+    tls: SecurePort
     plain: grpc.aio.Server
     raw: asyncio.Server
     ports: dict[str, int]
@@ -100,7 +104,14 @@ def _plane(guard: Guard, clients: int) -> tuple[DataPlane, str]:
             outstanding.add(OutstandingOrder(order, ControllerFrame()))
     names = {f"pi-{client:02d}": client for client in range(clients)}
     plane = DataPlane(
-        guard, shop, outstanding, names.get, DeviceClock(), lambda *refused: print(refused), 60.0
+        guard,
+        shop,
+        outstanding,
+        names.get,
+        DeviceClock(),
+        lambda *refused: print(refused),
+        60.0,
+        Allowances(AgentLimits(calls_per_s=1e9, transfers_beyond=10**9)),
     )
     return plane, digest
 
@@ -121,18 +132,19 @@ async def _serve_raw(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 
 async def serve(clients: int, authority: Authority) -> Served:
-    secure_plane, digest = _plane(Guard(), clients)
-    tls, tls_port = secure_server(
-        authority.issue(CONTROLLER_NAME), "127.0.0.1:0", MAX_DATA_MESSAGE_BYTES, secure_plane.handlers()
+    identity = FleetIdentity.fixed(authority.issue(CONTROLLER_NAME))
+    secure_plane, digest = _plane(Guard(identity), clients)
+    tls = SecurePort(
+        identity, "127.0.0.1:0", MAX_DATA_MESSAGE_BYTES, secure_plane.handlers(), devices=clients
     )
-    open_plane, _ = _plane(OpenGuard(), clients)
+    open_plane, _ = _plane(OpenGuard(identity), clients)
     plain = grpc.aio.server(options=channel_options(MAX_DATA_MESSAGE_BYTES))
     plain.add_generic_rpc_handlers((open_plane.handlers(),))
     plain_port = plain.add_insecure_port("127.0.0.1:0")
     raw = await asyncio.start_server(_serve_raw, "127.0.0.1", 0)
     await tls.start()
     await plain.start()
-    ports = {"tls": tls_port, "plain": plain_port, "raw": raw.sockets[0].getsockname()[1]}
+    ports = {"tls": tls.port, "plain": plain_port, "raw": raw.sockets[0].getsockname()[1]}
     return Served(tls, plain, raw, ports, digest)
 
 
