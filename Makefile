@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 WIRE   := protos/roambench/wire/v1
 
-.PHONY: help setup servers demo test test-all check protos check-protos bench clean
+.PHONY: help setup servers host-tools demo test test-hosts test-all check protos check-protos bench clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
-	@echo "make test      linters, types, architecture, tests (< 12 minutes on 2 cores)"
+	@echo "make test      linters, types, architecture, tests (some 20 minutes on 2 cores)"
+	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; < 12 minutes on 2 cores)"
 	@echo "make servers   install the servers that the InfluxDB tests start (needs root)"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
@@ -33,6 +34,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 servers:
 	@sh tests/install_servers.sh
 
+# Hosts in containers are made with debootstrap and systemd-nspawn.
+host-tools:
+	@sh tests/hosts/install_tools.sh
+
 demo: setup
 	$(BIN)/roambench run experiments/demo.toml --fleet local --html runs/demo.html
 
@@ -44,22 +49,27 @@ check: setup check-protos
 
 # Many tests wait for device time: two files at once keep two cores busy. What measures the machine runs alone.
 test: check servers
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow and not hardware and not alone"
-	$(BIN)/pytest -m "alone and not slow and not hardware"
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow and not hardware and not hosts and not alone"
+	$(BIN)/pytest -m "alone and not slow and not hardware and not hosts"
+
+test-hosts: setup host-tools
+	$(BIN)/pytest -m "hosts and not slow"
 
 test-all: check servers
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not hardware and not alone"
-	$(BIN)/pytest -m "alone and not hardware"
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not hardware and not hosts and not alone"
+	$(BIN)/pytest -m "alone and not hardware and not hosts"
+	@sh tests/hosts/install_tools.sh arm64
+	$(BIN)/pytest -m hosts
 
 protos: setup
 	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos --pyi_out=protos \
-		roambench/wire/v1/control.proto roambench/wire/v1/data.proto
+		roambench/wire/v1/control.proto roambench/wire/v1/data.proto roambench/wire/v1/peer.proto
 
 # The committed stubs are what the .proto files say: regenerate beside and compare.
 check-protos: setup
 	@rm -rf build/protos && mkdir -p build/protos
 	@$(BIN)/python -m grpc_tools.protoc -I protos --python_out=build/protos --pyi_out=build/protos \
-		roambench/wire/v1/control.proto roambench/wire/v1/data.proto
+		roambench/wire/v1/control.proto roambench/wire/v1/data.proto roambench/wire/v1/peer.proto
 	@for file in build/protos/roambench/wire/v1/*; do \
 		diff -q $$file $(WIRE)/$$(basename $$file) >/dev/null || \
 		{ echo "$(WIRE)/$$(basename $$file) is stale: make protos"; exit 1; }; done
