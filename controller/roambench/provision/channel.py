@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import selectors
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,22 +37,44 @@ class Ran:
 def perform(
     channel: paramiko.Channel, command: str, stdin: bytes | Path, *, timeout_s: float, most_bytes: int
 ) -> Ran:
-    """Run `command` to its end. TimeoutError after `timeout_s`; OSError beyond `most_bytes` of output."""
+    """Run `command` to its end. TimeoutError after `timeout_s`; OSError beyond `most_bytes` of either output.
+
+    Input and both outputs move at once, each in a thread of its own: the outputs share one window, and a
+    command whose outputs nobody takes stops reading its input. Nobody selects on the channel: its one
+    descriptor for two streams may miss what arrives while the other stream is emptied.
+    """
     deadline = time.monotonic() + timeout_s
     channel.exec_command(command)
-    with ThreadPoolExecutor(1) as pool:
-        # By a thread of its own: both outputs share one window, and a command whose outputs nobody takes
-        # stops reading its input.
-        sending = pool.submit(_send, channel, stdin, deadline)
+    with ThreadPoolExecutor(3) as pool:
+        moving = (
+            pool.submit(_take, channel, channel.recv, deadline, most_bytes),
+            pool.submit(_take, channel, channel.recv_stderr, deadline, most_bytes),
+            pool.submit(_send, channel, stdin, deadline),
+        )
         try:
-            streams = _outputs(channel, deadline, most_bytes)
+            out, err = (output.result() for output in moving[:2])
             if not channel.status_event.wait(_left(deadline)):
                 raise TimeoutError
             exit_code = channel.recv_exit_status()
         finally:
-            channel.close()  # a sender that still waits is let go
-    sending.result()
-    return Ran(exit_code, bytes(streams[0]), bytes(streams[1]))
+            channel.close()  # whoever still waits is let go
+    moving[2].result()
+    return Ran(exit_code, out, err)
+
+
+def _take(
+    channel: paramiko.Channel, receive: Callable[[int], bytes], deadline: float, most_bytes: int
+) -> bytes:
+    taken = bytearray()
+    while True:
+        channel.settimeout(_left(deadline))
+        piece = receive(_PIECE_BYTES)
+        if not piece:
+            return bytes(taken)
+        taken.extend(piece)
+        if len(taken) > most_bytes:
+            channel.close()
+            raise OSError(f"more than {most_bytes} bytes of output")
 
 
 def _send(channel: paramiko.Channel, stdin: bytes | Path, deadline: float) -> None:
@@ -68,28 +90,6 @@ def _send(channel: paramiko.Channel, stdin: bytes | Path, deadline: float) -> No
         if not channel.closed and not channel.eof_received:
             channel.close()  # whoever waits for the command's outputs need wait no more
             raise  # otherwise the command ended without reading: its exit code tells more
-
-
-def _outputs(channel: paramiko.Channel, deadline: float, most_bytes: int) -> tuple[bytearray, bytearray]:
-    streams = bytearray(), bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(channel, selectors.EVENT_READ)
-        while not _drained(channel, streams):
-            if sum(map(len, streams)) > most_bytes:
-                raise OSError(f"more than {most_bytes} bytes of output")
-            if not selector.select(_left(deadline)):
-                raise TimeoutError
-    return streams
-
-
-def _drained(channel: paramiko.Channel, streams: tuple[bytearray, bytearray]) -> bool:
-    """Take what is there; whether the command has closed both its outputs."""
-    ended = channel.eof_received or channel.closed
-    while channel.recv_ready():
-        streams[0].extend(channel.recv(_PIECE_BYTES))
-    while channel.recv_stderr_ready():
-        streams[1].extend(channel.recv_stderr(_PIECE_BYTES))
-    return bool(ended)
 
 
 def _left(deadline: float) -> float:
