@@ -88,15 +88,15 @@ class ExchangeDesk:
             return wire.Answer(status=wire.Answer.REFUSED, reason=mistake)
         await self._port()
         held = None if spec.start_digest else self.held.of_run(self.peers.run_id)
-        if held is None and not spec.start_digest:
-            return wire.Answer(status=wire.Answer.REFUSED, reason=NO_MODEL_HELD)
         began_ns = self.desk.clock.now_ns()
         iteration = self.peers.announce(order.step, neighbours, spec.exchange_mbit_s, self.radio)
         try:
-            if held is None:
+            if held is not None:
+                start, velocity = str(held.model), str(held.velocity or "")
+            elif spec.start_digest:
                 start, velocity = str(self.held.start), ""
             else:
-                start, velocity = str(held.model), str(held.velocity or "")
+                return wire.Answer(status=wire.Answer.REFUSED, reason=NO_MODEL_HELD)
             half_step = await self._half_step(order, start, velocity)
             return await self._exchange(order, iteration, half_step, began_ns)
         finally:

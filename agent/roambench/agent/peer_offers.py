@@ -142,13 +142,15 @@ class Offers:
     async def wanted(self, run_id: str, step: int, name: str) -> Offer:
         """The offer of that iteration, waited for; Withheld unless `name` is one of its takers.
 
-        The caller bounds the wait: an iteration that is over never comes.
+        One that is over, or passed over, is withheld at once. The caller bounds the wait for a later one.
         """
         if self._waiting[name] >= MOST_WAITING:
             raise Withheld(f"{name} waits already")
         self._waiting[name] += 1
         try:
             while (offer := self._present) is None or (offer.run_id, offer.step) != (run_id, step):
+                if offer is not None and offer.run_id == run_id and offer.step > step:
+                    raise Withheld(f"step {step} is over")  # it never comes: no waiting for it
                 await self._changed.wait()
         finally:
             self._waiting[name] -= 1

@@ -240,6 +240,20 @@ async def test_a_half_step_that_fails_is_told_to_the_neighbours_and_leaves_the_h
 
 
 @pytest.mark.asyncio
+async def test_neighbours_of_a_device_without_a_model_hear_so_at_once(pair: tuple[Device, Device]) -> None:
+    one, other = pair
+    one.hold(10.0)
+    async with one.living(), other.living():
+        one.desk.submit(order(1, 0, [(1, other)]))
+        other.desk.submit(order(1, 1, [(0, one)]))
+        refused, done = await other.answer(), await one.answer()  # within 15 s: the deadline is 20 s
+        assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
+        (short,) = done.exchange.left_out
+        assert (short.device, short.reason) == (1, "refused: it has no half step in this iteration")
+        assert one.held_value() == 11.0
+
+
+@pytest.mark.asyncio
 async def test_an_answer_that_was_never_sent_is_told_by_the_next_life(pair: tuple[Device, Device]) -> None:
     one, _ = pair
     one.hold(10.0)

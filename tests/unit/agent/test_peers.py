@@ -383,6 +383,17 @@ async def test_who_waits_for_an_iteration_waits_in_bounded_number() -> None:
 
 
 @pytest.mark.asyncio
+async def test_nobody_waits_for_an_iteration_that_is_over() -> None:
+    offers = Offers()
+    passed_over = asyncio.create_task(offers.wanted("run", 1, "pi-01"))
+    await asyncio.sleep(0)
+    offers.announce(Offer("run", 2, ["pi-01"], RadioPace(DeviceClock(), 0.0)))
+    for late in (passed_over, offers.wanted("run", 0, "pi-01")):
+        with pytest.raises(Withheld, match="is over"):
+            await asyncio.wait_for(late, 5.0)
+
+
+@pytest.mark.asyncio
 async def test_without_a_port_there_is_no_exchange(tmp_path: Path) -> None:
     bench = Devices(Authority.create(), tmp_path)
     peers = Peers(bench.authority.issue("pi-00"), DeviceClock(), tmp_path, lambda name, reason: None)
