@@ -17,7 +17,7 @@ from roambench.runs.info import RunState
 
 pytestmark = pytest.mark.timeout(120)
 
-LONG = ("trace.steps=8", "local.cpu_slowdown=3000", "local.upload_mbit_s=0.03")
+LONG = ("trace.steps=8", "local.sgd_step_s=2.0", "local.upload_mbit_s=0.03")
 
 
 def in_full_swing(run) -> None:

@@ -75,7 +75,7 @@ def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_me
             'influxdb.bucket="quiet"',
             f'influxdb.token_file="{token}"',
             "energy.quiet=true",
-            "local.cpu_slowdown=200",
+            "local.sgd_step_s=0.2",
         ).finish()
         assert_reports_are_equal(launch, run, "--influx-token-file", str(token))
     files = [path for path in run.runs_dir.rglob("*") if path.is_file()]

@@ -37,7 +37,7 @@ images_per_device = 40
 test_images = 200
 [local]
 time_scale = 4.0
-cpu_slowdown = 400.0
+sgd_step_s = 0.3
 [energy]
 idle_baseline_s = 3.0
 quiet = true
