@@ -86,8 +86,9 @@ def holding(
                 del os.environ[LEASE_VARIABLE]
             else:
                 os.environ[LEASE_VARIABLE] = before
-        if inherited is None and book.renew(number) is None:
-            held.lose()  # since the last heartbeat
+        found = book.renew(number) if inherited is None else book.standing()
+        if found is None or not found.allows(number):
+            held.lose()  # since the last heartbeat, or from the process that we were started by
         held.ensure()
     finally:
         ended.set()

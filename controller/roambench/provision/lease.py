@@ -15,6 +15,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -31,9 +32,9 @@ _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS claims(
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     user TEXT NOT NULL, machine TEXT NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL,
-    asked_s REAL NOT NULL, expires_s REAL NOT NULL
+    asked_s REAL NOT NULL, expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0
 )"""
-_COLUMNS: Final = "number, user, machine, pid, purpose, asked_s, expires_s"
+_COLUMNS: Final = "number, user, machine, pid, purpose, asked_s, expires_s, begun"
 
 
 class LeaseBook:
@@ -45,7 +46,7 @@ class LeaseBook:
     def standing(self) -> Standing:
         """How things stand now, without the dead."""
         with self._transaction() as claims:
-            return standing(_living(claims))
+            return _standing(claims)
 
     def claim(self, purpose: str, *, lasts_s: float = LEASE_S, reserve: bool = False) -> int:
         """Join the queue and get a number; `standing().allows(number)` tells when it is one's turn."""
@@ -68,7 +69,7 @@ class LeaseBook:
             if not claims.execute(mine, (now_s + lasts_s, number, now_s)).rowcount:
                 _living(claims)
                 return None
-            return standing(_living(claims))
+            return _standing(claims)
 
     def reserve(self, number: int, *, lasts_s: float) -> bool:
         """Turn a process's claim, whose turn it is, into its user's reservation; False where it is gone."""
@@ -130,10 +131,20 @@ def machine() -> str:
     return " ".join(parts)
 
 
+def _standing(claims: sqlite3.Connection) -> Standing:
+    """How the living stand; whose turn it is keeps it from now on."""
+    found = standing(_living(claims))
+    for claim in (found.holder, found.runner):
+        if claim is not None and not claim.begun:
+            claims.execute("UPDATE claims SET begun = 1 WHERE number = ?", (claim.number,))
+    return found
+
+
 def _living(claims: sqlite3.Connection) -> list[Claim]:
     """The claims that are alive; the others are removed in the same transaction."""
     now_s, here = time.time(), machine()
-    rows = [Claim(*row) for row in claims.execute(f"SELECT {_COLUMNS} FROM claims ORDER BY number")]
+    found = claims.execute(f"SELECT {_COLUMNS} FROM claims ORDER BY number")
+    rows = [replace(Claim(*row[:-1]), begun=bool(row[-1])) for row in found]
     alive = [claim for claim in rows if claim.expires_s > now_s and not _has_died(claim, here)]
     for claim in rows:
         if claim not in alive:

@@ -14,7 +14,8 @@ class Claim:
     """One wish to use the bench; the first that was made comes first.
 
     `user` is "name@host". `machine` tells where the process `pid` can be looked up. Times are seconds since
-    the epoch; a claim that is not renewed until `expires_s` is dead.
+    the epoch; a claim that is not renewed until `expires_s` is dead. `begun`: its turn has come once, and
+    nobody who asked earlier comes in between any more.
     """
 
     number: int
@@ -24,6 +25,7 @@ class Claim:
     purpose: str
     asked_s: float
     expires_s: float
+    begun: bool = False
 
     @property
     def reserves(self) -> bool:
@@ -52,8 +54,9 @@ class Standing:
 
 
 def standing(claims: Sequence[Claim]) -> Standing:
-    """Of living claims: the oldest holds. Under a reservation the oldest process of the same user runs."""
-    ordered = sorted(claims, key=lambda claim: claim.number)
+    """Of living claims: the oldest holds. Under a reservation the oldest process of the same user runs, and
+    goes on when the reservation ends before it does."""
+    ordered = sorted(claims, key=lambda claim: (not claim.begun, claim.number))
     if not ordered:
         return Standing(None, None, ())
     holder, *others = ordered

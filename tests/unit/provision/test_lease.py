@@ -241,6 +241,18 @@ def test_a_process_started_under_a_lease_works_under_it(bench: Bench) -> None:
         assert os.environ[LEASE_VARIABLE] == inherited
 
 
+def test_a_run_under_an_inherited_lease_notices_that_it_was_lost(bench: Bench) -> None:
+    outer, inner = holding(bench, "ab"), holding(bench, "run of ab")
+    outer.__enter__()
+    inner.__enter__()
+    now = standing_of(bench).holder
+    assert now is not None
+    assert LeaseBook(bench.state_dir).drop(now.number)  # fleet release --force
+    for context in (inner, outer):
+        with pytest.raises(FleetError, match="bench36: the lease was lost"):
+            context.__exit__(None, None, None)
+
+
 def test_a_lease_that_is_over_is_not_inherited(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with holding(bench, "ab"):
         old = os.environ[LEASE_VARIABLE]
@@ -264,6 +276,23 @@ def test_a_reservation_lets_its_user_run(bench: Bench) -> None:
     file.close()
     with pytest.raises(FleetError, match="ben@elsewhere, who reserved it for 60 min more: my afternoon"):
         holding(bench, "run").__enter__()
+
+
+def test_a_run_outlives_its_reservation_although_somebody_has_waited_longer(bench: Bench) -> None:
+    book = LeaseBook(bench.state_dir)
+    reserved = book.claim("my afternoon", lasts_s=3600.0, reserve=True)
+    ben = book.claim("run of ben")
+    with sqlite3.connect(book.path) as file:
+        file.execute("UPDATE claims SET user = 'ben@elsewhere' WHERE number = ?", (ben,))
+    file.close()
+    with holding(bench, "my last run"):
+        runner = book.standing().runner
+        assert runner is not None
+        assert runner.purpose == "my last run"
+        assert book.drop(reserved)  # its hour is over
+        assert book.standing().allows(runner.number)
+        assert not book.standing().allows(ben)
+    assert book.standing().allows(ben)
 
 
 def test_many_processes_at_once_never_hold_it_together(bench: Bench) -> None:
