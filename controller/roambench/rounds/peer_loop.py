@@ -137,9 +137,7 @@ class _Run:
             alpha=self._settings.alpha,
         )
         orders = peer_plan.plan_exchanges(self._settings, mixing, step, present, self._starts)
-        self._journal.append(
-            peer_plan.mixing_record(self._settings, orders, neighbours, self._class_counts, step)
-        )
+        self._journal.append(peer_plan.mixing_record(self._settings, orders, self._class_counts, step))
         answers = await self._perform(orders, step, present)
         exchanged: list[ModelsExchanged] = []
         for order in orders:

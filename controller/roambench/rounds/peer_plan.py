@@ -22,7 +22,6 @@ from roambench.contract.orders import (
     order_id,
 )
 from roambench.contract.phases import Fate
-from roambench.mobility.contacts import Neighbours
 from roambench.rounds.peer_run import PeerSettings
 from roambench.rounds.records import FateDecided, MixingPlanned, ModelsExchanged
 
@@ -93,11 +92,11 @@ def plan_collection(settings: PeerSettings, step: int) -> list[UploadOrder]:
 def mixing_record(
     settings: PeerSettings,
     orders: Sequence[ExchangeOrder],
-    neighbours: Neighbours,
     class_counts: npt.NDArray[np.int64] | None,
     step: int,
 ) -> MixingPlanned:
-    """W as it was ordered, with the diagnostics of the step over the devices that are present."""
+    """W as it was ordered, with the diagnostics of the step over the devices that are present. A device
+    reaches the classes of whoever's model it is to get, whatever that weighs."""
     counts = [0] * len(settings.samples)
     columns: list[int] = []
     weights: list[float] = []
@@ -109,12 +108,14 @@ def mixing_record(
     gap = distance = None
     if orders:
         present = [order.device for order in orders]
+        offsets = np.cumsum([0, *counts])
         if len(present) <= settings.spectral_gap_devices:
-            offsets = np.cumsum([0, *counts])
             whole = sparse.csr_array((weights, columns, offsets), shape=(len(counts), len(counts)))
             gap = spectral_gap(sparse.csr_array(whole[present][:, present]))
         if class_counts is not None:
-            distance = float(neighbourhood_distances(neighbours, class_counts)[present].mean())
+            links = (np.ones(len(columns), np.bool_), columns, offsets)
+            reached = sparse.csr_array(links, shape=(len(counts), len(counts)))
+            distance = float(neighbourhood_distances(reached, class_counts)[present].mean())
     return MixingPlanned(step, tuple(counts), tuple(columns), tuple(weights), gap, distance)
 
 

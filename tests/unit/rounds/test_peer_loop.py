@@ -165,12 +165,14 @@ async def play(devices: Devices, steps: int = 1, **changes: object) -> tuple[Pee
     book = Book()
     there = changes.pop("there", None)
     state = changes.pop("state", None)
+    counts = changes.pop("class_counts", None)
     held = await run_peers(
         settings(steps, **changes),
         movement(steps, there),  # type: ignore[arg-type]
         devices,
         book,
         vector(0.0),
+        class_counts=counts,  # type: ignore[arg-type]
         evaluator=Judge(),
         state=state,  # type: ignore[arg-type]
     )
@@ -279,6 +281,19 @@ async def test_w_is_told_as_it_was_ordered_with_its_diagnostics() -> None:
     assert planned.weights == pytest.approx((2 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 2 / 3))
     # WᵀW has the eigenvalues 1, 4/9, 0: those of W are 1, 2/3, 0.
     assert planned.spectral_gap == pytest.approx(1 - 4 / 9)
+
+
+@pytest.mark.parametrize(
+    ("mixing", "distance"),
+    [
+        # Everybody's classes are 1/2, 1/2. Reached: 1, 0 by device 0; 1/2, 1/2 by 1; 1/3, 2/3 by 2.
+        ("plain", (0.5**0.5 + 0.0 + (1 / 6) * 2**0.5) / 3),
+        ("fully_connected", 0.0),  # whoever is in reach
+    ],
+)
+async def test_a_device_reaches_the_classes_of_whose_models_it_gets(mixing: str, distance: float) -> None:
+    _, book = await play(Devices(), mixing=mixing, class_counts=np.array([[1, 0], [1, 0], [0, 2]]))
+    assert book.of(MixingPlanned)[0].distribution_distance == pytest.approx(distance)
 
 
 async def test_an_absent_device_neither_trains_nor_gets_a_model_but_is_told_so() -> None:
