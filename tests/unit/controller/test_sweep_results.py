@@ -1,5 +1,6 @@
 """`roambench results`: the page of a real sweep on a hand-made trace, and what it is made from."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,10 +12,15 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import RunError
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.finished_runs import finished_runs
+from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.peer_page import peer_page
+from roambench.controller.sweep.results_page import results_page
 from roambench.controller.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import SweepFolder
+from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.report.curves_svg import Curve, curves_svg
@@ -105,6 +111,49 @@ def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None
     assert "Ratios beside MOHAWK's Tables 4 to 6" in report.stdout
     assert "accuracy 0." in report.stdout  # why the runs ended early
     assert "reached the threshold of 0.01" in " ".join(report.stdout.split())
+
+
+def finished(folder: Path, name: str, seed: int, system: str = "d_psgd", **sections: dict) -> None:
+    """A run as a sweep leaves it (peers: 20 static clients): 70 % with seed 1, 80 % with seed 2."""
+    values = {"name": name, "seed": seed, "systems": [system], "mobility": {"model": "static"}, **sections}
+    config = resolved(Experiment.model_validate(values))
+    point = folder / "points" / name
+    point.mkdir(parents=True)
+    (point / "point.json").write_text(json.dumps({"key": name, "fleet": "simulated", "config": config}))
+    figures = dict.fromkeys(METRICS) | {"steps": 5.0, "final_accuracy": 0.6 + 0.1 * seed}
+    write_outcome(point, Outcome(name, figures))
+    names = sorted(path.name for path in (folder / "points").iterdir())
+    rows = [{"state": "finished", "folder": f"points/{each}"} for each in names]
+    (folder / "table.json").write_text(json.dumps({"points": rows}))
+
+
+def accuracy_row(folders: list[Path]) -> tuple[str, ...]:
+    page = peer_page(folders, "dam", title="t", curves_name="t.svg")
+    (row,) = next(table for table in page.tables if table.key == "dam-accuracy").rows
+    return row
+
+
+def test_only_seeds_are_averaged(tmp_path: Path) -> None:
+    sweep, other = tmp_path / "sweep", tmp_path / "other"
+    finished(sweep, "a", 1, learning={"data_path": "here/mnist"})
+    finished(sweep, "b", 2, learning={"data_path": "there/mnist"})
+    assert accuracy_row([sweep])[2] == "75.00 ± 7.07 %"
+    finished(other, "b", 2, learning={"data_path": "there/mnist"})  # the same run in a second sweep
+    assert accuracy_row([sweep, other])[2] == "75.00 ± 7.07 %"
+    finished(other, "c", 2, contacts={"radius": 4.0})
+    with pytest.raises(RunError) as refused:
+        accuracy_row([sweep, other])
+    assert "contacts.radius = 3.0, 4.0" in str(refused.value)
+    assert "seed = " not in str(refused.value)
+
+
+def test_only_seeds_are_averaged_beside_mohawks_tables_too(tmp_path: Path) -> None:
+    for number, (system, seed) in enumerate((("mohawk", 1), ("mohawk", 2), ("hierfavg", 1))):
+        finished(tmp_path, f"run{number}", seed, system)
+    results_page([tmp_path], title="t", curves_name="t.svg")
+    finished(tmp_path, "run3", 3, "mohawk", learning={"local_epochs": 5})
+    with pytest.raises(RunError, match=r"learning\.local_epochs = 1, 5: expected sweeps of one value each"):
+        results_page([tmp_path], title="t", curves_name="t.svg")
 
 
 def test_a_folder_that_is_no_sweeps_is_refused_in_one_line(tmp_path: Path) -> None:

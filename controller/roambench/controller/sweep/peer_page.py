@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import RunError
-from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
+from roambench.controller.sweep.alike import refuse_unlike, taken_together
+from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.results_page import ResultsPage, made_by
 from roambench.controller.sweep.session_notes import read_notes
 from roambench.report import numbers
@@ -70,8 +71,8 @@ _PAPER_SAYS: Final[Mapping[str, Mapping[str, str]]] = {
 
 def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: str) -> ResultsPage:
     """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "de-heredia").
-    RunError where none of them is like the paper's."""
-    runs = [run for folder in folders for run in finished_runs(folder)]
+    RunError where none of them is like the paper's, or runs of one setting differ in more than the seed."""
+    runs = taken_together(folders)
     peers = [peer_run(run) for run in runs]
     tables = _TABLES[paper](peers)
     if not tables:
@@ -79,6 +80,7 @@ def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: s
             f"{', '.join(map(str, folders))}: no runs to set beside the paper: expected mobility.model = "
             f"{', '.join(NAMES) if paper == 'dam' else 'reflected_walk'}"
         )
+    refuse_unlike(runs, _CELLS[paper])
     curves = _curves(runs, paper)
     parts = [
         f"# {title}",
@@ -118,6 +120,27 @@ def peer_run(run: FinishedRun) -> PeerRun:
         consumed_j=figures["consumed_j"],
         joules_per_point=figures["joules_per_point"],
     )
+
+
+def _dam_cell(run: FinishedRun) -> Hashable | None:
+    """What the journal's table keeps apart."""
+    model = run.experiment.mobility.model
+    return (run.system, model, run.experiment.learning.alpha) if model in NAMES else None
+
+
+def _de_heredia_cell(run: FinishedRun) -> Hashable | None:
+    """What de Heredia's tables keep apart."""
+    experiment = run.experiment
+    if experiment.mobility.model != "reflected_walk":
+        return None
+    alpha = experiment.decentralised.alpha if run.system == "mobility_aware" else None
+    return run.system, experiment.learning.partition == "iid", experiment.mobility.fast_share, alpha
+
+
+_CELLS: Final[Mapping[str, Callable[[FinishedRun], Hashable | None]]] = {
+    "dam": _dam_cell,
+    "de-heredia": _de_heredia_cell,
+}
 
 
 def _scale(runs: Sequence[FinishedRun], paper: str) -> list[str]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import RunError, TraceError
-from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
+from roambench.controller.sweep.alike import refuse_unlike, taken_together
+from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.session_notes import SessionNotes, read_notes
 from roambench.mobility.files import read_trace
 from roambench.report import numbers
 from roambench.report.curves_svg import Curve, curves_svg
 from roambench.report.markdown import cell, markdown_table
 from roambench.report.paper_milestones import milestones_table
+from roambench.report.paper_mohawk import SYSTEMS
 from roambench.report.paper_tables import paper_tables
 from roambench.report.table import Table
 
@@ -32,8 +34,8 @@ class ResultsPage:
 
 def results_page(folders: Sequence[Path], *, title: str, curves_name: str) -> ResultsPage:
     """Of the finished runs of these sweeps together. RunError where MOHAWK and a baseline are not among
-    them in one setting."""
-    runs = [run for folder in folders for run in finished_runs(folder)]
+    them in one setting, or runs of one setting differ in more than the seed."""
+    runs = taken_together(folders)
     beside = [found for run in runs if (found := run.beside_the_paper()) is not None]
     tables = paper_tables(beside)
     if not tables:
@@ -41,6 +43,7 @@ def results_page(folders: Sequence[Path], *, title: str, curves_name: str) -> Re
             f"{', '.join(map(str, folders))}: no runs to set beside the paper: expected mohawk and hierfavg "
             "or macfl with the same data set, partition and k2"
         )
+    refuse_unlike(runs, _cell)
     if (milestones := milestones_table(beside)) is not None:
         rounds = next(place for place, table in enumerate(tables) if table.key == "paper-rounds")
         tables.insert(rounds + 1, milestones)
@@ -60,6 +63,12 @@ def results_page(folders: Sequence[Path], *, title: str, curves_name: str) -> Re
         parts += ["## Accuracy over rounds", "", f"![Accuracy over rounds]({curves_name})", ""]
     parts.append(markdown_table(tables[-1]))
     return ResultsPage("\n".join(parts).rstrip("\n") + "\n", tuple(tables), curves)
+
+
+def _cell(run: FinishedRun) -> Hashable | None:
+    """What the paper's tables keep apart."""
+    found = run.beside_the_paper()
+    return None if found is None or run.system not in SYSTEMS else (run.system, found.setting)
 
 
 def made_by(notes: Sequence[SessionNotes]) -> list[str]:
