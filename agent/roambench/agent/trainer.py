@@ -93,8 +93,9 @@ class Trainer:
             objective=request["objective"],
             local_steps=request["local_steps"],
             velocity=_model(request["velocity_path"], layout),
+            keeps_velocity=bool(request["velocity_out_path"]),
         )
-        if request["velocity_out_path"] and result.velocity is not None:
+        if result.velocity is not None:
             Path(request["velocity_out_path"]).write_bytes(encode(result.velocity, layout))
         blob = encode(result.vector, layout)
         Path(request["out_path"]).write_bytes(blob)

@@ -27,6 +27,7 @@ from typing import TextIO
 
 from roambench.agent.launch import load_trainer, run_agent
 from roambench.agent.settings import AgentSettings
+from roambench.agent.warm_imports import import_for
 from roambench.agent.worker import die_with_parent
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_values
@@ -61,8 +62,7 @@ def main() -> int:
     stopping = _catch_stop_signals()
     if any(settings.controller for settings in agents):  # meter loggers do not train
         load_trainer()
-    if any(settings.influxdb is not None for settings in agents):
-        import influxdb_client  # noqa: F401  (half a second, shared by all)
+    import_for(agents)
     # Everything so far is shared by all agents; frozen objects keep their pages unwritten by the collector.
     gc.collect()
     gc.freeze()

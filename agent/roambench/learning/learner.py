@@ -49,10 +49,11 @@ class Learner:
         objective: str = "ce",
         local_steps: int = 0,
         velocity: Vector | None = None,
+        keeps_velocity: bool = True,
     ) -> TrainingResult:
         """Build the start model, run `local_epochs` (or `local_steps` mini-batches) of the objective on
         `shard`. `previous_model` is that of the AP where the device was before; `velocity` is what the
-        momentum of an earlier training ended with. Errors as `train` raises."""
+        momentum of an earlier training ended with. Errors as `train` raises, which says the rest."""
         return train(
             self._module,
             shard.images,
@@ -74,6 +75,7 @@ class Learner:
             steps=local_steps,
             optimiser=self._spec.optimiser,
             velocity=velocity,
+            keeps_velocity=keeps_velocity,
         )
 
     def warm_up(self, steps: int = 1) -> float:
@@ -87,4 +89,4 @@ class Learner:
         )
         blank = Shard(pixels, np.zeros(images, dtype=np.int64))
         start: Vector = np.zeros(self.layout.size, dtype=self._spec.precision)
-        return self.train(blank, start, local_epochs=1, seed=0).cpu_s / steps
+        return self.train(blank, start, local_epochs=1, seed=0, keeps_velocity=False).cpu_s / steps

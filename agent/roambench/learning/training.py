@@ -69,13 +69,14 @@ def train(
     steps: int = 0,
     optimiser: str = "sgd",
     velocity: Vector | None = None,
+    keeps_velocity: bool = True,
 ) -> TrainingResult:
     """Train `module` from `start` on a device's data and return the new model.
 
     The module is only a workplace: its state is overwritten; a float64 one trains in float64. `images` are
     float32 (n, channels, height, width), `labels` int64 (n,). `seed` keys the batch order and the
     augmentation; optimiser state is new, but for the `velocity` of SGD's momentum that an earlier training
-    ended with (its result's; it is not changed).
+    ended with (its result's, unless `keeps_velocity` is False, which spares memory; it is not changed).
     `global_model` and `head` (the last layer's entries of the flat model) are for objectives with springs.
     `steps`: so many mini-batches instead of `epochs`, over as many epochs as they take; 0: whole epochs.
     `optimiser` is "sgd" or "adam", which knows no momentum.
@@ -124,5 +125,5 @@ def train(
         mean_loss=float(np.mean(last)),
         mean_squared_loss=float(np.mean(last * last)),
         cpu_s=time.thread_time() - began_s,
-        velocity=velocity_of(mover.velocities, vector) if isinstance(mover, Sgd) else None,
+        velocity=velocity_of(mover.velocities, vector) if isinstance(mover, Sgd) and keeps_velocity else None,
     )

@@ -54,6 +54,7 @@ class LessonTrainer:
                 objective=job.objective,
                 local_steps=job.local_steps,
                 velocity=velocity,
+                keeps_velocity=job.velocity_out_row >= 0,
             )
         except (RoambenchError, ValueError, RuntimeError) as error:
             return TrainingOutcome(refused=str(error)[:500] or type(error).__name__), None

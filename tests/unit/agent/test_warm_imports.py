@@ -1,0 +1,59 @@
+"""What a zygote imports for its agents: all that they share, and never grpc."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+_ZYGOTE = """
+import json, sys
+from roambench.agent.launch import load_trainer
+from roambench.agent.settings import AgentSettings, MeterSettings
+from roambench.agent.warm_imports import import_for
+
+controller, meter = sys.argv[1:]
+if controller:
+    load_trainer()
+import_for([AgentSettings("pi-01", controller, meter=MeterSettings(meter, "/dev/ttyUSB0"))])
+shared = set(sys.modules)
+import roambench.agent.meter_logger
+if controller:
+    import roambench.agent.process
+    from roambench.meters.catalogue import factory
+    factory(meter)
+print(json.dumps([sorted(shared), sorted(set(sys.modules) - shared)]))
+"""
+
+
+def imported(controller: str, meter: str) -> tuple[set[str], set[str]]:
+    """The modules that a zygote has, and those that its agent imports on its own."""
+    words = [sys.executable, "-c", _ZYGOTE, controller, meter]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    shared, own = json.loads(done.stdout)
+    return set(shared), set(own)
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {module.split(".")[0] for module in modules}
+
+
+@pytest.mark.parametrize("meter", ["smartpower2", "smartpower3-udp"])
+def test_an_agent_imports_no_library_but_grpc_on_its_own(meter: str) -> None:
+    shared, own = imported("127.0.0.1:50051", meter)
+    assert "grpc" not in shared
+    assert {"torch", "cryptography", "psutil", "urllib3", "google"} <= packages(shared)
+    of_grpc = {name for name in packages(own) if name.startswith(("grpc", "_cython", "cython"))}
+    assert packages(own) - of_grpc == {"roambench"}
+
+
+def test_a_meter_logger_shares_neither_torch_nor_certificates() -> None:
+    shared, own = imported("", "smartpower2")
+    assert packages(shared) & {"grpc", "torch", "cryptography"} == set()
+    assert own == {"roambench.agent.meter_logger"}
+
+
+def test_a_meter_that_nobody_knows_is_the_agents_to_report() -> None:
+    assert "grpc" not in imported("", "no-such-meter")[0]
