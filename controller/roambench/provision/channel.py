@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +45,7 @@ def perform(
     descriptor for two streams may miss what arrives while the other stream is emptied.
     """
     deadline = time.monotonic() + timeout_s
-    channel.exec_command(command)
+    _ask(channel, command, deadline)
     with ThreadPoolExecutor(3) as pool:
         moving = (
             pool.submit(_take, channel, channel.recv, deadline, most_bytes),
@@ -60,6 +61,19 @@ def perform(
             channel.close()  # whoever still waits is let go
     moving[2].result()
     return Ran(exit_code, out, err)
+
+
+def _ask(channel: paramiko.Channel, command: str, deadline: float) -> None:
+    """paramiko itself waits for ever for the word that the command was begun."""
+    enough = threading.Timer(_left(deadline), channel.close)
+    enough.start()
+    try:
+        channel.exec_command(command)
+    except paramiko.SSHException:
+        _left(deadline)
+        raise
+    finally:
+        enough.cancel()
 
 
 def _take(
