@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hosts.lab.foreign import NATIVE
 from hosts.lab.places import sets
 
 NAMES = ("pi1", "pi2", "pi3")
@@ -119,9 +120,9 @@ class BenchHosts:
 
 
 @contextmanager
-def running_hosts(names: Sequence[str] = NAMES) -> Iterator[BenchHosts]:
+def running_hosts(names: Sequence[str] = NAMES, architecture: str = NATIVE) -> Iterator[BenchHosts]:
     """Hosts of one's own, booted from new cards; gone at the end, also when this process is killed."""
-    command = [sys.executable, str(_KEEPER), "--until-eof", *names]
+    command = [sys.executable, str(_KEEPER), "--until-eof", f"--architecture={architecture}", *names]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as keeper:
         assert keeper.stdin is not None
         assert keeper.stdout is not None
@@ -132,9 +133,12 @@ def running_hosts(names: Sequence[str] = NAMES) -> Iterator[BenchHosts]:
             keeper.wait(60.0)
 
 
-def start_lasting(number: int | None, names: Sequence[str], log: Path) -> BenchHosts:
+def start_lasting(
+    number: int | None, names: Sequence[str], log: Path, architecture: str = NATIVE
+) -> BenchHosts:
     """Hosts that stay up when this process ends, until `down`."""
-    command = [sys.executable, str(_KEEPER), *([f"--set={number}"] if number is not None else []), *names]
+    chosen = [f"--set={number}"] if number is not None else []
+    command = [sys.executable, str(_KEEPER), *chosen, f"--architecture={architecture}", *names]
     with log.open("wb") as errors:
         keeper = subprocess.Popen(
             command,

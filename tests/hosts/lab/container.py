@@ -12,6 +12,7 @@ from pathlib import Path
 from hosts.lab.card import Card
 from hosts.lab.command import do
 from hosts.lab.control_groups import ControlGroup
+from hosts.lab.foreign import NATIVE, environment, times_slower
 from hosts.lab.network import Network
 from hosts.lab.recipe import USER
 
@@ -33,6 +34,7 @@ class Container:
         folder: Path,
         image: Path,
         public_key: str,
+        architecture: str = NATIVE,
     ) -> None:
         self.name = name
         self.index = index
@@ -42,6 +44,7 @@ class Container:
         self._network = network
         self._log = folder / f"{name}.log"
         self._public_key = public_key
+        self._architecture = architecture
         self._process: subprocess.Popen[bytes] | None = None
 
     def flash(self) -> None:
@@ -109,6 +112,7 @@ class Container:
                 f"--hostname={self.name}",
             ),
             f"--network-namespace-path=/run/netns/{self._network.namespace(self.index)}",
+            *(f"--setenv={name}={value}" for name, value in environment(self._architecture).items()),
             *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
             *([f"--bind={meter.resolve()}:{METER_DEVICE}"] if meter is not None else []),
         ]
@@ -126,7 +130,7 @@ class Container:
 
     def wait(self) -> None:
         """Until its SSH server says who it is."""
-        deadline_s = time.monotonic() + _BOOT_PATIENCE_S
+        deadline_s = time.monotonic() + _BOOT_PATIENCE_S * times_slower(self._architecture)
         while not self._answers():
             if not self.on or time.monotonic() > deadline_s:
                 raise RuntimeError(

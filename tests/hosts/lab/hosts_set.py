@@ -11,19 +11,22 @@ from hosts.lab import bench_file, image
 from hosts.lab.command import attempt, do
 from hosts.lab.container import Container
 from hosts.lab.control_groups import ControlGroup
+from hosts.lab.foreign import NATIVE
 from hosts.lab.meters import Meters
 from hosts.lab.network import Network
 from hosts.lab.places import sets
 
 
 class HostsSet:
-    """Set `number`. Only its owner (who holds the folder's lock) may use this."""
+    """Set `number`, whose hosts are of Debian's `architecture`. Only its owner (who holds the folder's lock)
+    may use this."""
 
-    def __init__(self, number: int, names: Sequence[str]) -> None:
+    def __init__(self, number: int, names: Sequence[str], architecture: str = NATIVE) -> None:
         self.folder = sets() / str(number)
         self.network = Network(number)
         self.meters = Meters(self.folder, self.network, names)
         self._names = tuple(names)
+        self._architecture = architecture
         self._hosts: dict[str, Container] = {}
         self._unplugged: set[str] = set()
 
@@ -33,7 +36,7 @@ class HostsSet:
 
     def start(self) -> None:
         """Everything afresh: new cards, new keys, all hosts booted."""
-        root = image.root()
+        root = image.root(self._architecture)
         clean(self.network.number)
         key = self.folder / "ssh_key"
         do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "roambench test hosts", "-f", key)
@@ -41,7 +44,7 @@ class HostsSet:
         self.meters.start()
         for index, name in enumerate(self._names):
             public = key.with_suffix(".pub").read_text()
-            host = Container(name, index, self.network, self.folder, root, public)
+            host = Container(name, index, self.network, self.folder, root, public, self._architecture)
             self._hosts[name] = host
             host.flash()
             host.start(self.meters.terminal(name))

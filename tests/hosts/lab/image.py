@@ -44,10 +44,11 @@ def _build(folder: Path, architecture: str) -> None:
         recipe.MIRROR,
         timeout_s=_PATIENCE_S,
     )
-    for name, text in recipe.FILES.items():
+    for name, text in recipe.files(architecture).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (folder / "etc/sudoers.d/010_pi-nopasswd").chmod(0o440)
+    for rules in (folder / "etc/sudoers.d").iterdir():
+        rules.chmod(0o440)
     for step in recipe.STEPS:
         do("chroot", folder, "/bin/sh", "-ec", step, timeout_s=_PATIENCE_S)

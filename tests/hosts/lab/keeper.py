@@ -1,4 +1,5 @@
-"""The process that owns a set of hosts: `python tests/hosts/lab/keeper.py [--until-eof] [--set N] NAME...`.
+"""The process that owns a set of hosts: `python tests/hosts/lab/keeper.py [--until-eof] [--set N]
+[--architecture A] NAME...`.
 
 It takes the first free set, cleans what dead owners left of any, boots, prints one line of JSON, and then
 does what it is asked at `ctl.sock`: one JSON object per line, {"do": "off", "host": "pi1"}. With --until-eof
@@ -20,6 +21,7 @@ from typing import IO
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from hosts.lab.foreign import ARCHITECTURES, NATIVE  # noqa: E402
 from hosts.lab.hosts_set import HostsSet, clean  # noqa: E402
 from hosts.lab.places import sets  # noqa: E402
 
@@ -31,6 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--until-eof", action="store_true")
     parser.add_argument("--set", type=int, default=None)
+    parser.add_argument("--architecture", choices=ARCHITECTURES, default=NATIVE)
     parser.add_argument("names", nargs="+")
     arguments = parser.parse_args()
     wanted = range(_SETS) if arguments.set is None else [arguments.set]
@@ -41,7 +44,8 @@ def main() -> int:
     for number in wanted:
         if lock := _lock(number):
             with lock:
-                return _keep(HostsSet(number, arguments.names), until_eof=arguments.until_eof)
+                hosts = HostsSet(number, arguments.names, arguments.architecture)
+                return _keep(hosts, until_eof=arguments.until_eof)
     print(json.dumps({"error": "every set of hosts is in use"}), flush=True)
     return 1
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Final
+
+from hosts.lab import foreign
 
 SUITE: Final = "bookworm"
 MIRROR: Final = os.environ.get("ROAMBENCH_DEBIAN_MIRROR", "http://deb.debian.org/debian")
@@ -54,7 +57,29 @@ STEPS: Final = (
 )
 
 
+def files(architecture: str) -> dict[str, str]:
+    """FILES, and what an emulated host needs besides: see `emulated`."""
+    variables = foreign.environment(architecture)
+    return {**FILES, **(emulated(variables) if variables else {})}
+
+
+def emulated(variables: Mapping[str, str]) -> dict[str, str]:
+    """What tells services, logins and sudo by which processor; and what goes without the system calls that
+    qemu does not know: those of credentials (there are none) and of seccomp, whatever options chronyd has."""
+    lines = [f"{name}={value}" for name, value in variables.items()]
+    without = "[Service]\nLoadCredential=\n"
+    units = ("systemd-sysusers", "systemd-tmpfiles-setup", "systemd-tmpfiles-setup-dev")
+    chronyd = "[Service]\nExecStart=\nExecStart=!/usr/sbin/chronyd $DAEMON_OPTS -F 0\n"
+    return {
+        "etc/environment": "".join(f"{line}\n" for line in lines),
+        "etc/sudoers.d/020_emulated": f'Defaults env_keep += "{" ".join(variables)}"\n',
+        "etc/systemd/system.conf.d/emulated.conf": f"[Manager]\nDefaultEnvironment={' '.join(lines)}\n",
+        **{f"etc/systemd/system/{unit}.service.d/emulated.conf": without for unit in units},
+        "etc/systemd/system/chrony.service.d/emulated.conf": chronyd,
+    }
+
+
 def key(architecture: str) -> str:
     """Names the cached root: another recipe is another root."""
-    recipe = [SUITE, architecture, PACKAGES, FILES, STEPS]
+    recipe = [SUITE, architecture, PACKAGES, files(architecture), STEPS]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
