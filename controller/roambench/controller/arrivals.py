@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from roambench.controller.agent_bench import Watch
@@ -38,7 +39,8 @@ def _table(watch: Watch, hosts: tuple[Host, ...]) -> Table:
     for host in hosts:
         hello_s = watch.hello_s.get(host.name)
         came = "" if hello_s is None else f"{hello_s:.1f} s"
-        table.add_row(str(host.slot), host.name, host.address, state_of(watch, host.name), came)
+        # What an agent says of itself may hold brackets.
+        table.add_row(str(host.slot), host.name, host.address, escape(state_of(watch, host.name)), came)
     return table
 
 

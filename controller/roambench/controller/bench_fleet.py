@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
@@ -85,6 +86,7 @@ async def bench_fleet(
             host=experiment.host.settings(),
             shards=shards,
             exchanges=is_decentralised(experiment),
+            addresses=tuple(host.address for host in hosts),
         ),
         BenchAuthority(bench.state_dir).fleet_identity(),
         clock,
@@ -104,7 +106,7 @@ async def bench_fleet(
         if late:
             say(
                 f"[yellow]not drained in time: {', '.join(late)}[/] (their records stay on the hosts: "
-                f"roambench fleet fetch {bench.file} {folder.path})"
+                f"roambench fleet fetch {escape(f'{bench.file} {folder.path}')})"
             )
         left = await asyncio.shield(live.aclose())
         if left:

@@ -159,6 +159,10 @@ def test_the_table_says_how_far_each_host_is(file):
     ):
         seen.observe(0, "a", kind, "not its certificate")
         assert state_of(seen, "a") == state
-    screen = Console(width=100, file=io.StringIO(), force_terminal=True)
+    seen.observe(1, "b", "trainer not ready", "cannot open [/dev/shm]")
+    written = io.StringIO()
+    screen = Console(width=100, file=written, force_terminal=True)
     with arrivals(screen, seen, bench.hosts) as show:
         show()
+        screen.print("")  # draws the table, too
+    assert "cannot train: cannot open [/dev/shm]" in written.getvalue()

@@ -100,6 +100,7 @@ def test_a_reservation_is_made_seen_and_given_back(bench: Bench, capsys: pytest.
 def test_a_bench_that_is_used_cannot_be_reserved_and_only_force_ends_it(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(LEASE_VARIABLE, "")  # so that the end of the test takes it away
     context = holding(bench, "run demo")
     context.__enter__()
     monkeypatch.delenv(LEASE_VARIABLE)
@@ -114,3 +115,11 @@ def test_a_bench_that_is_used_cannot_be_reserved_and_only_force_ends_it(
     monkeypatch.setenv(LEASE_VARIABLE, "0 none")
     with pytest.raises(FleetError, match="bench: the lease was lost"):  # whose run it was hears of it
         context.__exit__(None, None, None)
+
+
+def test_a_purpose_in_brackets_is_shown_as_it_was_written(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("fleet", "lease", bench.file, "--purpose", "[bold] or [/run]?") == 0
+    assert call("fleet", "status", bench.file) == 1  # nobody answers there
+    assert "more: [bold] or [/run]?" in " ".join(capsys.readouterr().out.split())

@@ -65,7 +65,7 @@ def run_ab(
             markup=False,
         )
         if todo:
-            with _ours(plan, options, console.print):
+            with _ours(plan, options, lambda line: console.print(line, highlight=False, markup=False)):
                 for turn in todo:
                     _run(turn, folder, cooling, thermometer, console)
     except KeyboardInterrupt:

@@ -111,7 +111,8 @@ def identify(
         for entry in made.entries:
             if entry.reason:
                 console.print(f"{entry.board}: {entry.verdict}: {entry.reason}", markup=False, soft_wrap=True)
-        console.print(f"{proven} of {len(made.entries)} boards are proven; kept in {path}", soft_wrap=True)
+        told_last = f"{proven} of {len(made.entries)} boards are proven; kept in {path}"
+        console.print(told_last, markup=False, soft_wrap=True)
     if any(entry.verdict is not Proof.PROVEN for entry in made.entries):
         raise typer.Exit(1)
 

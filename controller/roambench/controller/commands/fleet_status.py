@@ -81,14 +81,15 @@ def status(
 
 def _table(bench: Bench, outcomes: list[HostOutcome[HostStatus]]) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     from roambench.provision.holding import described, standing_of
 
     standing = standing_of(bench)
     holder = standing.runner or standing.holder
-    table = Table(
-        title=f"{bench.name}: {f'used by {described(holder)}' if holder else 'free'}", title_justify="left"
-    )
+    used = f"used by {described(holder)}" if holder else "free"
+    # As text: a purpose is somebody's own words, brackets and all.
+    table = Table(title=Text(f"{bench.name}: {used}", "table.title"), title_justify="left")
     for column in ("host", "agent", "clock", "°C", "throttled", "disk", "spool", "meter", "what to do"):
         table.add_column(column, overflow="fold")
     for one in outcomes:
