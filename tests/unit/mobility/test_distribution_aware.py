@@ -75,6 +75,16 @@ def test_destinations_are_drawn_with_the_probabilities_of_eq_6():
     assert (np.abs(counts - draws * chances) <= 5 * np.sqrt(draws * chances * (1 - chances))).all()
 
 
+def test_a_movers_own_samples_count_at_every_point():
+    # A little and a lot of class 0 lie around points 0 and 1, nothing around point 2, where the mover stands.
+    field = Field(ROW[:3], np.array([[1, 0], [1000, 0], [0, 0]]), np.array([0, 1]))
+    draws = 500
+    drawn = [next_destination(field, Mover(0, 2, 2), np.array([0, 10]), 7, step) for step in range(draws)]
+    # With its ten samples of class 1: (1, 10) / 11 and (1000, 10) / 1010; without they were equally unlike.
+    chance = (1 / 11) / (1 / 11 + 1000 / 1010)
+    assert abs(drawn.count(0) - draws * chance) <= 5 * math.sqrt(draws * chance * (1 - chance))
+
+
 def test_where_all_distances_are_0_any_candidate_may_be_drawn():
     # Nobody within R_c of any point: the mover's own distribution everywhere.
     field = dam_field(ROW, np.array([[9, 9]]), np.array([[5, 5]]), 1.0)

@@ -78,6 +78,16 @@ def test_without_a_limit_a_distribution_aware_mover_is_at_its_destination_after_
     assert ways.max() > 3.0
 
 
+@pytest.mark.parametrize("model", ["dam", "dcm"])
+def test_a_mover_goes_by_its_own_samples_and_not_by_another_movers(model: str) -> None:
+    others = COUNTS.copy()
+    others[0] = [0, 0, 0, 5000]
+    grid = GridWalkParameters(devices=8, mobile=2, grid=9, reach=0.0, steps=40)
+    before, after = (aware_positions(model, grid, 2.0, counts, 7, "random") for counts in (COUNTS, others))
+    assert not np.array_equal(before[:, 0], after[:, 0])
+    assert np.array_equal(before[:, 1:], after[:, 1:])
+
+
 def test_cluster_centre_movers_only_ever_rest_at_centres_when_they_reach_them() -> None:
     free = GridWalkParameters(devices=8, mobile=2, grid=9, reach=0.0, steps=40)
     at = aware_positions("dcm", free, 2.0, COUNTS, 7, "random")
