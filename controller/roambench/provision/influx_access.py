@@ -46,16 +46,23 @@ def make_write_only(settings: InfluxSettings, admin_token: str, name: str) -> st
     """
     with urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(_CONNECT_S, settings.timeout_s)) as pool:
         server = _Server(pool, settings.url.rstrip("/"), admin_token)
-        if settings.api == "v1":
-            password = secrets.token_urlsafe(24)
-            database = settings.bucket.partition("/")[0]
-            for statement in write_only_statements(database, name, password):
-                server.query(statement)
-            return f"{name}:{password}"
-        org_id = server.one("orgs", org=settings.org)
-        bucket_id = server.one("buckets", orgID=org_id, name=settings.bucket)
-        made = server.ask("POST", "/api/v2/authorizations", write_only_authorization(org_id, bucket_id, name))
-        return str(made["token"])
+        try:
+            return _made(server, settings, name)
+        except (KeyError, TypeError, ValueError, AttributeError):  # a web server of another kind
+            raise LinkError(f"{settings.url}: no answer of an InfluxDB ({settings.api})") from None
+
+
+def _made(server: _Server, settings: InfluxSettings, name: str) -> str:
+    if settings.api == "v1":
+        password = secrets.token_urlsafe(24)
+        database = settings.bucket.partition("/")[0]
+        for statement in write_only_statements(database, name, password):
+            server.query(statement)
+        return f"{name}:{password}"
+    org_id = server.one("orgs", org=settings.org)
+    bucket_id = server.one("buckets", orgID=org_id, name=settings.bucket)
+    made = server.ask("POST", "/api/v2/authorizations", write_only_authorization(org_id, bucket_id, name))
+    return str(made["token"])
 
 
 class _Server:
@@ -76,13 +83,7 @@ class _Server:
             json.dumps(body).encode() if body is not None else None,
             {"Authorization": f"Token {self._token}", "Content-Type": "application/json"},
         )
-        try:
-            read = json.loads(answer)
-        except ValueError:
-            read = None
-        if not isinstance(read, dict):
-            raise LinkError(f"{self._url}: no answer of an InfluxDB 2")
-        return read
+        return dict(json.loads(answer))
 
     def query(self, statement: str) -> None:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}

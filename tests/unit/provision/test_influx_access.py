@@ -168,3 +168,60 @@ def test_the_token_file_is_private(tmp_path: Path) -> None:
     assert (tmp_path / "boards").read_text() == "write-only\n"
     assert stat.S_IMODE((tmp_path / "boards").stat().st_mode) == 0o600
     assert "write-only\n" not in done.output
+
+
+class Anything(http.server.BaseHTTPRequestHandler):
+    """A server that is no InfluxDB, or one that found nothing."""
+
+    reply: ClassVar[bytes] = b""
+
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.reply)))
+        self.end_headers()
+        self.wfile.write(self.reply)
+
+    do_POST = do_GET
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("api", "reply"),
+    [
+        ("v1", b"<html>welcome</html>"),
+        ("v1", b"[]"),
+        ("v1", b'{"results": null}'),
+        ("v2", b"<html>welcome</html>"),
+        ("v2", b'{"orgs": null}'),
+        ("v2", b'{"orgs": [{}]}'),
+    ],
+)
+def test_another_server_is_told_from_an_influxdb(
+    api: str, reply: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Anything, "reply", reply)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Anything) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with pytest.raises(LinkError, match=rf"{url}: no answer of an InfluxDB \({api}\)"):
+            make_write_only(InfluxSettings(url, "bench", org="lab", api=api), "admin-token", "boards")
+        server.shutdown()
+        thread.join()
+
+
+def test_no_token_is_made_that_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "admin").write_text("admin:secret\n")
+    bench = tmp_path / "bench.toml"
+    bench.write_text(
+        '[defaults.meter]\ndriver = "none"\n[controller]\naddress = "10.0.0.1"\n'
+        '[[hosts]]\nname = "pi-01"\naddress = "10.0.0.11"\n[influxdb]\n'
+        'url = "http://0.0.0.0:1"\nbucket = "bench"\ntoken_file = "secrets/boards"\n'
+    )
+    words = ["fleet", "influx-token", str(bench), "--admin-token-file", str(tmp_path / "admin")]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, ConfigError)
+    assert f"there is no folder {tmp_path / 'secrets'}" in str(refused.exception)

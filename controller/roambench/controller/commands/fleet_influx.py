@@ -36,6 +36,8 @@ def influx_token(
     target = Path(loaded.influxdb.token_file)
     if target.exists():
         raise ConfigError([f"{target}: is there already; remove it for a new token"])
+    if not target.parent.is_dir():
+        raise ConfigError([f"influxdb.token_file: {target}: there is no folder {target.parent}"])
     try:
         admin_token = admin_token_file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
