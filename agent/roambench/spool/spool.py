@@ -1,14 +1,13 @@
 """A durable first-in-first-out queue of small records in one SQLite file, with several readers.
 
-One autocommit INSERT per record under synchronous=NORMAL survives the death of the process (0.02 ms a row on
-a laptop); once a second `sync` commits under synchronous=FULL, which syncs the write-ahead log and so all
-rows before it against a power cut. Syncing every row would cost nine times as much and wear the SD card.
+One autocommit INSERT per record survives the death of the process (0.02 ms a row on a laptop); once a second
+`sync` makes all rows before it survive a power cut, beside the appends (`write_ahead`). Syncing every row
+would cost nine times as much and wear the SD card.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 import uuid
 from bisect import bisect_right
@@ -21,6 +20,7 @@ from roambench.contract.errors import SpoolError
 from roambench.contract.records import RecordKind
 from roambench.spool.chapter import Chapter
 from roambench.spool.consumer import Consumer, Record
+from roambench.spool.write_ahead import LogSync, connect
 
 #: About 32 days of readings at 1 Hz.
 DEFAULT_CAP_BYTES: Final = 256 * 1024 * 1024
@@ -69,13 +69,11 @@ class Spool:
             raise ValueError("a spool needs a consumer: nobody would ever empty it")
         self._path = path
         self._cap_bytes = cap_bytes
-        self._sync_lock = threading.Lock()
         with self._explained():
-            self._rows = _connect(path)
+            self._rows = connect(path)
             self._rows.executescript(_SCHEMA)
             self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('uuid', ?)", (uuid.uuid4().hex,))
             self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('dropped', 0)")
-            self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('synced', 0)")
             self._uuid = str(self._meta("uuid"))
             self._dropped = int(str(self._meta("dropped")))
             self._last_seq = self._read_last_seq()
@@ -90,9 +88,7 @@ class Spool:
             self._first_seq = self._last_seq - int(count) + 1
             self._bytes = int(payload_bytes) + ROW_OVERHEAD_BYTES * int(count)
             self._delete_through(min(self._acknowledged.values()))
-            # A second connection, so that waiting for the disk never holds up the one that appends.
-            self._syncer = _connect(path)
-            self._syncer.execute("PRAGMA synchronous=FULL")
+            self._log = LogSync(path)
         self.consumers = {name: Consumer(self, name) for name in self._acknowledged}
 
     @property
@@ -231,19 +227,16 @@ class Spool:
     def sync(self) -> None:
         """Make everything appended so far survive a power cut; call it once a second, from any thread.
 
-        Also moves the log back into the database when no reader is in the way, so that `append` seldom
-        has to.
+        An append never waits for it.
         """
-        with self._sync_lock, self._explained():
-            self._syncer.execute("UPDATE meta SET value = ? WHERE key = 'synced'", (int(time.time() * 1e3),))
-            if self._wal_bytes() > 1_000_000:
-                self._syncer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._explained():
+            self._log.sync()
 
     def close(self) -> None:
         """Sync and close; the queue cannot be used afterwards."""
         self.sync()
-        with self._sync_lock, self._explained():
-            self._syncer.close()
+        with self._explained():
+            self._log.close()
             self._rows.close()
 
     def _advance(self, consumer: str, through_seq: int) -> None:
@@ -312,12 +305,6 @@ class Spool:
     def _meta(self, key: str) -> object:
         return self._rows.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0]
 
-    def _wal_bytes(self) -> int:
-        try:
-            return Path(f"{self._path}-wal").stat().st_size
-        except FileNotFoundError:
-            return 0
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """All or nothing; inside another one it is part of that."""
@@ -336,17 +323,5 @@ class Spool:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise SpoolError(f"spool {self._path}: {error}") from error
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    rows = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
-    # A commit writes whole pages to the log, at least two here (the row's, and that of the sequence):
-    # small pages make it 2 KB a reading on the SD card instead of 8. Only a new file takes the setting.
-    rows.execute("PRAGMA page_size=1024")
-    rows.execute("PRAGMA journal_mode=WAL").fetchall()
-    rows.execute("PRAGMA synchronous=NORMAL")
-    # The syncing connection checkpoints at 1 MB; this is for owners that never sync.
-    rows.execute("PRAGMA wal_autocheckpoint=8000").fetchall()
-    return rows

@@ -1,6 +1,7 @@
 """The durable queue, on real SQLite files."""
 
 import dataclasses
+import os
 import sqlite3
 import subprocess
 import sys
@@ -151,6 +152,44 @@ def test_syncing_in_another_thread_never_costs_the_appender_a_record(tmp_path):
     done.set()
     thread.join()
     assert [seq for seq, _, _ in spool.batch(2000)] == list(range(101, 1001))
+    spool.close()
+
+
+def test_an_append_does_not_wait_for_a_slow_disk(tmp_path, monkeypatch):
+    """Minutes of a busy SD card are one sync here that ends when the test lets it."""
+    spool = Spool(tmp_path / "spool.sqlite")
+    log = Path(f"{tmp_path}/spool.sqlite-wal")
+    syncing, written, synced = threading.Event(), threading.Event(), []
+
+    def slow_sync(file: int) -> None:
+        syncing.set()
+        assert written.wait(30)
+        synced.append(os.path.samestat(os.fstat(file), log.stat()))
+
+    monkeypatch.setattr("roambench.spool.write_ahead.os.fdatasync", slow_sync)
+    thread = threading.Thread(target=spool.sync)
+    thread.start()
+    assert syncing.wait(30)
+    assert fill(spool, 3) == [1, 2, 3]
+    assert spool.acknowledge(2) == 2
+    assert synced == []  # the disk is still at it
+    written.set()
+    thread.join()
+    assert synced == [True]  # what it synced is where the records are
+    monkeypatch.undo()
+    spool.close()
+
+
+def test_a_log_that_was_moved_begins_short_again(tmp_path):
+    spool = Spool(tmp_path / "spool.sqlite")
+    log = Path(f"{tmp_path}/spool.sqlite-wal")
+    for _ in range(7):
+        spool.append(RecordKind.EVENT, b"x" * 200_000)
+    assert log.stat().st_size > 1_400_000
+    spool.sync()
+    spool.append(RecordKind.EVENT, b"")
+    assert log.stat().st_size <= 1_000_000
+    assert [len(payload) for _, _, payload in spool.batch()] == [200_000] * 7 + [0]
     spool.close()
 
 
