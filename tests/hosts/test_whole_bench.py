@@ -7,13 +7,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import BenchRun
 from hosts.lab.cli import roambench
-from hosts.readme_walk import ROOT, bench_chapter_commands
-from roambench.provision.inventory import load_bench
+from hosts.readme_walk import PROVISION, ROOT, Walked, bench_chapter_commands
 from roambench.rounds.records import OrderAnswered, OrderGiven
 
 _SMALL = ("--set", 'systems=["mohawk"]', "--set", "trace.steps=6", "--set", "energy.idle_baseline_s=5.0")
@@ -23,31 +21,17 @@ _ALWAYS_THERE = (
     'trace.window="first"',
     'trace.parameters={presence="always", devices=3, places=200, aps=20, steps=8}',
 )
-_PROVISION = ["fleet", "provision"]
-
-
-@pytest.fixture(scope="module")
-def provisioned(bench_hosts: BenchHosts) -> BenchHosts:
-    """Freshly flashed hosts, after the README's commands up to the first provisioning."""
-    for name in bench_hosts.names:
-        bench_hosts.flash(name)
-    (load_bench(bench_hosts.bench).state_dir / "known_hosts").unlink(missing_ok=True)
-    walk = bench_chapter_commands(bench_hosts.bench)
-    for words in walk[: walk.index([*_PROVISION, str(bench_hosts.bench)]) + 1]:
-        said = roambench(*words, timeout_s=580, cwd=ROOT)
-        assert said.code == 0, said
-    assert all(row["state"].startswith("changed: ") for row in said.rows().values())
-    return bench_hosts
 
 
 def test_the_readme_leads_from_fresh_hosts_over_preflight_and_identify_to_the_report(
-    provisioned: BenchHosts, tmp_path: Path
+    provisioned: BenchHosts, walked: Walked, tmp_path: Path
 ):
     """Every command of its chapter, word by word; only the run is told to be short and where to write."""
+    assert all(row["state"].startswith("changed: ") for row in walked.said.rows().values())
     walk = bench_chapter_commands(provisioned.bench)
     page, runs = tmp_path / "demo.html", tmp_path / "runs"
     ran = []
-    for words in walk[walk.index([*_PROVISION, str(provisioned.bench)]) + 1 :]:
+    for words in walk[walk.index([*PROVISION, str(provisioned.bench)]) + 1 :]:
         if words[0] == "run":
             words = [*words[:-1], page, "--runs-dir", runs, *_SMALL]
         said = roambench(*words, timeout_s=500, cwd=ROOT)
@@ -96,30 +80,11 @@ def test_a_host_rebooted_in_mid_run_is_back_with_its_model_and_its_readings(
     assert [answers[upload].status for upload in uploads] == ["done"]
     ns = ns[(ns >= first_ns) & (ns <= last_ns)]
     gaps_s = np.diff(ns) * 1e-9
-    assert np.sum(gaps_s > 2.5) == 1  # until its agent was back, and nothing else
-    assert gaps_s.max() < 60.0
+    others_s, gap_s = np.split(np.sort(gaps_s), [-1])
+    assert 1.5 < gap_s < 60.0  # readings are missing until its agent was back,
+    assert others_s.max() < 2.5  # and nothing else
     back_ns = ns[np.argmax(gaps_s) + 1]
     assert min(span.start_ns for span in spans if span.order_id in uploads) > back_ns
-
-
-def test_dead_changed_and_full_hosts_are_rows_with_reason_and_next_action(provisioned: BenchHosts):
-    provisioned.flash("pi1")  # and so its host key is another
-    provisioned.off("pi2")
-    provisioned.inside("pi3", "rm -rf /opt/roambench")
-    provisioned.fill_disk("pi3")
-    try:
-        said = roambench("fleet", "provision", provisioned.bench)
-        assert said.code == 1
-        rows = said.rows()
-        assert "another host key than recorded" in rows["pi1"]["reason"]
-        assert "ssh-keygen -R" in rows["pi1"]["next action"]
-        assert "no answer" in rows["pi2"]["reason"] or "No route" in rows["pi2"]["reason"]
-        assert rows["pi2"]["next action"] == "is it powered, booted and on this network?"
-        assert "its disk has 2 MB left, needs" in rows["pi3"]["reason"]
-        assert rows["pi3"]["next action"].startswith("make room on it")
-    finally:
-        provisioned.on("pi2")
-        provisioned.empty_disk("pi3")
 
 
 def test_a_rebooted_host_s_agent_is_back_by_itself(provisioned: BenchHosts):

@@ -62,17 +62,14 @@ class ControlGroup:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
         for folder in self._folders:
-            for inner in sorted(folder.rglob("*"), reverse=True):
-                if inner.is_dir():
-                    with contextlib.suppress(OSError):
-                        inner.rmdir()
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+            for inner, _, _ in os.walk(folder, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(inner).rmdir()
 
     def _members(self) -> set[int]:
         pids: set[int] = set()
         for folder in self._folders:
-            for door in folder.rglob("cgroup.procs"):
+            for inner, _, _ in os.walk(folder):  # passes over groups that its init removes meanwhile
                 with contextlib.suppress(OSError):
-                    pids |= {int(word) for word in door.read_text().split()}
+                    pids |= {int(word) for word in Path(inner, "cgroup.procs").read_text().split()}
         return pids
