@@ -110,17 +110,22 @@ class Trainer:
 
 
 def smoke() -> dict[str, Any]:
-    """A convolution, its gradient and an SGD step: what dies of SIGILL where torch is not for the board."""
+    """A convolution, its gradient and an SGD step: what dies of SIGILL where torch is not for the board.
+
+    By hand: torch.optim loads a compiler, 50 MB that would stay in the trainer for good.
+    """
     module = torch.nn.Sequential(
         torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 6 * 6, 2)
     )
     images = torch.linspace(0.0, 1.0, 8 * 64).reshape(8, 1, 8, 8)
     labels = torch.arange(8) % 2
-    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
     started_s = time.process_time()
     loss = torch.nn.functional.cross_entropy(module(images), labels)
     loss.backward()  # type: ignore[no-untyped-call]
-    optimiser.step()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                parameter.sub_(parameter.grad, alpha=0.1)
     return {
         "torch": torch.__version__,
         "loss": float(loss.detach()),
