@@ -49,11 +49,11 @@ check: setup check-protos
 
 # Many tests wait for device time: two files at once keep two cores busy. What measures the machine runs alone.
 test: check servers
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow and not hardware and not hosts and not alone"
-	$(BIN)/pytest -m "alone and not slow and not hardware and not hosts"
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --durations=40 -m "not slow and not hardware and not hosts and not alone"
+	$(BIN)/pytest --durations=15 -m "alone and not slow and not hardware and not hosts"
 
 test-hosts: setup host-tools
-	$(BIN)/pytest -m "hosts and not slow"
+	$(BIN)/pytest --durations=15 -m "hosts and not slow"
 
 test-all: check servers
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not hardware and not hosts and not alone"
