@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import roambench.fleet.traced_grpc as traced  # before others import gRPC, as in a real controller
 from hand_agent import LAYOUT, MODEL, SPEC, train_order
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import AnswerStatus
@@ -64,5 +65,6 @@ async def serve(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    assert traced.LOG is not None
     faulthandler.register(signal.SIGUSR1)
     asyncio.run(serve(Path(sys.argv[1])))

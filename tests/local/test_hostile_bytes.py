@@ -101,7 +101,6 @@ class WellBehaved:
         self.link.send(done(order, train=REPORT))
 
 
-@pytest.mark.slow  # a minute of two cores
 @pytest.mark.timeout(900)
 @pytest.mark.asyncio
 async def test_ten_thousand_malformed_sequences_leave_the_controller_up_and_small(tmp_path: Path) -> None:

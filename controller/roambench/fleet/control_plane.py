@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import grpc
-import grpc.aio
 from google.protobuf.message import DecodeError
 
 from roambench.contract.device_time import DeviceClock
@@ -19,6 +17,7 @@ from roambench.fleet.guard import Context, Guard
 from roambench.fleet.limits import Allowances, QuotaExceeded
 from roambench.fleet.outstanding import OutstandingOrders
 from roambench.fleet.sessions import Session, Sessions
+from roambench.fleet.traced_grpc import grpc
 from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import CONTROL_SERVICE, PEER_PORT_OPEN

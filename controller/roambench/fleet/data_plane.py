@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 
-import grpc
-import grpc.aio
 from google.protobuf.message import DecodeError
 
 from roambench.contract.ballast import ballast
@@ -21,6 +19,7 @@ from roambench.fleet.limits import Allowances
 from roambench.fleet.model_shop import ModelShop
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.shards import ShippedShard
+from roambench.fleet.traced_grpc import grpc
 from roambench.wire.v1 import data_pb2 as wire
 from roambench.wire.v1.methods import DATA_SERVICE
 

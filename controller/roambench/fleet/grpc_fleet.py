@@ -33,6 +33,7 @@ from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.secure_port import SecurePort
 from roambench.fleet.sessions import Session, Sessions
 from roambench.fleet.shards import ShippedShard
+from roambench.fleet.traced_grpc import LOG
 from roambench.identity.authority import Credential
 from roambench.learning.malloc import keep_freed_memory
 from roambench.rounds.ports import OnAnswer, keep_all
@@ -65,6 +66,7 @@ class FleetSettings:
     host: HostSettings = field(default_factory=HostSettings)  # for agents that outlive their runs
     shards: tuple[ShippedShard, ...] = ()  # per device, if they fetch their data
     exchanges: bool = False  # devices exchange models: each opens a peer port
+    addresses: tuple[str, ...] = ()  # per device, where they are known: to tell whose connection failed
 
 
 class GrpcFleet:
@@ -97,7 +99,9 @@ class GrpcFleet:
         self._background: dict[int, wire.ControllerFrame] = {}
         self.sessions = Sessions(settings.names)
         allowances = Allowances(limits)
-        self._handshakes = Handshakes(self._stranger_refused)
+        self._handshakes = Handshakes(
+            self._stranger_refused, LOG, dict(zip(settings.names, settings.addresses, strict=False))
+        )
         self._guard = guard = Guard(identity, self._refused, self._handshakes.authenticated, limits)
         self._watches: list[asyncio.Task[None]] = []
         data_plane = DataPlane(

@@ -11,11 +11,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-import grpc
-import grpc.aio
-
 from roambench.contract.errors import IdentityError
 from roambench.fleet.limits import AgentLimits
+from roambench.fleet.traced_grpc import grpc
 from roambench.identity.authority import Credential, check, expiry_of, name_of, serial_of
 
 Context = grpc.aio.ServicerContext[Any, Any]

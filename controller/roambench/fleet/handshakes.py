@@ -1,21 +1,23 @@
-"""Connections that never showed a certificate: gRPC tells Python nothing of them, so they are looked for.
+"""Connections that were not let in: gRPC tells Python nothing of them, so its core's log is read.
 
-At every handshake the port's connections are looked at; those that go again before a call of theirs passed
-the guard are told, by address. Which of the reasons it was only the agent can say: TLS 1.3 hides the
-client's certificate from everybody but gRPC itself.
+It names address and reason of every handshake that failed. Where there is no such log, the port's
+connections are looked at with every handshake; those that go again before a call of theirs passed the guard
+are told by address. Which of the reasons it was only the agent can say then.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import unquote
 
 import psutil
+
+from roambench.fleet.handshake_log import HandshakeLog, endpoint, plain
 
 #: (address, line): a connection that was not let in.
 Refused = Callable[[str, str], None]
@@ -25,23 +27,32 @@ _BETWEEN_LOOKS_S: Final = 0.02
 _SHARE: Final = 0.05  # a flood of connections must not keep us busy looking at it
 _MOST_PENDING: Final = 4096
 _SILENCE_S: Final = 60.0
+_UNKNOWN: Final = "none, expired, or of another authority"
 
 
 class Handshakes:
-    """Of this process's `ports` (number: name). `refused` hears of an address once a minute, with a count."""
+    """Of this process's `ports` (number: name). `refused` hears of an address, a port and a reason once a
+    minute, with a count. `hosts` has the address (or its name) of each device that is expected."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(
+        self, refused: Refused, log: HandshakeLog | None = None, hosts: Mapping[str, str] | None = None
+    ) -> None:
         self.ports: dict[int, str] = {}
+        self._hosts = dict(hosts or {})
+        self._devices: dict[str, str] = {}  # by IP address
         self._refused = refused
+        self._log = log
         self._lock = threading.Lock()
         self._pending: dict[tuple[str, int, int], bool] = {}  # (ip, port, our port): has it passed?
         self._next_look_s = 0.0
-        self._told_s: dict[str, float] = {}
-        self._untold: dict[str, int] = {}
+        self._told_s: dict[tuple[str, str, str], float] = {}
+        self._untold: Counter[tuple[str, str, str]] = Counter()
         self.failed = 0
 
     def began(self) -> None:
         """A handshake begins (any thread): remember who is connected now."""
+        if self._log is not None:
+            return
         now_s = time.monotonic()
         if now_s < self._next_look_s or len(self._pending) > _MOST_PENDING:
             return
@@ -54,8 +65,10 @@ class Handshakes:
 
     def authenticated(self, peer: str) -> None:
         """A call of `peer` (as gRPC writes it) carried a certificate of this bench."""
+        if self._log is not None:
+            return
         try:
-            address, port = _endpoint(peer)
+            address, port = endpoint(peer)
         except ValueError:
             return
         with self._lock:
@@ -64,36 +77,46 @@ class Handshakes:
 
     async def watch(self) -> None:
         """Tell of connections that ended without having passed; cancel to stop."""
+        self._devices = await asyncio.to_thread(_by_address, self._hosts)
         while True:
             await asyncio.sleep(_LOOK_S)
-            if self._pending:
-                self.look()
+            self.look()
 
     def look(self) -> None:
+        if self._log is not None:
+            for failure in self._log.failures(self.ports):
+                self._tell(failure.address, self.ports[failure.our_port], failure.reason)
+        elif self._pending:
+            for address, ours in self._gone():
+                self._tell(address, self.ports[ours], _UNKNOWN)
+
+    def _gone(self) -> list[tuple[str, int]]:
+        """(address, our port) of connections that ended without having passed."""
         with self._lock:
             here = self._connections()
             gone = {known: passed for known, passed in self._pending.items() if known not in here}
             for connection in gone:
                 del self._pending[connection]
-        for (address, _, ours), passed in gone.items():
-            if not passed:
-                self.failed += 1
-                self._tell(address, self.ports[ours])
+        return [(address, ours) for (address, _, ours), passed in gone.items() if not passed]
 
-    def _tell(self, address: str, port_name: str) -> None:
+    def _tell(self, address: str, port_name: str, reason: str) -> None:
+        self.failed += 1
         now_s = time.monotonic()
-        self._untold[address] = self._untold.get(address, 0) + 1
-        if now_s - self._told_s.get(address, -_SILENCE_S) < _SILENCE_S:
+        what = (address, port_name, reason)
+        self._untold[what] += 1
+        if now_s - self._told_s.get(what, -_SILENCE_S) < _SILENCE_S:
             return
         if len(self._told_s) > 1000:
             self._told_s.clear()
-        self._told_s[address] = now_s
-        count = self._untold.pop(address)
+            self._untold = Counter({what: self._untold[what]})
+        self._told_s[what] = now_s
+        count = self._untold.pop(what)
         times = f"{count} connections" if count > 1 else "a connection"
+        whose = f" from the address of {self._devices[address]}" if address in self._devices else ""
         self._refused(
             address,
-            f"{times} to the {port_name} port ended without a certificate of this bench that is valid now "
-            "(none, expired, or of another authority): see that agent's log and `roambench fleet certs show`",
+            f"{times}{whose} to the {port_name} port ended without a certificate of this bench that is valid "
+            f"now ({reason}): see that agent's log and `roambench fleet certs show`",
         )
 
     def _connections(self) -> set[tuple[str, int, int]]:
@@ -101,18 +124,18 @@ class Handshakes:
         for connection in psutil.Process().net_connections(kind="tcp"):
             local, remote = connection.laddr, connection.raddr
             if remote and local.port in self.ports and connection.status != psutil.CONN_LISTEN:
-                found.add((_plain(remote.ip), int(remote.port), int(local.port)))
+                found.add((plain(remote.ip), int(remote.port), int(local.port)))
         return found
 
 
-def _endpoint(peer: str) -> tuple[str, int]:
-    """`ipv4:10.0.0.7:4242` and `ipv6:%5B::1%5D:4242` as gRPC writes them."""
-    _, _, rest = unquote(peer).partition(":")
-    address, _, port = rest.rpartition(":")
-    return _plain(address.strip("[]")), int(port)
-
-
-def _plain(address: str) -> str:
-    parsed = ipaddress.ip_address(address.partition("%")[0])
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return str(mapped or parsed)
+def _by_address(hosts: Mapping[str, str]) -> dict[str, str]:
+    """Whose address it is; of names that cannot be resolved nothing is known."""
+    devices: dict[str, list[str]] = {}
+    for device, host in hosts.items():
+        try:
+            found = {plain(str(entry[4][0])) for entry in socket.getaddrinfo(host, None)}
+        except (OSError, UnicodeError):
+            continue
+        for address in found:
+            devices.setdefault(address, []).append(device)
+    return {address: " or ".join(names) for address, names in devices.items()}

@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import grpc
-import grpc.aio
-
 from roambench.contract.errors import FleetError, IdentityError
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits
+from roambench.fleet.traced_grpc import grpc
 from roambench.identity.authority import Credential
 from roambench.wire.v1.methods import channel_options
 
