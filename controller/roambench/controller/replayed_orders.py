@@ -15,7 +15,7 @@ from typing import Final
 from roambench.contract.errors import ConfigError
 from roambench.rounds.records import OrderGiven
 from roambench.runs.folder import RunFolder
-from roambench.runs.info import RunInfo
+from roambench.runs.info import RunInfo, RunState
 from roambench.systems.system import Candidates, System
 
 REPLAY: Final = "replay:"
@@ -51,8 +51,10 @@ def with_orders(
 
 
 def _differences(info: RunInfo, name: str, seed: int, trace_hash: str, devices: int) -> list[tuple[str, str]]:
-    """(what was expected, what there is): placements are equal only where all of these are."""
+    """(what was expected, what there is): placements are equal only where all of these are, and of a run that
+    ended early nobody would train from there on."""
     compared = (
+        ("state finished", f"state {info.state.value}", f"state {RunState.FINISHED.value}"),
         (f"system {name}", info.system, name),
         (f"seed {seed}", f"seed {info.seed}", f"seed {seed}"),
         (f"{devices} devices", f"{len(info.device_names)} devices", f"{devices} devices"),

@@ -14,6 +14,8 @@ from roambench.controller.composition import run_experiment
 from roambench.controller.config import load_experiment
 from roambench.report.equal_orders import first_difference, trainings
 from roambench.report.evidence import read_runs
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
 
 EXPERIMENT = """
 name = "few"
@@ -82,6 +84,14 @@ def test_a_run_of_another_experiment_cannot_be_replayed_and_all_reasons_are_told
     said = "\n".join(refused.value.problems)
     assert "expected a run with system mohawk, got fedavg" in said
     assert "expected a run with seed 6, got seed 5" in said
+
+
+def test_a_run_that_ended_early_cannot_be_replayed(run):
+    before = run()
+    with RunFolder.open(before, write=True) as folder:
+        folder.update(state=RunState.FAILED)
+    with pytest.raises(ConfigError, match="expected a run with state finished, got state failed"):
+        run(f'rounds.orders="replay:{before}"')
 
 
 def test_a_report_names_the_step_from_which_orders_of_one_experiment_differ(run):
