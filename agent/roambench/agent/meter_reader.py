@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from roambench.agent.meter_thread import hear
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.records import AgentEvent, Reading, RecordKind
@@ -46,6 +47,8 @@ async def read_meter(
 ) -> None:
     """Spool readings and events until cancelled; `alive` hears the stamp of every reading, `heard` all.
 
+    They are stamped in a thread of their own, and come here when the running loop has time for them.
+
     Raises MeterError when the port cannot be opened. `folder` keeps the latch of a meter that may be opened
     only once per boot.
     """
@@ -58,8 +61,8 @@ async def read_meter(
     )
     witness = Witness(folder / "witness.txt") if settings.witness else None
     try:
-        async with contextlib.aclosing(meter):
-            async for item in meter:
+        async with contextlib.aclosing(hear(meter)) as items:
+            async for item in items:
                 heard(item)
                 if isinstance(item, Reading):
                     if witness is not None:
