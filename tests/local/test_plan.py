@@ -7,28 +7,20 @@ of the machine as others took while it ran, and on a free machine by nothing.
 from __future__ import annotations
 
 import json
-import resource
-import subprocess
-import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
+from planned_runs import FACTOR, Happened, near, plan_and_run, start_cpu_s
 from roambench.controller.cli import app
-from roambench.controller.composition import run_experiment
 from roambench.controller.config import load_experiment
-from roambench.controller.plan import Plan, plan_experiment
+from roambench.controller.plan import plan_experiment
 from roambench.report.report import report
 from roambench.rounds.records import OrderGiven
 from roambench.runs.folder import RunFolder
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.alone]
-FACTOR = 1.5
 WORLD = """
 seed = 3
 systems = ["mohawk"]
@@ -50,56 +42,6 @@ learning = { model = "mlp", images_per_device = 60 }
 local = { time_scale = 12.0, sgd_step_s = 0.17 }
 energy.idle_baseline_s = 10.0
 """
-
-
-@dataclass(frozen=True)
-class Happened:
-    plan: Plan
-    run: Path
-    cpu_s: float
-    wall_s: float
-    idle_s: float  # of all cores together
-
-    @property
-    def free(self) -> float:
-        """Share of the machine that others left to the run; 1 where it was alone."""
-        others_s = psutil.cpu_count() * self.wall_s - self.idle_s - self.cpu_s
-        return min(1.0, max(0.0, 1.0 - others_s / (psutil.cpu_count() * self.wall_s)))
-
-    @property
-    def disk_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.run.rglob("*") if path.is_file())
-
-
-def cpu_s(who: int) -> float:
-    used = resource.getrusage(who)
-    return used.ru_utime + used.ru_stime
-
-
-def plan_and_run(folder: Path, text: str, fleet: str) -> Happened:
-    file = folder / "experiment.toml"
-    file.write_text(text)
-    experiment = load_experiment(file)
-    (plan,) = plan_experiment(experiment, fleet)
-    assert list(folder.iterdir()) == [file]  # nothing was left behind
-    before = psutil.cpu_times()
-    before_s, started_s = cpu_s(resource.RUSAGE_CHILDREN) + cpu_s(resource.RUSAGE_SELF), time.monotonic()
-    (run,) = run_experiment(experiment, fleet=fleet, runs_dir=folder / "runs", console=Console(quiet=True))
-    after_s = cpu_s(resource.RUSAGE_CHILDREN) + cpu_s(resource.RUSAGE_SELF)
-    wall_s, after = time.monotonic() - started_s, psutil.cpu_times()
-    idle_s = (after.idle + after.iowait) - (before.idle + before.iowait)
-    return Happened(plan, run, after_s - before_s, wall_s, idle_s)
-
-
-def start_cpu_s() -> float:
-    """CPU that the process of the workers needs before it can do anything."""
-    before_s = cpu_s(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", "import roambench.fleet.simulated.worker"], check=True)
-    return cpu_s(resource.RUSAGE_CHILDREN) - before_s
-
-
-def near(planned: float, real: float, factor: float = FACTOR) -> bool:
-    return real / factor <= planned <= real * factor
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,24 +61,35 @@ def bench_place(
     which host fails the preflight.
     """
     bench = load_bench(Path(file))
-    hosts = tuple(sorted(bench.only(options.only), key=lambda host: host.slot))
-    doubts: list[str] = []
-    wanted = experiment.fleet.agents
-    if wanted > len(hosts) or not wanted:
-        asked = f"{wanted} devices" if wanted else "all devices of the trace"
-        doubts.append(f"the experiment asks for {asked}; bench {bench.name} has {len(hosts)} hosts for it")
-        console.print(f"[yellow]{doubts[-1]}: the busiest {len(hosts)} take part[/]", highlight=False)
-        fleet = experiment.fleet.model_copy(update={"agents": len(hosts)})
-        experiment = experiment.model_copy(update={"fleet": fleet})
-    hosts = hosts[: experiment.fleet.agents]
-    if not hosts:
-        raise ConfigError([f"{bench.file.name}: no host takes part"])
+    hosts, experiment, missing = taking_part(experiment, bench, options.only)
+    doubts = [missing] if missing else []
+    if missing:
+        console.print(f"[yellow]{missing}: the busiest {len(hosts)} take part[/]", highlight=False)
     with holding(bench, f"run {experiment.name}", options.wait_s, console.print) as held:
         doubts += passed_gate(
             bench, hosts, preflight=options.preflight, unproven=options.unproven, console=console
         )
         yield BenchPlace(bench, hosts, calibrated(experiment, hosts), tuple(doubts))
         held.ensure()
+
+
+def taking_part(
+    experiment: Experiment, bench: Bench, only: Sequence[str]
+) -> tuple[tuple[Host, ...], Experiment, str]:
+    """The hosts that play the experiment's devices, by slot, the experiment with as many devices, and what to
+    say where the bench has fewer than it asks for. ConfigError where nobody takes part."""
+    hosts = tuple(sorted(bench.only(only), key=lambda host: host.slot))
+    missing = ""
+    wanted = experiment.fleet.agents
+    if wanted > len(hosts) or not wanted:
+        asked = f"{wanted} devices" if wanted else "all devices of the trace"
+        missing = f"the experiment asks for {asked}; bench {bench.name} has {len(hosts)} hosts for it"
+        fleet = experiment.fleet.model_copy(update={"agents": len(hosts)})
+        experiment = experiment.model_copy(update={"fleet": fleet})
+    hosts = hosts[: experiment.fleet.agents]
+    if not hosts:
+        raise ConfigError([f"{bench.file.name}: no host takes part"])
+    return hosts, experiment, missing
 
 
 async def run_bench(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from roambench.contract.errors import ConfigError
 from roambench.contract.model_blob import encode
 from roambench.controller.config.link_model_file import load_link_model
 from roambench.controller.config.load import resolved
@@ -43,9 +42,6 @@ from roambench.runs.models import save_model
 if TYPE_CHECKING:
     from roambench.controller.bench_run import BenchPlace
 
-#: Of the fleets that there are, those that can run decentralised systems.
-PEER_FLEETS = ("simulated", "local", "bench")
-
 
 @dataclass(frozen=True, slots=True)
 class PeerWorld:
@@ -77,10 +73,6 @@ def run_decentralised(
 
     `place` is the bench of fleet "bench".
     """
-    if fleet not in PEER_FLEETS:
-        raise ConfigError(
-            [f"--fleet: decentralised systems run on {', '.join(PEER_FLEETS)} so far, got {fleet!r}"]
-        )
     world = peer_world(experiment)
     trace = world.movement.trace
     console.print(
@@ -127,6 +119,10 @@ def _run_one(
             from roambench.controller.local_run import run_peers_local
 
             asyncio.run(run_peers_local(world, system, folder, console))
+        elif fleet == "rehearsal":
+            from roambench.controller.rehearsal_run import rehearse_peers
+
+            asyncio.run(rehearse_peers(world, system, folder, console))
         else:
             asyncio.run(run_peers_simulated(world, system, folder, console))
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from roambench.contract.model_blob import digest_of, encode
 from roambench.controller.config.sections import Experiment
 from roambench.controller.scoring import TestSetEvaluator
@@ -18,10 +20,12 @@ from roambench.controller.world import Lesson, learning_spec
 from roambench.learning.learner import Learner
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded
+from roambench.vectors import weighted_mean
 
 #: SGD steps that a warm learner is timed over; the median of as many as fit into the patience.
 _STEPS: Final = 24
 _PATIENCE_S: Final = 3.0
+_MIXED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class MachineCosts:
     sgd_step_s: float
     score_s: float  # one scoring of a global model
     publish_s: float  # naming and keeping one model version
+    mix_s: float  # adding one model to a weighted mean
     model_bytes: int  # of one transfer
     cores: int
     core_share: float  # of a core that the timed steps got: below 1 others use this machine, too
@@ -60,8 +65,11 @@ def measure_costs(experiment: Experiment, lesson: Lesson) -> MachineCosts:
     blob = encode(lesson.initial_model, lesson.layout.fingerprint)
     digest_of(blob)
     publish_s = time.process_time() - started_s
+    started_s = time.process_time()
+    weighted_mean([lesson.initial_model] * _MIXED, np.full(_MIXED, 1.0 / _MIXED))
+    mix_s = (time.process_time() - started_s) / _MIXED
     cores = len(os.sched_getaffinity(0))
-    return MachineCosts(sgd_step_s, score_s, publish_s, len(blob), cores, min(1.0, core_share))
+    return MachineCosts(sgd_step_s, score_s, publish_s, mix_s, len(blob), cores, min(1.0, core_share))
 
 
 def sgd_steps(experiment: Experiment, samples: int) -> int:

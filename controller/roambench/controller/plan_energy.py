@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from roambench.contract.phases import Phase
 from roambench.controller.config.link_model_file import load_link_model
 from roambench.controller.config.sections import Experiment
+from roambench.controller.plan_fleet import PlannedFleet
+from roambench.controller.plan_rehearsed import Rehearsed
 from roambench.energy.device_power import DevicePower
 from roambench.energy.modelled import EnergyModel
 from roambench.meters.emulator.power import PORT_MBIT_S, Activity, PiPower
-from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
+from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.modelled_accounts import modelled_rows
 
 
@@ -38,6 +40,8 @@ def simulated_joules(
     power = DevicePower(section.idle_w, section.train_w, section.power_spread, experiment.seed)
     model = EnergyModel(load_link_model(experiment.links.model), power, experiment.links.overhead_bytes)
     rows = modelled_rows(records, names, model, section.energy_rate)
+    exchanging = any(isinstance(record, ModelsExchanged) for record in records)
+    last = Phase.EXCHANGE if exchanging else Phase.UPLOAD
     return tuple(
         PhaseJoules(
             phase.value,
@@ -45,31 +49,47 @@ def simulated_joules(
             math.fsum(row.idle_j for row in rows if row.phase is phase),
             math.fsum(row.net_j for row in rows if row.phase is phase),
         )
-        for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
+        for phase in (Phase.DOWNLOAD, Phase.TRAIN, last)
     )
 
 
-def local_joules(
-    experiment: Experiment, records: Sequence[RoundRecord], devices: int, device_s: float
+def agents_joules(
+    fleet: PlannedFleet, rehearsed: Rehearsed, devices: int, device_s: float
 ) -> tuple[PhaseJoules, ...]:
-    """What the meters of `devices` emulated boards will see in `device_s` seconds, the rest being idle."""
+    """What the meters of `devices` boards will see in `device_s` seconds, the rest being idle."""
     boards: dict[int, PiPower] = {}
-    kinds = {record.order_id: record.kind for record in records if isinstance(record, OrderGiven)}
-    seconds = dict.fromkeys((Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD), 0.0)
+    kinds = {record.order_id: record.kind for record in rehearsed.records if isinstance(record, OrderGiven)}
+    last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD
+    seconds = dict.fromkeys((Phase.DOWNLOAD, Phase.TRAIN, last), 0.0)
     net_j = dict(seconds)
+
+    def board_of(device: int) -> PiPower:
+        if device not in boards:
+            boards[device] = fleet.board(device)
+        return boards[device]
+
+    def draw(phase: Phase, board: PiPower, activity: Activity, duration_s: float) -> None:
+        net_j[phase] += (board.watts(activity) - board.idle_w) * duration_s
 
     def add(phase: Phase, board: PiPower, activity: Activity, duration_s: float) -> None:
         seconds[phase] += duration_s
-        net_j[phase] += (board.watts(activity) - board.idle_w) * duration_s
+        draw(phase, board, activity, duration_s)
 
-    for record in records:
+    for record in rehearsed.records:
+        if isinstance(record, ModelsExchanged) and record.downloaded_bytes:
+            rate = _mbit_s(record.downloaded_bytes, record.download_s)
+            add(Phase.DOWNLOAD, board_of(record.device), Activity(rx_mbit_s=rate), record.download_s)
         if not isinstance(record, OrderAnswered) or not (record.transferred_bytes or record.samples):
             continue
-        if record.device not in boards:
-            boards[record.device] = _board(experiment, record.device)
-        board = boards[record.device]
-        rate = 8e-6 * record.transferred_bytes / record.transfer_s if record.transfer_s else PORT_MBIT_S
-        if kinds[record.order_id] == "upload":
+        board, kind = board_of(record.device), kinds[record.order_id]
+        rate = _mbit_s(record.transferred_bytes, record.transfer_s)
+        if kind == "exchange":
+            seconds[Phase.EXCHANGE] += record.transfer_s
+            if air := rehearsed.air.get(record.order_id):
+                up_mbit_s = min(fleet.up_mbit_s or PORT_MBIT_S, PORT_MBIT_S)
+                draw(Phase.EXCHANGE, board, Activity(tx_mbit_s=up_mbit_s), air.sending_s)
+                draw(Phase.EXCHANGE, board, Activity(rx_mbit_s=up_mbit_s), air.receiving_s)
+        elif kind == "upload":
             add(Phase.UPLOAD, board, Activity(tx_mbit_s=rate), record.transfer_s)
         else:
             add(Phase.DOWNLOAD, board, Activity(rx_mbit_s=rate), record.transfer_s)
@@ -80,6 +100,5 @@ def local_joules(
     return (*active, PhaseJoules("idle, wait, absent", rest_s, idle_w * rest_s, 0.0))
 
 
-def _board(experiment: Experiment, device: int) -> PiPower:
-    spread = experiment.local.radio_spread
-    return PiPower().with_drawn_radio(experiment.seed, device, spread) if spread > 0 else PiPower()
+def _mbit_s(transferred_bytes: int, transfer_s: float) -> float:
+    return 8e-6 * transferred_bytes / transfer_s if transfer_s else PORT_MBIT_S

@@ -71,7 +71,7 @@ def run(
         from roambench.controller.plan import plan_experiment
         from roambench.controller.plan_tables import print_plans
 
-        print_plans(plan_experiment(experiment, fleet), Console())
+        print_plans(plan_experiment(experiment, fleet, only or ()), Console())
         return
 
     from roambench.controller.bench_options import BenchOptions
