@@ -9,7 +9,7 @@ from typing import Final
 #: How many malformed rows are kept to be shown; all are counted.
 KEPT_MALFORMED: Final = 5
 MAX_ID: Final = 256  # ids are sorted as fixed-width text: one absurd id must not cost gigabytes
-_MAX_S: Final = 1 << 40  # no trace lies 35,000 years from 1970
+MAX_TIME_S: Final = 1 << 40  # no trace lies 35,000 years from 1970
 _MAX_M: Final = 1e9
 
 
@@ -61,7 +61,7 @@ def check_id(name: str, what: str) -> str:
 
 
 def check_time(seconds: int) -> int:
-    if not -_MAX_S < seconds < _MAX_S:
+    if not -MAX_TIME_S < seconds < MAX_TIME_S:
         raise ValueError(f"{seconds} is not a time in seconds")
     return seconds
 

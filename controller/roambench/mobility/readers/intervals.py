@@ -9,17 +9,24 @@ case) ends it.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Final
+from dataclasses import dataclass, field
+from typing import IO, Final
 
 import numpy as np
+import pyarrow as pa
 
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers.account import check_degrees, check_id, check_metres
-from roambench.mobility.readers.documents import Document, Head
+from roambench.mobility.readers.documents import Document, Head, text_lines
+from roambench.mobility.readers.events import Events, is_off
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations
+from roambench.mobility.readers.gps_blocks import ODD_BYTES, blocks, encoded, pieces
+from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.overlaps import IntervalCollector
+from roambench.mobility.readers.table_blocks import after_header, are_ids, cells_at_once
 from roambench.mobility.readers.tables import Layout, layout_of
 from roambench.mobility.readers.times import TIME_FORMATS
 
@@ -34,7 +41,7 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "x": ("x", "x_m"),
     "y": ("y", "y_m"),
 }
-_OFF: Final = "off"
+_BLOCK_BYTES: Final = 8 << 20
 
 Positions = dict[str, tuple[float, float]]
 
@@ -85,14 +92,16 @@ def _holds_stays(layout: Layout) -> bool:
 
 
 def _rows(document: Document, layout: Layout) -> Iterator[tuple[int, str]]:
-    with closing(document.lines()) as lines:
-        skip = layout.has_header
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            if not skip:
-                yield number, line.rstrip("\r\n")
-            skip = False
+    """Line number and text of every row below the header."""
+    with document.opened() as file:
+        first = after_header(file, layout.has_header)
+        yield from _text_rows(file, first)
+
+
+def _text_rows(file: IO[bytes], first_line: int) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text_lines(file), start=first_line):
+        if line.strip():
+            yield number, line.rstrip("\r\n")
 
 
 def _read_positions(
@@ -128,42 +137,85 @@ def _read_stays(
     stays: IntervalCollector,
     positions: Positions,
 ) -> None:
-    parse = TIME_FORMATS[options.time_format]
     offset_s = round((options.utc_offset_h or 0.0) * 3600)
-    events: list[tuple[str, int, int, str]] = []
-    for line, row in _rows(document, layout):
-        try:
-            cells = layout.cells(row)
-            device, ap = layout.text(cells, "device"), layout.text(cells, "ap")
-            event = not {"start", "end"} <= set(layout.columns)
-            if positions and ap not in positions and not (event and ap.lower() == _OFF):
-                raise ValueError(f"access point {ap[:32]!r} has no position")
-            if event:
-                check_id(device, "device")
-                check_id(ap, "access point")
-                events.append((device, parse(layout.text(cells, "time")) - offset_s, line, ap))
-            else:
-                start_s, end_s = (parse(layout.text(cells, field)) - offset_s for field in ("start", "end"))
-                stays.add(device, ap, start_s, end_s)
-        except (ValueError, OverflowError) as error:
-            stays.account.reject(line, str(error), document.path)
-    _add_events(events, stays, document.path)
+    tells_ends = {"start", "end"} <= set(layout.columns)
+    table = _Table(document.path, layout, options.time_format, offset_s, stays, positions, tells_ends)
+    with document.opened() as file:
+        first = after_header(file, layout.has_header)
+        for line, block in blocks(file, _BLOCK_BYTES, first):
+            table.read(block, line)
+    if not tells_ends:
+        table.events.close(stays, document.path)
 
 
-def _add_events(events: list[tuple[str, int, int, str]], stays: IntervalCollector, file: str) -> None:
-    """Every event as the stay until the device's next; the last of a device lasts to the last of all."""
-    last_s = max((event[1] for event in events), default=0)
-    ordered = sorted(events)
-    for at, (device, t_s, line, ap) in enumerate(ordered):
-        following = ordered[at + 1] if at + 1 < len(ordered) else None
-        end_s = following[1] if following and following[0] == device else last_s
-        if ap.lower() == _OFF:
-            stays.account.leave_out("devices switched off")
-            continue
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One table of stays, read in blocks: clean ones at once, around an odd row line by line."""
+
+    path: str
+    layout: Layout
+    time_format: str
+    offset_s: int
+    stays: IntervalCollector
+    positions: Positions
+    tells_ends: bool
+    events: Events = field(default_factory=Events)
+
+    def read(self, block: bytes, line: int) -> None:
+        if self._at_once(block, line):
+            return
+        if len(block) <= ODD_BYTES:
+            self._line_by_line(block, line)
+            return
+        for first_line, piece in pieces(block, line):
+            self.read(piece, first_line)
+
+    def _at_once(self, block: bytes, line: int) -> bool:
+        """Whether all rows of the block were sound, and are added."""
+        if not self.tells_ends and (block.startswith((b"\n", b"\r")) or b"\n\n" in block or b"\n\r" in block):
+            return False  # Arrow does not count empty lines, and events are told apart by their lines
+        times = ("start", "end") if self.tells_ends else ("time",)
+        cells = cells_at_once(block, self.layout, ("device", "ap", *times))
+        if cells is None or not are_ids(cells["device"]) or not are_ids(cells["ap"]):
+            return False
+        devices, aps = encoded(cells["device"]), encoded(cells["ap"])
+        if self.positions and not all(self._stands(name) for name in aps[0]):
+            return False
         try:
-            stays.add(device, ap, t_s, end_s)
-        except ValueError as error:
-            stays.account.reject(line, str(error), file)
+            moments_s = [moments(cells[name], self.time_format) - self.offset_s for name in times]
+        except pa.ArrowException:
+            return False
+        if self.tells_ends:
+            if not self.stays.possible(*moments_s).all():
+                return False
+            self.stays.add_columns(devices, aps, *moments_s)
+        else:
+            self.events.add_columns(devices, aps, moments_s[0], line)
+        return True
+
+    def _line_by_line(self, block: bytes, first_line: int) -> None:
+        parse = TIME_FORMATS[self.time_format]
+        for line, row in _text_rows(io.BytesIO(block), first_line):
+            try:
+                cells = self.layout.cells(row)
+                device, ap = self.layout.text(cells, "device"), self.layout.text(cells, "ap")
+                if self.positions and not self._stands(ap):
+                    raise ValueError(f"access point {ap[:32]!r} has no position")
+                if self.tells_ends:
+                    start_s, end_s = (
+                        parse(self.layout.text(cells, name)) - self.offset_s for name in ("start", "end")
+                    )
+                    self.stays.add(device, ap, start_s, end_s)
+                else:
+                    check_id(device, "device")
+                    check_id(ap, "access point")
+                    self.events.add(device, ap, parse(self.layout.text(cells, "time")) - self.offset_s, line)
+            except (ValueError, OverflowError) as error:
+                self.stays.account.reject(line, str(error), self.path)
+
+    def _stands(self, ap: str) -> bool:
+        """Whether it is known where the access point is, or that it is none."""
+        return ap in self.positions or (not self.tells_ends and is_off(ap))
 
 
 def recognises(head: Head) -> str | None:

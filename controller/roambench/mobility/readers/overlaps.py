@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.readers.account import RowAccount, check_id, check_time
+from roambench.mobility.readers.account import MAX_TIME_S, RowAccount, check_id, check_time
 from roambench.mobility.readers.fixes import Fixes, Stations
 from roambench.mobility.readers.sampling import MAX_SAMPLES
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+#: Distinct ids in the order in which they come first, and by row which of them.
+Coded = tuple[Sequence[str], npt.NDArray[np.int32]]
 
 _AT_ONCE: Final = 1_000_000  # stays in steps that are weighed together: what this takes, not all at once
 _MAX_STAY_S: Final = 400 * 86_400
@@ -52,6 +54,24 @@ class IntervalCollector:
         self._start.append(start_s)
         self._end.append(end_s)
         self.account.used += 1
+
+    def add_columns(self, devices: Coded, aps: Coded, start_s: Ints, end_s: Ints) -> None:
+        """Many stays, in order, each as by `add`; `possible` says of every one whether it can be added."""
+        for (names, codes), known, column in (
+            (devices, self._devices, self._device),
+            (aps, self._aps, self._ap),
+        ):
+            numbers = np.array([known.setdefault(name, len(known)) for name in names], np.int32)
+            column.frombytes(numbers[codes].tobytes())
+        for times, grown in ((start_s, self._start), (end_s, self._end)):
+            grown.frombytes(times.astype(np.float64).tobytes())
+        self.account.used += len(start_s)
+
+    @staticmethod
+    def possible(start_s: Ints, end_s: Ints) -> npt.NDArray[np.bool_]:
+        """Which stays of these times `add` would take."""
+        inside = (np.abs(start_s) < MAX_TIME_S) & (np.abs(end_s) < MAX_TIME_S)
+        return inside & (end_s >= start_s) & (end_s - start_s <= _MAX_STAY_S)
 
     @property
     def ap_ids(self) -> tuple[str, ...]:

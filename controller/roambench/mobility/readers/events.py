@@ -1,0 +1,79 @@
+"""Rows that say who came to which access point when, but not until when: stays until the device's next."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.mobility.readers.overlaps import Coded, IntervalCollector, Ints
+
+_OFF: Final = "off"
+
+
+def is_off(ap: str) -> bool:
+    """Whether the name stands for having left, and for no access point."""
+    return ap.lower() == _OFF
+
+
+class Events:
+    """Grows columns of (device, access point, second, line) of one file."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, int] = {}
+        self._aps: dict[str, int] = {}
+        self._device, self._ap = array("i"), array("i")
+        self._second, self._line = array("q"), array("q")
+
+    def add(self, device: str, ap: str, second: int, line: int) -> None:
+        """One event; both ids are checked."""
+        self._second.append(second)
+        self._device.append(self._devices.setdefault(device, len(self._devices)))
+        self._ap.append(self._aps.setdefault(ap, len(self._aps)))
+        self._line.append(line)
+
+    def add_columns(self, devices: Coded, aps: Coded, seconds: Ints, first_line: int) -> None:
+        """Events of the lines from `first_line` on, one each."""
+        for (names, codes), known, column in (
+            (devices, self._devices, self._device),
+            (aps, self._aps, self._ap),
+        ):
+            numbers = np.array([known.setdefault(name, len(known)) for name in names], np.int32)
+            column.frombytes(numbers[codes].tobytes())
+        self._second.frombytes(seconds.astype(np.int64).tobytes())
+        self._line.frombytes((first_line + np.arange(len(seconds), dtype=np.int64)).tobytes())
+
+    def close(self, stays: IntervalCollector, file: str) -> None:
+        """Every event as the stay until the device's next; the last of a device lasts to the last of all."""
+        second, line = np.array(self._second, np.int64), np.array(self._line, np.int64)
+        if not len(second):
+            return
+        devices, aps = tuple(self._devices), tuple(self._aps)
+        by_name = np.empty(len(devices), np.int64)
+        by_name[sorted(range(len(devices)), key=devices.__getitem__)] = np.arange(len(devices))
+        device, ap = np.array(self._device, np.int32), np.array(self._ap, np.int32)
+        order = np.lexsort((line, second, by_name[device]))
+        device, ap, second, line = device[order], ap[order], second[order], line[order]
+        goes_on = np.append(device[1:] == device[:-1], False)
+        end = np.where(goes_on, np.append(second[1:], 0), second.max())
+        off = np.array([is_off(name) for name in aps])[ap]
+        for _ in range(int(off.sum())):
+            stays.account.leave_out("devices switched off")
+        sound = ~off & stays.possible(second, end)
+        stays.add_columns(_coded(devices, device[sound]), _coded(aps, ap[sound]), second[sound], end[sound])
+        for row in np.flatnonzero(~off & ~sound).tolist():
+            try:
+                stays.add(devices[device[row]], aps[ap[row]], int(second[row]), int(end[row]))
+            except ValueError as error:
+                stays.account.reject(int(line[row]), str(error), file)
+
+
+def _coded(names: tuple[str, ...], codes: npt.NDArray[np.int32]) -> Coded:
+    """Only the names that the codes use, in the order in which they come first."""
+    used, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    rank = np.empty(len(used), np.int32)
+    rank[np.argsort(first)] = np.arange(len(used), dtype=np.int32)
+    ordered = used[np.argsort(first)].tolist()
+    return [names[code] for code in ordered], rank[inverse]
