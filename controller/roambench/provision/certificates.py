@@ -14,12 +14,9 @@ from __future__ import annotations
 
 import datetime as dt
 import fcntl
-import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +34,7 @@ from roambench.identity.authority import (
 )
 from roambench.identity.revocation import RevocationList
 from roambench.provision.inventory import Bench, Host
+from roambench.provision.ledger import Issued, enter, read_ledger
 
 #: How long an agent's certificate lasts unless somebody says otherwise.
 LIFETIME: Final = dt.timedelta(days=7)
@@ -44,21 +42,6 @@ LIFETIME: Final = dt.timedelta(days=7)
 RENEW_SHARE: Final = 1 / 3
 
 _KEY_MARK: Final = b"-----BEGIN PRIVATE KEY-----"
-
-
-@dataclass(frozen=True, slots=True)
-class Issued:
-    """A line of the ledger: serials in hexadecimal (`authority` is the signer's), times UTC in ISO 8601."""
-
-    name: str
-    serial: str
-    issued: str
-    expires: str
-    authority: str
-
-    @property
-    def ends(self) -> dt.datetime:
-        return dt.datetime.fromisoformat(self.expires)
 
 
 class BenchAuthority:
@@ -152,22 +135,20 @@ class BenchAuthority:
 
     def ledger(self) -> list[Issued]:
         """Every certificate that was issued, oldest first."""
-        try:
-            lines = self._ledger.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        except (OSError, UnicodeDecodeError) as error:
-            raise IdentityError(f"{self._ledger}: cannot be read ({error})") from None
-        entries = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                entries.append(Issued(**json.loads(line)))
-            except (ValueError, TypeError):
-                raise IdentityError(f"{self._ledger}:{number}: not a line of the ledger") from None
-        return entries
+        return read_ledger(self._ledger)
 
     def newest(self, name: str) -> Issued | None:
         return next((entry for entry in reversed(self.ledger()) if entry.name == name), None)
+
+    @contextmanager
+    def sending(self, credential: Credential) -> Iterator[None]:
+        """The body brings it to its device; where it fails, the ledger says that it may not have arrived."""
+        try:
+            yield
+        except BaseException:
+            with self._alone():
+                self._enter(credential, arrived=False)
+            raise
 
     def revoke(self, serial: int, note: str) -> bool:
         """Believe this serial no more; running controllers follow in a second or two. False: done before."""
@@ -203,7 +184,7 @@ class BenchAuthority:
             if not self._before.exists():
                 raise IdentityError("there is one authority only: nothing to finish")
             signer = self.serial
-            newest = {entry.name: entry.authority for entry in self.ledger()}
+            newest = {entry.name: entry.authority for entry in self.ledger() if entry.arrived}
             old = [name for name in names if newest.get(name, signer) != signer]
             if old and not force:
                 raise IdentityError(f"these still have certificates of the old authority: {', '.join(old)}")
@@ -235,18 +216,17 @@ class BenchAuthority:
         credential.save(self.folder / "controller")
         return credential
 
-    def _enter(self, credential: Credential) -> None:
+    def _enter(self, credential: Credential, *, arrived: bool = True) -> None:
         entry = Issued(
             name=name_of(credential.certificate_pem),
             serial=f"{serial_of(credential.certificate_pem):x}",
             issued=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             expires=expiry_of(credential.certificate_pem).isoformat(timespec="seconds"),
             authority=f"{serial_of(credential.authority_pem):x}",
+            arrived=arrived,
         )
-        with _naming(self._ledger), self._ledger.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(entry)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with _naming(self._ledger):
+            enter(self._ledger, entry)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,7 @@ from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
 from roambench.provision.inventory import Bench, Host
 from roambench.provision.platforms import PLATFORMS
 from roambench.provision.step import Plan, Refusal, Step
-from roambench.provision.subjects.identity import identity_reason
+from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
 
 #: Hosts at a time: what they are sent goes through one network card and one processor here.
@@ -73,12 +74,23 @@ def _provision(
         wanted = Wanted(link.bench, link.host, build, Identity(reason, credential), token)
     todo = plan(facts, wanted)
     if not dry_run:
-        for step in todo.steps:
-            tell(link.host, f"{step.subject}: {step.reason}")
-            perform(link, step)
+        _perform_all(link, todo, wanted.identity, tell)
         if todo.steps:
             _look_again(link, build, token)
     return Provisioned(build, todo, time.monotonic() - began_s)
+
+
+def _perform_all(link: HostLink, todo: Plan, identity: Identity, tell: Tell) -> None:
+    """Until the certificate is there, what fails is told to the ledger, too."""
+    with ExitStack() as sending:
+        if identity.credential is not None:
+            authority = BenchAuthority(link.bench.state_dir)
+            sending.enter_context(authority.sending(identity.credential))
+        for step in todo.steps:
+            tell(link.host, f"{step.subject}: {step.reason}")
+            perform(link, step)
+            if step.subject == IDENTITY_SUBJECT:
+                sending.close()
 
 
 def perform(link: HostLink, step: Step) -> None:

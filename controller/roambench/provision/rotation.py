@@ -48,7 +48,8 @@ def rotate_host(link: HostLink, lifetime: dt.timedelta, *, revoke_old: bool) -> 
     """A new certificate for this host; with `revoke_old` those it had before are refused from then on."""
     authority = BenchAuthority(link.bench.state_dir)
     credential = issue_for(link.bench, link.host, lifetime=lifetime)
-    ship(link, credential)
+    with authority.sending(credential):
+        ship(link, credential)
     serial = f"{serial_of(credential.certificate_pem):x}"
     revoked = authority.revoke_name(link.host.name, "rotated", keep=serial) if revoke_old else []
     entry = authority.newest(link.host.name)

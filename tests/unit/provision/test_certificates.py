@@ -9,12 +9,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from benches import bench_of
 from roambench.contract.errors import ConfigError, IdentityError
 from roambench.controller.cli import app
 from roambench.identity.authority import CONTROLLER_NAME, Authority, check, expiry_of, name_of, serial_of
 from roambench.identity.revocation import RevocationList
 from roambench.provision.certificates import BenchAuthority, issue_for
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import open_link
 from roambench.provision.inventory import Bench, load_bench
+from roambench.provision.provisioning import _perform_all
+from roambench.provision.step import Plan, Step
+from roambench.provision.subjects.identity import IDENTITY_SUBJECT
+from roambench.provision.wanted import Identity
+from ssh_server import ssh_server
 
 
 @pytest.fixture
@@ -162,6 +170,50 @@ def test_one_authority_follows_another_and_both_are_trusted_in_between(bench: Be
         check(old["pi-02"].certificate_pem, after.authority_pem)
     with pytest.raises(IdentityError, match="nothing to finish"):
         authority.finish_next(names)
+
+
+def test_a_board_that_a_new_certificate_did_not_reach_is_not_shut_out_in_silence(bench: Bench) -> None:
+    authority = BenchAuthority(bench.state_dir)
+    authority.issue("pi-01")
+    authority.begin_next()
+    lost = authority.issue("pi-01")
+    with pytest.raises(OSError, match="no route"), authority.sending(lost):
+        raise OSError("no route")
+    entry = authority.newest("pi-01")
+    assert entry is not None
+    assert (entry.serial, entry.arrived) == (f"{serial_of(lost.certificate_pem):x}", False)
+    assert len(authority.ledger()) == 3  # one of them the controller's
+    shown = CliRunner().invoke(app, ["fleet", "certs", "show", str(bench.file)], env={"COLUMNS": "200"})
+    assert "valid for 7.0 days, may not have arrived" in shown.output
+    with pytest.raises(IdentityError, match=r"certificates of the old authority: pi-01"):
+        authority.finish_next(["pi-01"])
+    with authority.sending(authority.issue("pi-01")):
+        pass
+    authority.finish_next(["pi-01"])
+
+
+@pytest.mark.parametrize(("fails", "arrived"), [("service", True), ("meter's name", False)])
+def test_provisioning_tells_whether_the_certificate_arrived(
+    tmp_path: Path, fails: str, arrived: bool
+) -> None:
+    with ssh_server(tmp_path) as server:
+        bench = bench_of(
+            tmp_path,
+            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
+            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
+        )
+        identity = Identity("no certificate", issue_for(bench, bench.hosts[0]))
+        steps = [
+            Step(name, "", "false" if name == fails else "true")
+            for name in ("meter's name", IDENTITY_SUBJECT, "service")
+        ]
+        with (
+            open_link(bench, bench.hosts[0]) as link,
+            pytest.raises(HostError, match=f"{fails}: exit code 1"),
+        ):
+            _perform_all(link, Plan(tuple(steps), ()), identity, lambda host, text: None)
+    (entry,) = BenchAuthority(bench.state_dir).ledger()
+    assert entry.arrived is arrived
 
 
 def test_the_commands_show_and_revoke(bench: Bench) -> None:

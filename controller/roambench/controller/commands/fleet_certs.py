@@ -9,7 +9,8 @@ import typer
 from roambench.controller.commands.fleet_options import BenchArgument, JsonOption, LimitOption, OnlyOption
 
 if TYPE_CHECKING:
-    from roambench.provision.certificates import BenchAuthority, Issued
+    from roambench.provision.certificates import BenchAuthority
+    from roambench.provision.ledger import Issued
 
 certs_app = typer.Typer(
     name="certs", help="Certificates of a bench: show, rotate, revoke.", no_args_is_help=True
@@ -175,4 +176,5 @@ def _state(authority: BenchAuthority, entry: Issued | None) -> str:
     if left.total_seconds() < 0:
         return "expired"
     old = "" if entry.authority == authority.serial else ", of the authority before"
-    return f"valid for {left.total_seconds() / 86400:.1f} days{old}"
+    lost = "" if entry.arrived else ", may not have arrived"
+    return f"valid for {left.total_seconds() / 86400:.1f} days{old}{lost}"

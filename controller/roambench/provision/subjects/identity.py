@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
 from roambench.provision.step import RemoteFile, Skip, Step
 from roambench.provision.wanted import Wanted
+
+IDENTITY_SUBJECT: Final = "certificate"
 
 
 def identity_reason(facts: Facts, doubt: str, trusted_pem: bytes) -> str:
@@ -36,4 +39,4 @@ def identity(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
         RemoteFile(f"{layout.IDENTITY}/{name}", content, mode, owner, secret=mode == 0o600)
         for name, content, mode in contents
     )
-    yield Step("certificate", wanted.identity.reason, files=files)
+    yield Step(IDENTITY_SUBJECT, wanted.identity.reason, files=files)
