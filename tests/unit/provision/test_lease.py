@@ -295,6 +295,19 @@ def test_a_run_outlives_its_reservation_although_somebody_has_waited_longer(benc
     assert book.standing().allows(ben)
 
 
+def test_people_in_one_account_are_told_apart_by_logname(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ben")
+    LeaseBook(bench.state_dir).claim("my afternoon", lasts_s=3600.0, reserve=True)
+    monkeypatch.setenv("LOGNAME", "ann")
+    with pytest.raises(FleetError, match="ben@.*, who reserved it for 60 min more: my afternoon"):
+        holding(bench, "run").__enter__()
+    monkeypatch.setenv("LOGNAME", "ben")
+    with holding(bench, "run"):
+        pass
+
+
 def test_many_processes_at_once_never_hold_it_together(bench: Bench) -> None:
     script = _HOLDER.replace("sys.stdin.read()", "pass")
     environment = {key: value for key, value in os.environ.items() if key != LEASE_VARIABLE}
