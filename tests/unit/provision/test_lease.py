@@ -301,7 +301,7 @@ def test_people_in_one_account_are_told_apart_by_logname(
     monkeypatch.setenv("LOGNAME", "ben")
     LeaseBook(bench.state_dir).claim("my afternoon", lasts_s=3600.0, reserve=True)
     monkeypatch.setenv("LOGNAME", "ann")
-    with pytest.raises(FleetError, match="ben@.*, who reserved it for 60 min more: my afternoon"):
+    with pytest.raises(FleetError, match=r"ben@.*, who reserved it for 60 min more: my afternoon"):
         holding(bench, "run").__enter__()
     monkeypatch.setenv("LOGNAME", "ben")
     with holding(bench, "run"):
