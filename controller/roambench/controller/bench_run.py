@@ -16,7 +16,8 @@ from roambench.controller.agents_run import run_on_agents
 from roambench.controller.bench_fleet import bench_fleet
 from roambench.controller.bench_gate import passed_gate
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.config.sections import CalibratedMeter, Experiment
+from roambench.controller.config.energy_section import CalibratedMeter
+from roambench.controller.config.sections import Experiment
 from roambench.controller.peer_agents_run import run_peers_on_agents
 from roambench.controller.peer_run import PeerWorld
 from roambench.controller.world import Movement

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import RoambenchError
-from roambench.controller.config.sections import InfluxdbSection
+from roambench.controller.config.influxdb_section import InfluxdbSection
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
 from roambench.runs.influx_forward import InfluxForwarder

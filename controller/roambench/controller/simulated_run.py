@@ -18,7 +18,8 @@ from roambench.contract.model_blob import encode
 from roambench.contract.orders import TrainOrder
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.link_model_file import load_link_model
-from roambench.controller.config.sections import Experiment, SimulatedSection
+from roambench.controller.config.sections import Experiment
+from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.controller.narrator import Narrator
 from roambench.controller.pacing import PauseGate
 from roambench.controller.plan_costs import sgd_steps

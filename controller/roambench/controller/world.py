@@ -12,7 +12,8 @@ from roambench.contract.errors import TraceError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.controller.config.learning_section import SyntheticSection
-from roambench.controller.config.sections import Experiment, TraceSection
+from roambench.controller.config.sections import Experiment
+from roambench.controller.config.trace_section import TraceSection
 from roambench.learning.datasets import Dataset
 from roambench.learning.layout import Layout, flatten, layout_of
 from roambench.learning.partition import Indices

@@ -5,7 +5,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.config import Experiment, from_resolved, load_experiment, resolved
-from roambench.controller.config.sections import FleetSection
+from roambench.controller.config.fleet_section import FleetSection
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.learning.datasets import dataset_names

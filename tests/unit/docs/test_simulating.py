@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roambench.controller.config.sections import SimulatedSection
+from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.energy.device_power import DevicePower
 from roambench.energy.link_models import MOHAWK
 from roambench.runs.info import RunInfo

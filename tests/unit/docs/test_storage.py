@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from roambench.contract.records import Reading, RecordKind
 from roambench.controller.cli import app
-from roambench.controller.config.sections import InfluxdbSection
+from roambench.controller.config.influxdb_section import InfluxdbSection
 from roambench.controller.readings_source import TOKEN_VARIABLES
 from roambench.runs.influx_records import WINDOW_NS
 from roambench.spool.drain import BACKOFF_FIRST_S, BACKOFF_MOST_S

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.orders import DiscardOrder, SyncOrder, TrainOrder
-from roambench.controller.config.sections import SimulatedSection
+from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.controller.simulated_run import may_defer
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config.sections import CalibratedMeter
+from roambench.controller.config.energy_section import CalibratedMeter
 from roambench.written.mistakes import mistakes_of
 
 

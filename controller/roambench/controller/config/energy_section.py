@@ -1,0 +1,71 @@
+"""The table `[energy]`: what is known of the meters, and how much idling is measured around a run."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration
+from roambench.written.section import Section
+
+
+class CalibratedMeter(Section):
+    """What a calibration found of one meter: it reads gain x true power + offset_w."""
+
+    gain: float = Field(1.0, gt=0.0, description="Reading / true power, offset left out.")
+    offset_w: float = Field(0.0, description="Reading in watts where nothing is drawn.")
+    u_gain: float = Field(ge=0.0, description="Relative standard uncertainty of the gain.")
+    u_offset_w: float = Field(0.0, ge=0.0, description="Standard uncertainty of the offset in watts.")
+    date: str = Field("", description="When it was calibrated.")
+    reference: str = Field("", description="Against what; meters of one reference are wrong by it together.")
+    u_reference: float = Field(0.0, ge=0.0, description="The reference's share of u_gain, relative.")
+
+
+class EnergySection(Section):
+    """What is known of the meters, and how much idling is measured around a run."""
+
+    calibration_file: str = Field(
+        "",
+        description="TOML file with a table per device or meter serial (`gain`, `offset_w`, `u_gain`, "
+        "`u_offset_w`, `date`, `reference`, `u_reference`): see docs/energy.md.",
+    )
+    meters: dict[str, CalibratedMeter] = Field(
+        default_factory=dict,
+        description="The same tables, here; a table here goes before the file's. Other meters have what "
+        "follows, or what is known of their type.",
+    )
+    gain: float = Field(1.0, gt=0.0, description="Calibrated gain of all meters: reading / true power.")
+    offset_w: float = Field(0.0, description="Calibrated offset of a reading in watts.")
+    u_gain: float | None = Field(
+        None,
+        ge=0.0,
+        json_schema_extra={"expected": "a number ≥ 0"},
+        description="Relative standard uncertainty of the gain; default: that of an uncalibrated meter of "
+        "the type (Smart Power 2: 0.78 %).",
+    )
+    u_offset_w: float | None = Field(
+        None,
+        ge=0.0,
+        json_schema_extra={"expected": "a number ≥ 0"},
+        description="Standard uncertainty of the offset in watts; default: that of the type (9.8 mW).",
+    )
+    idle_baseline_s: float = Field(
+        20.0,
+        ge=0.0,
+        description="Device time of idling measured before and after the run; on boards use at least 60.",
+    )
+
+    quiet: bool = Field(
+        False,
+        description="Agents send nothing of their own in measured phases (download, train, upload) and idle "
+        "baselines: no drain, no event, no keepalive. Recommended on boards.",
+    )
+
+    def calibration(self) -> MeterCalibration:
+        """Of a Smart Power 2 without a table of its own."""
+        plain = UNCALIBRATED_SP2
+        return MeterCalibration(
+            self.gain,
+            self.offset_w,
+            plain.u_gain if self.u_gain is None else self.u_gain,
+            plain.u_offset_w if self.u_offset_w is None else self.u_offset_w,
+        )

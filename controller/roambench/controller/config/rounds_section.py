@@ -1,0 +1,63 @@
+"""The table `[rounds]`: the time steps of systems with access points, and what all runs end by."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from roambench.aggregation.attention import CosineReading
+from roambench.written.section import Section
+
+
+class RoundsSection(Section):
+    """The time steps: when models meet, and with which weights."""
+
+    cloud_every_steps: int = Field(5, ge=1, description="The cloud aggregates every this many steps (k2).")
+    sigma: float = Field(
+        0.1, ge=0.0, description="Strength of cosine attention (MOHAWK Eq. 5 and 6); 0 is a plain mean."
+    )
+    cosine: CosineReading = Field(
+        "flat",
+        description="Reading of the cosine in Eq. 5 and 6: of whole flat models (conventional), as printed, "
+        "per state-dict entry, or per column as the authors' code computes it.",
+    )
+    accuracy_threshold: float = Field(
+        0.8, gt=0.0, le=1.0, description="The report counts the steps until the global model reaches this."
+    )
+    stop_at_threshold: bool = Field(
+        False,
+        description="A run ends at the first cloud aggregation whose model has `accuracy_threshold`, instead "
+        "of with the trace. What is outstanding then is wasted (end of run).",
+    )
+    evaluate_every: int = Field(
+        1,
+        ge=1,
+        description="Score the global model at every so many-th cloud aggregation (and at the last one): "
+        "where the test set is large, scoring costs more than training. A threshold is met at a scored one.",
+    )
+    lookahead: bool = Field(
+        False,
+        description="Train only devices that will be seen again in time, as MOHAWK's simulator does. A bench "
+        "cannot know the future, and waste loses its meaning: refused for energy reports.",
+    )
+    empty_sync_clears: bool = Field(
+        True,
+        description="A cloud aggregation that is due while no AP aggregated anything still gives up what is "
+        "outstanding (MOHAWK Alg. 1 line 29).",
+    )
+    step_close: str = Field(
+        "answers",
+        pattern=r"^(answers|clock:[0-9]+(\.[0-9]+)?|trace:(0*[1-9][0-9]*(\.[0-9]+)?|0*\.[0-9]*[1-9][0-9]*))$",
+        json_schema_extra={"expected": '"answers", "clock:<seconds>" or "trace:<factor>"'},
+        description="When a step ends: `answers` (every order answered or past its deadline; deterministic, "
+        "as fast as possible), `clock:<seconds>` (not before that much device time per step has passed, "
+        "either), or `trace:<factor>` (the same, so many times faster than the trace itself; 1: in real "
+        "time). Virtual devices and rehearsals wait for no clock.",
+    )
+    orders: str = Field(
+        "system",
+        pattern=r"^(system|replay:.+)$",
+        json_schema_extra={"expected": '"system" or "replay:<run folder>"'},
+        description="Who trains: whom the system selects, or with `replay:<run folder>` who trained in that "
+        "run of the same system, seed and trace (`{system}` stands for the system's name). Models of two "
+        "fleets differ in their last digits, so a selection that reads them may differ in everything after.",
+    )
