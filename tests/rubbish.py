@@ -1,5 +1,6 @@
 """What a fuzzer sends: seeded byte strings that begin as something real and then go wrong."""
 
+import zlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -27,6 +28,8 @@ _GOOD = (
     data_pb2.UploadHeader(device="pi-01", order_id="run/1/1/train", total_bytes=2**63, digest=b"d" * 32),
 )
 MESSAGES = tuple(message.SerializeToString() for message in _GOOD)
+_GZIP = zlib.compressobj(wbits=31)
+BOMB = _GZIP.compress(bytes(64 * 2**20)) + _GZIP.flush()  # 64 KB, or 64 MiB for who unpacks it
 
 
 def damaged(message: bytes, draw: np.random.Generator) -> bytes:
@@ -66,8 +69,8 @@ def frame(kind: int, flags: int, stream: int, payload: bytes, length: int | None
     return (size & 0xFFFFFF).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
 
 
-def headers(method: str) -> bytes:
-    """A gRPC call's header block, without compression."""
+def headers(method: str, encoding: str = "") -> bytes:
+    """A gRPC call's header block, itself not compressed; `encoding`: that of its messages."""
     block = b""
     for name, value in (
         (":method", "POST"),
@@ -76,6 +79,7 @@ def headers(method: str) -> bytes:
         (":authority", "roambench-controller"),
         ("content-type", "application/grpc"),
         ("te", "trailers"),
+        *([("grpc-encoding", encoding)] if encoding else []),
     ):
         block += b"\x00" + bytes((len(name),)) + name.encode() + bytes((len(value),)) + value.encode()
     return block
@@ -99,7 +103,7 @@ def http2(draw: np.random.Generator) -> bytes:
 
 def _some_frames(draw: np.random.Generator) -> Iterator[bytes]:
     stream = int(draw.choice([0, 1, 1, 3, 5, 2, 2**31 - 1]))
-    kind = draw.integers(9)
+    kind = draw.integers(10)
     if kind == 0:
         yield frame(1, 0x4 | int(draw.integers(2)), stream, headers(METHODS[draw.integers(4)]))
     elif kind == 1:  # a call whose message goes wrong
@@ -124,8 +128,13 @@ def _some_frames(draw: np.random.Generator) -> Iterator[bytes]:
         yield frame(
             int(draw.integers(256)), int(draw.integers(256)), stream, draw.bytes(int(draw.integers(60)))
         )
-    else:
+    elif kind == 8:
         yield frame(0, 0, stream, draw.bytes(20), length=int(draw.integers(2**24)))
+    else:  # a small message that becomes a large one
+        call = 1 + 2 * int(draw.integers(50))
+        yield frame(1, 0x4, call, headers(METHODS[draw.integers(4)], "gzip"))
+        bomb = b"\x01" + len(BOMB).to_bytes(4, "big") + BOMB
+        yield from (frame(0, 0, call, bomb[at : at + 16384]) for at in range(0, len(bomb), 16384))
 
 
 def _damaged_headers(draw: np.random.Generator) -> bytes:
