@@ -65,7 +65,10 @@ def _read_paths(document: Document, lines_of: dict[str, list[Points]], account: 
                 f"{document.path}:{line}: expected the header maxID minTime maxTime minX maxX minY maxY, "
                 f"got {first[:60]!r}"
             )
-        _, min_s, _, min_x, _, min_y, _ = (number(cell, "header") for cell in first.split())
+        try:
+            _, min_s, _, min_x, _, min_y, _ = (number(cell, "header") for cell in first.split())
+        except ValueError as error:
+            raise TraceError(f"{document.path}:{line}: {error}") from None
         for line, row in rows:
             name, *cells = row.split()
             try:

@@ -8,9 +8,11 @@ import io
 import pytest
 
 from roambench.contract.errors import ConfigError, TraceError
+from roambench.mobility.readers import READERS
 from roambench.mobility.readers.fixes import ReaderOptions
 from roambench.mobility.readers.ns2 import read as read_ns2
 from roambench.mobility.readers.one_movement import read as read_movement
+from roambench.mobility.readers.opening import read_files
 from roambench.mobility.readers.sumo_fcd import read as read_fcd
 
 
@@ -50,6 +52,12 @@ def test_one_movement_is_interpolated_where_samples_are_rarer_than_steps(read, r
 def test_one_movement_needs_its_header():
     with pytest.raises(TraceError, match=r"f:1: expected the header minTime .* got '0.0 n0 1.0 2.0'"):
         read_movement(["0.0 n0 1.0 2.0\n"], ReaderOptions("f"))
+
+
+def test_a_header_of_one_paths_with_an_endless_number_is_told_with_its_line(tmp_path):
+    (tmp_path / "paths.txt").write_text("1 0 100 0 500 1e3000 500\n0 0,0,0 40,80,0\n")
+    with pytest.raises(TraceError, match=r"paths\.txt:1: header '1e3000' is not a finite number"):
+        read_files(READERS.load("one-path"), [tmp_path / "paths.txt"])
 
 
 def test_one_paths_are_followed_and_waited_between(read, rows, account):
