@@ -81,10 +81,17 @@ def blocks(file: IO[bytes], size: int, first_line: int = 1) -> Generator[tuple[i
 
 
 def pieces(block: bytes, first_line: int) -> Generator[tuple[int, bytes], None, None]:
-    """The block in about eight, each with the number of its first line."""
+    """The block in about eight, each shorter than it and with the number of its first line.
+
+    None where it is to be read line by line: it is small, or a single line.
+    """
+    if len(block) <= ODD_BYTES or block.find(b"\n", 0, -1) < 0:
+        return
     at, line, size = 0, first_line, len(block) // 8 + 1
     while at < len(block):
         end = block.find(b"\n", at + size - 1) + 1 or len(block)
+        if end - at == len(block):  # its last line is most of it
+            end = block.rfind(b"\n", 0, -1) + 1
         yield line, block[at:end]
         line += block.count(b"\n", at, end)
         at = end
@@ -95,9 +102,9 @@ def _parsed(block: bytes, device: str, form: GpsFormat, file: str, first_line: i
     fixes = _fast(block, device, form)
     if fixes is not None:
         return fixes
-    if len(block) <= ODD_BYTES:
-        return _slow(block, device, form, file, first_line)
     parts = [_parsed(piece, device, form, file, line) for line, piece in pieces(block, first_line)]
+    if not parts:
+        return _slow(block, device, form, file, first_line)
     return without_duplicates(concatenate(parts))
 
 

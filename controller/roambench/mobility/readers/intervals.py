@@ -23,7 +23,7 @@ from roambench.mobility.readers.account import check_degrees, check_id, check_me
 from roambench.mobility.readers.documents import Document, Head, text_lines
 from roambench.mobility.readers.events import Events, is_off
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations
-from roambench.mobility.readers.gps_blocks import ODD_BYTES, blocks, encoded, pieces
+from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
 from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.table_blocks import after_header, are_ids, cells_at_once
@@ -164,11 +164,12 @@ class _Table:
     def read(self, block: bytes, line: int) -> None:
         if self._at_once(block, line):
             return
-        if len(block) <= ODD_BYTES:
-            self._line_by_line(block, line)
-            return
+        cut = False
         for first_line, piece in pieces(block, line):
+            cut = True
             self.read(piece, first_line)
+        if not cut:
+            self._line_by_line(block, line)
 
     def _at_once(self, block: bytes, line: int) -> bool:
         """Whether all rows of the block were sound, and are added."""

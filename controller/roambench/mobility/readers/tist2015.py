@@ -26,7 +26,7 @@ from roambench.mobility.readers.account import MAX_ID, RowAccount, check_id
 from roambench.mobility.readers.collecting import Pile
 from roambench.mobility.readers.documents import Document, Head, numbered_rows, text_lines
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, without_duplicates
-from roambench.mobility.readers.gps_blocks import ODD_BYTES, blocks, parsed_table, pieces
+from roambench.mobility.readers.gps_blocks import blocks, parsed_table, pieces
 from roambench.mobility.readers.joining import kinds_of, with_rejected
 from roambench.mobility.readers.time_columns import foursquare_times
 from roambench.mobility.readers.times import foursquare
@@ -79,11 +79,13 @@ def _rows(block: bytes, line: int) -> Iterator[_Rows]:
     clean = _fast(block, line)
     if clean is not None:
         yield clean
-    elif len(block) <= ODD_BYTES:
+        return
+    cut = False
+    for first_line, piece in pieces(block, line):
+        cut = True
+        yield from _rows(piece, first_line)
+    if not cut:
         yield _slow(block, line)
-    else:
-        for first_line, piece in pieces(block, line):
-            yield from _rows(piece, first_line)
 
 
 def _fast(block: bytes, first_line: int) -> _Rows | None:

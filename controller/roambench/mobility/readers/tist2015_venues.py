@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from roambench.mobility.readers.account import RowAccount, check_degrees, number
 from roambench.mobility.readers.documents import Document, numbered_rows, text_lines
-from roambench.mobility.readers.gps_blocks import ODD_BYTES, blocks, parsed_table, pieces
+from roambench.mobility.readers.gps_blocks import blocks, parsed_table, pieces
 
 _BLOCK_BYTES: Final = 16 << 20
 _COLUMNS: Final = tuple(
@@ -63,11 +63,13 @@ def _read(block: bytes, line: int, file: str, account: RowAccount, parts: list[V
     clean = _fast(block)
     if clean is not None:
         parts.append(clean)
-    elif len(block) <= ODD_BYTES:
+        return
+    cut = False
+    for first_line, piece in pieces(block, line):
+        cut = True
+        _read(piece, first_line, file, account, parts)
+    if not cut:
         parts.append(_slow(block, line, file, account))
-    else:
-        for first_line, piece in pieces(block, line):
-            _read(piece, first_line, file, account, parts)
 
 
 def _fast(block: bytes) -> Venues | None:

@@ -176,6 +176,25 @@ def test_an_odd_line_in_a_large_block_costs_only_the_lines_around_it(monkeypatch
     assert list(fixes.device_ids) == [str(user) for user in range(20_000) if user != 12_345]
 
 
+@pytest.mark.parametrize("place", ["first", "middle", "last", "alone"])
+def test_a_line_longer_than_a_block_costs_that_line_alone(place):
+    endless = "9" * (gps_blocks.ODD_BYTES + 70_000) + "\n"
+    others = [SNAP.replace("7", str(user), 1) for user in range(6000)]
+    at = {"first": 0, "middle": 3000, "last": 6000, "alone": 0}[place]
+    lines = [endless] if place == "alone" else [*others[:at], endless, *others[at:]]
+    fixes = read_snap(io.BytesIO("".join(lines).encode()), ReaderOptions("f"))
+    assert (fixes.used, fixes.malformed) == (0 if place == "alone" else 6000, 1)
+    assert fixes.malformed_rows[0].line == at + 1
+
+
+def test_an_endless_line_among_check_ins_and_their_venues_is_malformed(read, tmp_path):
+    endless = "9" * (gps_blocks.ODD_BYTES + 70_000) + "\n"
+    (tmp_path / "pois.txt").write_text("v1\t40.7\t-74.0\tBar\tUS\n" + endless)
+    (tmp_path / "checkins.txt").write_text(CHECKIN + endless + CHECKIN.replace("7", "8", 1))
+    fixes = read("tist2015", tmp_path)
+    assert (fixes.used, fixes.malformed) == (2, 2)
+
+
 def test_clean_check_ins_are_never_read_line_by_line(monkeypatch, tmp_path, read):
     for module in (tist2015, tist2015_venues, gps_blocks):
         monkeypatch.setattr(module, "_slow", lambda *_: pytest.fail("line by line"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roambench.mobility.readers import READERS, intervals
+from roambench.mobility.readers import READERS, gps_blocks, intervals
 from roambench.mobility.readers.fixes import Fixes
 from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.opening import SourceOptions, read_files
@@ -60,7 +60,7 @@ def test_stays_in_blocks_are_those_read_line_by_line(
     for block, odd, parse in ((1 << 20, 1 << 10, True), (120, 30, True), (1 << 20, 1 << 20, False)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(intervals, "_BLOCK_BYTES", block)
-            patch.setattr(intervals, "ODD_BYTES", odd)
+            patch.setattr(gps_blocks, "ODD_BYTES", odd)
             if not parse:
                 patch.setattr(intervals, "cells_at_once", lambda *_: None)
             fixes, _ = read_files(READERS.load("intervals"), [folder], options, step_s=600)
