@@ -16,9 +16,11 @@ from roambench.contract.errors import FleetError
 from roambench.provision.inventory import Bench
 from roambench.provision.platforms import PLATFORMS, Platform
 from roambench.provision.source_tree import source_root
-from roambench.provision.wheelhouse import Wheelhouse, build_wheelhouse
+from roambench.provision.wheelhouse import Wheelhouse, build_wheelhouse, kept_wheelhouse
 
 _PATIENCE_S: Final = 120.0
+#: In the place of a build's hash.
+NOT_MADE: Final = "not made yet"
 _EPOCH: Final = "315532800"  # 1980, the first year a zip file knows: equal sources are equal bytes
 
 
@@ -59,19 +61,25 @@ class Builds:
         return made
 
     def _make(self, platform: Platform) -> AgentBuild:
-        root = source_root()
-        house = build_wheelhouse(self._state_dir, root, platform)
-        wheel, code = build_wheel(root, self._state_dir / "builds")
-        return AgentBuild(code, wheel, wheel.name.split("-")[1], house)
+        return _build(self._state_dir, build_wheelhouse(self._state_dir, source_root(), platform))
 
 
 def expected_build(bench: Bench, machine: str) -> str:
     """The build that a host of this kind (`uname -m`) should run now, "" for a kind that is not supported.
 
-    It may have to fetch wheels; ConfigError or FleetError where that fails.
+    NOT_MADE where the source tree asks for other wheels than were ever fetched: no host runs that yet.
+    ConfigError or FleetError where there is no source tree or it cannot be built.
     """
     platform = PLATFORMS.get(machine)
-    return Builds(bench.state_dir).of(platform).hash if platform is not None else ""
+    if platform is None:
+        return ""
+    house = kept_wheelhouse(bench.state_dir, source_root(), platform)
+    return NOT_MADE if house is None else _build(bench.state_dir, house).hash
+
+
+def _build(state_dir: Path, house: Wheelhouse) -> AgentBuild:
+    wheel, code = build_wheel(source_root(), state_dir / "builds")
+    return AgentBuild(code, wheel, wheel.name.split("-")[1], house)
 
 
 def build_wheel(root: Path, folder: Path) -> tuple[Path, str]:

@@ -57,7 +57,7 @@ def build_wheelhouse(state_dir: Path, root: Path, platform: Platform, *, refresh
     """
     requirements = base_requirements(root)
     constraints = root / platform.constraints
-    folder = state_dir / "wheelhouse" / f"{platform.machine}-{_key(requirements, constraints)}"
+    folder = _folder(state_dir, root, platform)
     if not refresh and (kept := _load(folder)) is not None:
         return kept
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,6 +74,16 @@ def build_wheelhouse(state_dir: Path, root: Path, platform: Platform, *, refresh
         except ConfigError as error:
             raise ConfigError([f"{constraints.name}: {problem}" for problem in error.problems]) from None
         return _pack(folder, platform, wheels, found)
+
+
+def kept_wheelhouse(state_dir: Path, root: Path, platform: Platform) -> Wheelhouse | None:
+    """The wheels that were fetched for what is asked now; None if they were not."""
+    return _load(_folder(state_dir, root, platform))
+
+
+def _folder(state_dir: Path, root: Path, platform: Platform) -> Path:
+    key = _key(base_requirements(root), root / platform.constraints)
+    return state_dir / "wheelhouse" / f"{platform.machine}-{key}"
 
 
 def _key(requirements: Sequence[str], constraints: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -15,10 +16,11 @@ import pytest
 
 from benches import bench_of
 from roambench.provision import agent_asks
+from roambench.provision.agent_build import NOT_MADE
 from roambench.provision.checks import Verdict
 from roambench.provision.inventory import Bench
-from roambench.provision.preflight import check
-from roambench.provision.preflight_facts import HostFacts
+from roambench.provision.preflight import builds_of, check
+from roambench.provision.preflight_facts import AgentAnswers, ClockOffset, HostFacts, Seen
 from ssh_server import SshServer, free_port, ssh_server
 
 PROBE = str(files("roambench.provision").joinpath("preflight_probe.py"))
@@ -200,3 +202,14 @@ def test_no_agent_at_all_says_to_provision(bench: Bench, monkeypatch: pytest.Mon
     monkeypatch.setattr(agent_asks, "AGENT", "/nowhere/roambench-agent")
     (host,) = check(bench, bench.hosts[:1]).hosts
     assert next(c for c in host.checks if c.name == "agent").found == "no agent is installed"
+
+
+def test_looking_fetches_no_wheels_also_when_the_server_asks_for_others_now(bench: Bench, pi: Path) -> None:
+    """Then no host can be right: what most of them run counts only where nothing was ever fetched."""
+    facts = dataclasses.replace(probed(pi), machine="aarch64")
+    seen = {"pi-01": Seen(facts, ClockOffset(0.0, 0.0), AgentAnswers())}
+    assert builds_of(bench, seen) == {}
+    of_before = bench.state_dir / "wheelhouse" / "aarch64-of-other-constraints"
+    of_before.mkdir(parents=True)
+    assert builds_of(bench, seen) == {"aarch64": NOT_MADE}
+    assert list(of_before.parent.iterdir()) == [of_before]
