@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from roambench.contract.phases import ACTIVE_PHASES, Fate, Phase, PhaseSpan
-from roambench.energy.attribute import Attribution, Verdict, attribute
+from roambench.energy.attribute import attribute
+from roambench.energy.attribution import Attribution, Verdict
 from roambench.energy.baseline import IdleBaselines, idle_baselines
 from roambench.energy.energy_value import Energy, Part, Term
 from roambench.energy.energy_value import total as sum_of

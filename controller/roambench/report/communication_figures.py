@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from roambench.contract.phases import Phase
-from roambench.energy.compare import Basis, Comparison, Transfer, Way
+from roambench.energy.compared_transfer import Basis, Transfer, Way
+from roambench.energy.comparison import Comparison
 from roambench.energy.verdict import Finding
 from roambench.report import numbers
 from roambench.report.communication_tables import basis_name, classes_and_total, leading_basis

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from roambench.energy.compare import Basis, Comparison, ComparisonTotal, Transfer
+from roambench.energy.compared_transfer import Basis, Transfer
+from roambench.energy.comparison import Comparison, ComparisonTotal
 from roambench.energy.energy_value import Energy
 from roambench.energy.link_model import Direction
 from roambench.energy.radio_work import Modelled

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from roambench.energy.compare import Basis, Comparison, ComparisonTotal, Transfer
+from roambench.energy.compared_transfer import Basis, Transfer
+from roambench.energy.comparison import Comparison, ComparisonTotal
 from roambench.energy.energy_value import Energy
 from roambench.report.uncertainty_tables import PARTS, part_j
 

@@ -12,7 +12,9 @@ from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.contract.records import ReadingFlag
 from roambench.energy.baseline import IdleBaselines
-from roambench.energy.compare import Comparison, LinkUse, compare_transfers
+from roambench.energy.compare import compare_transfers
+from roambench.energy.compared_transfer import LinkUse
+from roambench.energy.comparison import Comparison
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import LedgerRow, total, totals_by_phase
 from roambench.energy.link_model import Direction, megabits

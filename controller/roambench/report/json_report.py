@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roambench.energy.baseline import IdleBaselines, IdleLevel
-from roambench.energy.compare import Basis
+from roambench.energy.compared_transfer import Basis
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report.board_state import BoardState
 from roambench.report.comparison_document import classes, compared, value

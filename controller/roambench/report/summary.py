@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roambench.energy.compare import Comparison
+from roambench.energy.comparison import Comparison
 from roambench.energy.link_model import Direction
 from roambench.energy.link_models import LinkModel
 from roambench.energy.table10 import improvement

@@ -7,7 +7,9 @@ import pytest
 
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Fate, Phase, PhaseSpan
-from roambench.energy.compare import Basis, Comparison, LinkUse, compare_transfers
+from roambench.energy.compare import compare_transfers
+from roambench.energy.compared_transfer import Basis, LinkUse
+from roambench.energy.comparison import Comparison
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
 from roambench.energy.radio_work import RadioWork, paper_radio

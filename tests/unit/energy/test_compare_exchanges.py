@@ -4,7 +4,8 @@ import pytest
 
 from roambench.contract.link_power import LTE
 from roambench.contract.phases import Fate, Phase, PhaseSpan
-from roambench.energy.compare import Basis, LinkUse, compare_transfers
+from roambench.energy.compare import compare_transfers
+from roambench.energy.compared_transfer import Basis, LinkUse
 from roambench.energy.ledger import LedgerRow
 
 S = 10**9

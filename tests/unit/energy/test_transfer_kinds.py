@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.attribute import Verdict, attribute
+from roambench.energy.attribute import attribute
+from roambench.energy.attribution import Verdict
 from roambench.energy.integrate import power_curve
 from roambench.energy.samples import PowerSamples
 from roambench.energy.transfer_kinds import kinds_of

@@ -17,7 +17,8 @@ from roambench.contract.draws import generator
 from roambench.contract.phases import Fate, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_to_bytes
 from roambench.energy.attribute import attribute
-from roambench.energy.compare import Basis, Comparison
+from roambench.energy.compared_transfer import Basis
+from roambench.energy.comparison import Comparison
 from roambench.energy.ledger import total
 from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
 from roambench.energy.verdict import Finding

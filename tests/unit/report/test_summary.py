@@ -9,7 +9,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.contract.phases import Fate, Phase
 from roambench.contract.records import AgentEvent
-from roambench.energy.compare import Basis
+from roambench.energy.compared_transfer import Basis
 from roambench.report.evidence import read_runs
 from roambench.report.report import report
 from roambench.report.summary import comparison_flags, improvements, summarise

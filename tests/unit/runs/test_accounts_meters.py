@@ -13,7 +13,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
-from roambench.energy.attribute import Verdict
+from roambench.energy.attribution import Verdict
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockOccasion, ClockProbed, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, account_run

@@ -10,7 +10,7 @@ from roambench.written.section import Section
 
 
 class LocalSection(Section):
-    """How processes on one machine stand for boards (`--fleet local`, and plans of a bench); others ignore it."""
+    """How processes on one machine stand for boards (`--fleet local`, plans of a bench); others ignore it."""
 
     time_scale: float = Field(
         4.0,

@@ -1,0 +1,234 @@
+"""Fitted powers of one device's levels and spans, and every span's energy with its uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
+from roambench.energy.occupancy import Columns, Floats, MeterWindow
+from roambench.energy.span_powers import SpanPowers
+
+#: R7: a phase is resolved when one span lasts 5 periods, or its spans together 10 (at 1 Hz: 5 s, 10 s).
+RESOLVED_SPAN_PERIODS: Final = 5.0
+RESOLVED_PERIODS: Final = 10.0
+
+
+class Verdict(StrEnum):
+    """Whether the meter was fast enough for a phase (rule R7); an undersampled one has its large u."""
+
+    RESOLVED = "resolved"
+    UNDERSAMPLED = "undersampled"
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEnergy:
+    """Energy of one span over its measured seconds.
+
+    `u_gross_j` and `u_net_j` are whole. What spans share: `u_level_w` (gross; `u_net_level_w`: net) within a
+    phase type, `edge_w` (`net_edge_w`; signed) and `u_idle_w` (net only) within the board. The rest is the
+    span's own.
+    """
+
+    covered_s: float
+    gross_j: float
+    net_j: float
+    u_gross_j: float
+    u_net_j: float
+    u_level_w: float
+    u_net_level_w: float
+    edge_w: float
+    net_edge_w: float
+    u_idle_w: float
+    resolved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Fitted power of each level (a phase type, a kind of transfer, one long span): shape (levels,).
+
+    `levels[0]` is the idle level. `covariance_w2` has shape (levels, levels) and holds everything but the
+    meter's gain and offset. `noise_sd_w` is the scatter of single readings inside a span, `between_sd_w`
+    that of the spans, `seconds` the time the spans of the level last, `readings` how many readings' worth
+    of window looked at it. `residual_sd_w` is the root mean square of what the level fit leaves over.
+    `prior_sd_w` bounds a level that no reading saw (one of several kinds of a direction: about their mean).
+    `late_slope_w` is what a level would gain if the lines were taken to be one `u_lateness_s` later.
+    `spans_fit` is None without a single usable reading.
+    """
+
+    levels: tuple[str, ...]
+    watts: Floats
+    covariance_w2: Floats
+    noise_sd_w: Floats
+    between_sd_w: Floats
+    seconds: Floats
+    readings: Floats
+    residual_sd_w: float
+    used_readings: int
+    prior_sd_w: Floats
+    lateness_s: float  # how much later than the window model says the lines arrived, and its uncertainty
+    u_lateness_s: float
+    late_slope_w: Floats
+    nominal_s: float
+    window: MeterWindow
+    spans: tuple[PhaseSpan, ...]
+    level_of_span: Columns  # shape (spans,), -1 for LOST
+    spans_fit: SpanPowers | None
+
+    @property
+    def idle_w(self) -> float:
+        return float(self.watts[0])
+
+    @property
+    def u_idle_w(self) -> float:
+        return float(np.sqrt(self.covariance_w2[0, 0]))
+
+    def watts_of(self, phase: Phase) -> tuple[float, float]:
+        """Fitted power of a phase type and its standard uncertainty, mean over the time of its levels.
+
+        KeyError if no span is of that type.
+        """
+        share = self._shares_of(phase)
+        return float(share @ self.watts), float(np.sqrt(share @ self.covariance_w2 @ share))
+
+    def net_watts_of(self, phase: Phase) -> tuple[float, float]:
+        """Power above the idle level and its standard uncertainty, as `watts_of`."""
+        share = self._shares_of(phase)
+        share[0] -= 1.0
+        return float(share @ self.watts), float(np.sqrt(np.maximum(share @ self.covariance_w2 @ share, 0.0)))
+
+    def _shares_of(self, phase: Phase) -> Floats:
+        """How much of a phase's time each level has, shape (levels,)."""
+        seconds = np.zeros(len(self.levels))
+        for span, level in zip(self.spans, self.level_of_span.tolist(), strict=True):
+            if span.phase is phase and level >= 0:
+                seconds[level] += max(span.duration_s, 1e-9)
+        if not seconds.any():
+            raise KeyError(f"no span of phase {phase.value}")
+        return np.asarray(seconds / seconds.sum())
+
+    def span_energies(self, curve: PowerCurve) -> list[SpanEnergy]:
+        """Energy of each span over the seconds that `curve` covers, in span order; 0 J for LOST spans.
+
+        Without a single usable reading nothing can be split: 0 J over 0 measured seconds.
+        """
+        if self.spans_fit is None:
+            nothing = SpanEnergy(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False)
+            return [nothing] * len(self.spans)
+        covered_s = covered_by_span(curve, self.spans)
+        fitted = self.level_of_span >= 0
+        level = self.level_of_span[fitted]
+        seen_s = covered_s[fitted]
+        powers = self.spans_fit
+        own_j2, shared_w2 = self._own_and_shared(powers, level, seen_s)
+        edge_w = self.late_slope_w[level]
+        net_edge_w = edge_w - self.late_slope_w[0]
+        u_idle_w = float(np.sqrt(powers.level_covariance[0, 0]))
+        active = level != 0  # a span at the idle level has no net energy, hence no uncertainty of it
+        net_own_j2 = np.maximum(own_j2, 0.0)
+        net_shared_w2 = np.maximum(shared_w2[level] - 2.0 * powers.with_idle_w2, 0.0)
+        net_edge_w = np.where(active, net_edge_w, 0.0)
+        columns = {
+            "gross": powers.watts * seen_s,
+            "net": np.where(active, (powers.watts - powers.level_watts[0]) * seen_s, 0.0),
+            "u_gross": np.sqrt(own_j2 + (shared_w2[level] + np.square(edge_w)) * np.square(seen_s)),
+            "u_net": np.where(
+                active,
+                np.sqrt(
+                    net_own_j2 + (net_shared_w2 + np.square(net_edge_w) + u_idle_w**2) * np.square(seen_s)
+                ),
+                0.0,
+            ),
+            "u_level": np.sqrt(shared_w2[level]),
+            "u_net_level": np.where(active, np.sqrt(net_shared_w2), 0.0),
+            "edge": edge_w,
+            "net_edge": net_edge_w,
+            "u_idle": np.where(active, u_idle_w, 0.0),
+            "resolved": self._long_enough(level) & (seen_s > 0.0),
+        }
+        whole = np.zeros((len(columns), len(self.spans)))
+        whole[:, fitted] = np.stack([np.asarray(column, dtype=np.float64) for column in columns.values()])
+        return [
+            _span_energy(covered, row)
+            for covered, row in zip(covered_s.tolist(), whole.T.tolist(), strict=True)
+        ]
+
+    def _own_and_shared(self, powers: SpanPowers, level: Columns, seen_s: Floats) -> tuple[Floats, Floats]:
+        """Variance of each span alone, J^2, and of what spans of a level share, W^2: together they give
+        the variance that the fit has for one span, and for the sum over all spans of the level.
+
+        What a window saw of a span's own scatter is no error of that span's energy: with windows end to end
+        nothing was missed.
+        """
+        unseen_w2s = np.square(self.noise_sd_w) * self.window.window_s
+        floor_w2 = np.diag(powers.level_covariance) - np.diag(powers.mean_covariance)
+        single_j2 = np.square(seen_s) * powers.variance_w2
+        single_j2 += seen_s * unseen_w2s[level] * (1.0 - 2.0 * powers.own_share)
+        single_j2 = np.maximum(single_j2, np.square(seen_s) * floor_w2[level])
+        shared_w2 = np.zeros(len(self.levels))
+        for of in np.unique(level).tolist():
+            inside = level == of
+            seconds = np.where(inside, seen_s, 0.0)
+            total_s, squares_s2 = seconds.sum(), float(seconds @ seconds)
+            together_j2 = powers.variance_of_sum(seconds) - unseen_w2s[of] * total_s
+            together_j2 = max(together_j2, 0.0) + floor_w2[of] * total_s**2
+            between = total_s**2 - squares_s2
+            if between > 1e-9 * squares_s2:
+                limit = powers.variance_w2[inside].min()
+                found = (together_j2 - single_j2[inside].sum()) / between
+                shared_w2[of] = min(max(found, 0.0), limit)
+        return np.maximum(single_j2 - shared_w2[level] * np.square(seen_s), 0.0), shared_w2
+
+    def _long_enough(self, level: Columns) -> npt.NDArray[np.bool_]:
+        """Rule R7, shape (fitted spans,); the slower of period and window counts."""
+        pace_s = max(self.nominal_s, self.window.window_s)
+        starts, ends = span_stamps(self.spans)
+        length_s = ((ends - starts) * 1e-9)[self.level_of_span >= 0]
+        known = np.sqrt(np.diag(self.covariance_w2)) < 0.5 * self.prior_sd_w
+        enough = (length_s >= RESOLVED_SPAN_PERIODS * pace_s) | (
+            self.seconds[level] >= RESOLVED_PERIODS * pace_s
+        )
+        return np.asarray(enough & known[level])
+
+    def verdict_of(self, phase: Phase) -> Verdict:
+        """R7 for a phase type; KeyError if no span is of that type.
+
+        A level counts when all its spans do; the type when the levels that do have half of its time.
+        """
+        own = [i for i, span in enumerate(self.spans) if span.phase is phase]
+        if not own:
+            raise KeyError(f"no span of phase {phase.value}")
+        if self.spans_fit is None or (self.level_of_span[own] < 0).any():
+            return Verdict.UNDERSAMPLED
+        good = np.zeros(len(self.spans), dtype=np.bool_)
+        good[self.level_of_span >= 0] = self._long_enough(self.level_of_span[self.level_of_span >= 0])
+        resolved_s = whole_s = 0.0
+        for level in np.unique(self.level_of_span[own]).tolist():
+            inside = [i for i in own if self.level_of_span[i] == level]
+            seconds = sum(max(self.spans[i].duration_s, 1e-9) for i in inside)
+            whole_s += seconds
+            resolved_s += seconds if good[inside].all() else 0.0
+        return Verdict.RESOLVED if 2.0 * resolved_s >= whole_s else Verdict.UNDERSAMPLED
+
+
+def _span_energy(covered_s: float, row: Sequence[float]) -> SpanEnergy:
+    gross, net, u_gross, u_net, u_level, u_net_level, edge, net_edge, u_idle, resolved = row
+    return SpanEnergy(
+        covered_s,
+        gross,
+        net,
+        u_gross,
+        u_net,
+        u_level,
+        u_net_level,
+        edge,
+        net_edge,
+        u_idle,
+        bool(resolved),
+    )
