@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from roambench.controller.ab.ab_conduct import _apart
+from roambench.controller.ab.ab_plan import ArmName
 from roambench.controller.cli import main
 
 EXPERIMENT = """
@@ -46,13 +48,25 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
 
     lost = next(run["folder"] for run in document["runs"] if (run["arm"], run["pair"]) == ("B", 2))
     (tmp_path / "out" / lost / "result.json").unlink()
+    figures = tmp_path / "out" / lost / "ab.json"
+    figures.write_text(figures.read_text().replace('"value": ', '"value": 99'))
     assert called([*command, "--table"]) == 0
     assert "1 of 2 pairs are whole; the others do not count" in capsys.readouterr().out
     assert called(command) == 0
     shown = capsys.readouterr().out
     assert "4 runs, ABBA; 3 finished already" in shown
     assert [line.partition(":")[0] for line in shown.splitlines() if ": runs, seed" in line] == ["B2"]
-    assert json.loads(Path("out/ab.json").read_text())["figures"] == document["figures"]
+    again = json.loads(Path("out/ab.json").read_text())
+    assert again["figures"] == document["figures"]  # of the new run, not of the one that it replaced
+
+
+def test_pairs_whose_runs_were_no_neighbours_are_told() -> None:
+    began: dict[tuple[ArmName, int], str] = {("B", 1): "10", ("B", 2): "11", ("A", 2): "12", ("A", 1): "13"}
+    (note,) = _apart(began)
+    assert "came between A and B of pair 1 (one was run again)" in note
+    assert _apart({**began, ("A", 1): "09"}) == []
+    assert _apart({turn: at for turn, at in began.items() if turn != ("A", 1)}) == []
+    assert _apart({**began, ("A", 1): ""}) == []  # not known: kept before that was noted
 
 
 def test_mistakes_are_told_before_anything_runs(

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
-from roambench.controller.ab.ab_figures import ended_figures, kept_flags
+from roambench.controller.ab.ab_figures import ended_figures, forget_figures, kept_began, kept_flags
 from roambench.controller.ab.ab_files import ab_document, results_table
 from roambench.controller.ab.ab_page import ab_page, order_of
 from roambench.controller.ab.ab_plan import AbPlan, ArmName, Turn
@@ -81,12 +81,14 @@ def conclude(plan: AbPlan, *, out: Path, console: Console) -> AbTable:
     folder = SweepFolder(out)
     ended: dict[tuple[ArmName, int], dict[str, Measured]] = {}
     starts, failed, flags = dict[tuple[ArmName, int], Cooled](), list[str](), dict[str, list[str]]()
+    began: dict[tuple[ArmName, int], str] = {}
     for turn in plan.turns:
         path = folder.folder_of(turn.point)
         outcome = folder.outcome_of(turn.point)
         if outcome is not None and outcome.finished:
             place = turn.arm, turn.pair
             ended[place] = ended_figures(path, turn.point.key)
+            began[place] = kept_began(path)
             for flag in kept_flags(path):
                 flags.setdefault(flag, []).append(f"{turn.arm}{turn.pair}")
             if (cooled := _read_start(path)) is not None:
@@ -94,7 +96,7 @@ def conclude(plan: AbPlan, *, out: Path, console: Console) -> AbTable:
         elif outcome is not None:
             failed.append(f"{turn.arm}{turn.pair}: {outcome.reason}")
     table = ab_table(plan.pairs, ended)
-    notes = [*plan.warnings, *_notes(table, starts)]
+    notes = [*plan.warnings, *_notes(table, starts), *_apart(began)]
     notes += [f"{', '.join(runs)}: {flag}" for flag, runs in flags.items()]
     document = ab_document(plan, table, ended, starts, notes)
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
@@ -121,6 +123,7 @@ def _run(
 
     with naming(path):
         path.mkdir(parents=True, exist_ok=True)
+        forget_figures(path)
     if thermometer is not None:
         cooled = cool_down(cooling, thermometer, tell)
         write_whole(path / _START, json.dumps(asdict(cooled), indent=1) + "\n")
@@ -156,6 +159,21 @@ def _notes(table: AbTable, starts: dict[tuple[ArmName, int], Cooled]) -> list[st
         if cooled.note:
             not_cooled.setdefault(cooled.note, []).append(f"{arm}{pair}")
     return notes + [f"{', '.join(runs)}: {note}" for note, runs in not_cooled.items()]
+
+
+def _apart(began: dict[tuple[ArmName, int], str]) -> list[str]:
+    """Of pairs whose runs were no neighbours, as happens when one of them is run again later."""
+    if not all(began.values()):
+        return []
+    place = {turn: at for at, turn in enumerate(sorted(began, key=lambda turn: began[turn]))}
+    pairs = sorted({pair for _, pair in began if ("A", pair) in began and ("B", pair) in began})
+    apart = [str(pair) for pair in pairs if abs(place["A", pair] - place["B", pair]) > 1]
+    if not apart:
+        return []
+    return [
+        f"other runs came between A and B of pair {', '.join(apart)} (one was run again): a slow drift of "
+        "the bench does not cancel there"
+    ]
 
 
 def _read_start(folder: Path) -> Cooled | None:

@@ -18,6 +18,7 @@ from roambench.energy.improvement import Better, Measured
 from roambench.energy.table10 import Table10
 from roambench.report.report import report
 from roambench.report.summary import RunSummary
+from roambench.runs.folder import RunFolder
 
 _FILE: Final = "ab.json"
 _LOWER, _HIGHER = Better.LOWER, Better.HIGHER
@@ -121,10 +122,25 @@ def ended_figures(folder: Path, key: str) -> dict[str, Measured]:
         raise RunError(f"{folder / 'runs'}: expected one run folder, found {len(runs)}")
     (summary,) = report(runs).summaries
     found = figures_of(summary)
+    with RunFolder.open(runs[0]) as run_folder:
+        began = run_folder.info.created_utc
     values = {name: {"value": f.value, "terms": [list(t) for t in f.terms]} for name, f in found.items()}
-    text = json.dumps({"key": key, "flags": list(summary.flags), "figures": values}, indent=1)
+    text = json.dumps({"key": key, "began": began, "flags": list(summary.flags), "figures": values}, indent=1)
     write_whole(path, text + "\n")
     return found
+
+
+def forget_figures(folder: Path) -> None:
+    """Before the point is run again."""
+    (folder / _FILE).unlink(missing_ok=True)
+
+
+def kept_began(folder: Path) -> str:
+    """When the run began, UTC in ISO 8601; "" if that was not kept."""
+    try:
+        return str(json.loads((folder / _FILE).read_text(encoding="utf-8"))["began"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def kept_flags(folder: Path) -> tuple[str, ...]:
