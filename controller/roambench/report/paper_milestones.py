@@ -8,8 +8,9 @@ from typing import Final
 from roambench.report import paper_mohawk as paper
 from roambench.report.bounds import mean_of
 from roambench.report.numbers import NONE
+from roambench.report.paper_ratios import ratios_of
 from roambench.report.paper_runs import PaperRun, comparable
-from roambench.report.paper_tables import bounded, groups_of, place_of, ratios_of
+from roambench.report.paper_settings import bounded, groups_of, place_of
 from roambench.report.table import Table
 
 #: Accuracies below the threshold that are told.

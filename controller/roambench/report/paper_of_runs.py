@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roambench.report.paper_ratios import ratios_table
 from roambench.report.paper_runs import PaperRun
-from roambench.report.paper_tables import ratios_table
 from roambench.report.summary import RunSummary
 from roambench.report.table import Table
 

@@ -3,101 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from roambench.report import paper_mohawk as paper
-from roambench.report.bounds import Bounds, factor, mean_of, ratio_of
+from roambench.report.bounds import Bounds
 from roambench.report.numbers import NONE
-from roambench.report.paper_runs import PaperRun, Setting, comparable
+from roambench.report.paper_ratios import BOUND, RATIOS, ratio_table
+from roambench.report.paper_runs import PaperRun, comparable
+from roambench.report.paper_settings import (
+    NAMES,
+    bounded,
+    groups_of,
+    paper_thresholds,
+    place_of,
+    thresholds_of,
+)
 from roambench.report.table import Table
 
 #: Keys of the tables in reading order.
 KEYS: Final = ("paper-accuracy", "paper-rounds", "paper-devices", "paper-distance", "paper-joules")
-_TITLES: Final = {"hierfavg": "HierFAVG", "macfl": "MACFL", "mohawk": "MOHAWK"}
-_NAMES: Final = tuple(_TITLES[system] for system in paper.SYSTEMS)
-_RATIO: Final = "MOHAWK : HierFAVG : MACFL"
-_HEAD: Final = ("dataset", "data", "k2", "", *_NAMES, _RATIO, "Avg. improvement")
-_RATIOS: Final = (
-    "Ratios to MOHAWK's figure; Avg. improvement is the mean of the two baselines ÷ MOHAWK, as in the paper. "
-)
-_BOUND: Final = (
-    "A run that ended without the threshold is shown by how far it came (not in N, > N J); ratios are then "
-    "bounds (≥, ≤), and – where both sides are open. "
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    """A figure of a run that the paper tells, too. `most`: more of it is better."""
-
-    name: str
-    ours: Callable[[PaperRun], Bounds | None]
-    theirs: Callable[[Setting], tuple[float, ...] | None]
-    number: Callable[[float], str]
-    open_end: str = ""
-    most: bool = False
-
-
-def _of_setting(figures: paper.Figures) -> Callable[[Setting], tuple[float, ...] | None]:
-    return lambda setting: figures.get((setting.dataset, setting.data, setting.k2))
-
-
-def _exactly(value: float | None) -> Bounds | None:
-    return None if value is None else Bounds.exactly(value)
-
-
-_FIGURES: Final = (
-    _Figure("rounds", lambda run: run.rounds, _of_setting(paper.ROUNDS), lambda v: f"{v:,.4g}", "not in "),
-    _Figure("J per client", lambda run: run.joules, _of_setting(paper.JOULES), lambda v: f"{v:,.2f}", "> "),
-    _Figure(
-        "devices per step",
-        lambda run: _exactly(run.aggregated_per_step),
-        lambda setting: paper.AGGREGATED.get(setting.k2),
-        lambda v: f"{v:.2f}",
-        most=True,
-    ),
-    _Figure(
-        "km to the AP",
-        lambda run: _exactly(run.distance_km),
-        lambda setting: tuple(mean for mean, _ in paper.DISTANCE_KM),
-        lambda v: f"{v:.2f}",
-    ),
-)
-
-
-def ratios_table(runs: Sequence[PaperRun]) -> Table | None:
-    """All of it in a few lines, for a report; None where MOHAWK did not run beside one of its baselines."""
-    kept = comparable(runs)
-    rows = []
-    for setting, systems in groups_of(kept).items():
-        place = f"{setting.dataset}, {setting.data}, k2 = {setting.k2}"
-        for figure in _FIGURES:
-            found = [
-                [bounds for run in systems.get(name, []) if (bounds := figure.ours(run)) is not None]
-                for name in paper.SYSTEMS
-            ]
-            means = [mean_of(there) if there else None for there in found]
-            cells = [bounded(there, figure.number, figure.open_end) for there in found]
-            printed = figure.theirs(setting)
-            theirs = [None] * 3 if printed is None else [Bounds.exactly(value) for value in printed]
-            if any(there for there in found):
-                ratios = (*ratios_of(means, figure.most), *ratios_of(theirs, figure.most))
-                rows.append((place, figure.name, *cells, *ratios))
-                place = ""  # told once
-    if not rows:
-        return None
-    return Table(
-        "paper-ratios",
-        "Ratios beside MOHAWK's Tables 4 to 6",
-        f"Ratios: {_RATIO}. Rounds and joules are those to the threshold of {_thresholds(kept)}; joules are "
-        f"modelled, for communication alone. {_BOUND}Improved: mean of the two baselines ÷ MOHAWK; for "
-        f"devices per step MOHAWK ÷ that mean. {_paper_thresholds(kept)}".strip(),
-        ("setting", "", *_NAMES, "ratios", "improved", "paper's ratios", "improved"),
-        tuple(rows),
-        numeric_from=2,
-    )
 
 
 def paper_tables(runs: Sequence[PaperRun]) -> list[Table]:
@@ -107,22 +32,6 @@ def paper_tables(runs: Sequence[PaperRun]) -> list[Table]:
         return []
     made = [_accuracy(kept), _rounds(kept), _devices(kept), _distance(kept), _joules(kept)]
     return [table for table in made if table is not None]
-
-
-Groups = dict[Setting, dict[str, list[PaperRun]]]
-
-
-def groups_of(runs: Sequence[PaperRun]) -> Groups:
-    """By setting, IID first and k2 rising, then by system."""
-
-    def place(setting: Setting) -> tuple[object, ...]:
-        known = {paper.IID: 0, paper.NON_IID: 1}
-        return (setting.dataset, known.get(setting.data, 2), setting.data, setting.k2)
-
-    groups: Groups = {setting: {} for setting in sorted({run.setting for run in runs}, key=place)}
-    for run in runs:
-        groups[run.setting].setdefault(run.system, []).append(run)
-    return groups
 
 
 def _accuracy(runs: Sequence[PaperRun]) -> Table:
@@ -140,7 +49,7 @@ def _accuracy(runs: Sequence[PaperRun]) -> Table:
         "Accuracy (MOHAWK's Table 3)",
         "Of the global model on the test set, mean ± sd over the seeds. The paper's are those after a month "
         f"of 744 steps; ours played {_steps(runs)}.",
-        ("dataset", "data", "k2", "", *_NAMES),
+        ("dataset", "data", "k2", "", *NAMES),
         tuple(rows),
         numeric_from=4,
     )
@@ -150,11 +59,11 @@ def _rounds(runs: Sequence[PaperRun]) -> Table:
     def cell(found: Sequence[PaperRun]) -> str:
         return bounded([run.rounds for run in found], lambda low: f"{low:,.4g}", "not in ")
 
-    return _ratio_table(
+    return ratio_table(
         KEYS[1],
-        f"Rounds to the threshold of {_thresholds(runs)} (MOHAWK's Table 4)",
+        f"Rounds to the threshold of {thresholds_of(runs)} (MOHAWK's Table 4)",
         "A round is a step; as in the paper it is t of the cloud aggregation whose model reached the "
-        f"threshold. Mean over the seeds. {_BOUND}{_RATIOS}{_paper_thresholds(runs)}",
+        f"threshold. Mean over the seeds. {BOUND}{RATIOS}{paper_thresholds(runs)}",
         runs,
         cell,
         lambda run: run.rounds,
@@ -172,57 +81,18 @@ def _joules(runs: Sequence[PaperRun]) -> Table | None:
     def cell(found: Sequence[PaperRun]) -> str:
         return bounded([run.joules for run in found if run.joules], lambda low: f"{low:,.2f} J", "> ")
 
-    return _ratio_table(
+    return ratio_table(
         KEYS[4],
         "Communication energy per client to the threshold (MOHAWK's Table 6)",
         "Modelled (Eq. 1), not measured: sum over the rounds up to the threshold of each round's mean "
         "over the devices that communicated in it, the reading that fits the paper's figures. "
-        f"{_BOUND}{_RATIOS}{_paper_thresholds(runs)}",
+        f"{BOUND}{RATIOS}{paper_thresholds(runs)}",
         runs,
         cell,
         lambda run: run.joules or Bounds.at_least(0.0),
         lambda setting: paper.JOULES.get((setting.dataset, setting.data, setting.k2)),
         lambda value: f"{value:,.2f} J",
     )
-
-
-def _ratio_table(
-    key: str,
-    title: str,
-    caption: str,
-    runs: Sequence[PaperRun],
-    cell: Callable[[Sequence[PaperRun]], str],
-    bounds: Callable[[PaperRun], Bounds],
-    printed: Callable[[Setting], tuple[float, ...] | None],
-    number: Callable[[float], str],
-) -> Table:
-    rows = []
-    for setting, systems in groups_of(runs).items():
-        found = [systems.get(name, []) for name in paper.SYSTEMS]
-        means = [mean_of([bounds(run) for run in there]) if there else None for there in found]
-        rows.append((*place_of(setting), "ours", *(cell(there) for there in found), *ratios_of(means)))
-        theirs = printed(setting)
-        if theirs is None:
-            rows.append((*place_of(setting), "paper", *(NONE,) * 5))
-        else:
-            cells = (number(value) for value in theirs)
-            rows.append(
-                (*place_of(setting), "paper", *cells, *ratios_of([Bounds.exactly(value) for value in theirs]))
-            )
-    return Table(key, title, caption.strip(), _HEAD, tuple(rows), numeric_from=4)
-
-
-def ratios_of(means: Sequence[Bounds | None], most: bool = False) -> tuple[str, str]:
-    """MOHAWK : HierFAVG : MACFL with MOHAWK as 1, and the paper's improvement (`most`: the other way)."""
-    *baselines, mohawk = means
-    if mohawk is None:
-        return NONE, NONE
-    parts = [NONE if other is None else factor(ratio_of(other, mohawk), "") for other in baselines]
-    there = [other for other in baselines if other is not None]
-    if len(there) < 2:
-        return f"1 : {' : '.join(parts)}", NONE
-    both = (mohawk, mean_of(there)) if most else (mean_of(there), mohawk)
-    return f"1 : {' : '.join(parts)}", factor(ratio_of(*both))
 
 
 def _devices(runs: Sequence[PaperRun]) -> Table:
@@ -251,7 +121,7 @@ def _devices(runs: Sequence[PaperRun]) -> Table:
         "longest ones count. Runs that stopped at a threshold saw other hours than those that went on. "
         "Ratio: MOHAWK ÷ mean of the baselines. 1 - baselines ÷ MOHAWK is the reading that fits the paper's "
         "percentages.",
-        ("k2", "", *_NAMES, "ratio", "1 - baselines ÷ MOHAWK"),
+        ("k2", "", *NAMES, "ratio", "1 - baselines ÷ MOHAWK"),
         tuple(rows),
         numeric_from=2,
     )
@@ -283,7 +153,7 @@ def _distance(runs: Sequence[PaperRun]) -> Table:
         "Distance from device to AP, km (MOHAWK's Table 5)",
         "Mean ± sd over every present device in every step; both averaged over the runs. Improvement: mean "
         "of the two baselines ÷ MOHAWK.",
-        ("", *_NAMES, "Avg. improvement"),
+        ("", *NAMES, "Avg. improvement"),
         rows,
     )
 
@@ -294,21 +164,6 @@ def _improved(means: Sequence[float | None]) -> str:
     if not mohawk or len(there) < 2:
         return NONE
     return f"{math.fsum(there) / len(there) / mohawk:.2f} ×"
-
-
-def place_of(setting: Setting) -> tuple[str, str, str]:
-    return setting.dataset, setting.data, str(setting.k2)
-
-
-def bounded(found: Sequence[Bounds], number: Callable[[float], str], open_end: str) -> str:
-    if not found:
-        return NONE
-    mean = mean_of(found)
-    if mean.known:
-        return number(mean.low)
-    reached = sum(bounds.known for bounds in found)
-    some = f" ({reached} of {len(found)} reached it)" if reached else ""
-    return f"{open_end}{number(mean.low)}{some}"
 
 
 def _percents(values: Sequence[float | None]) -> str:
@@ -334,19 +189,3 @@ def _number(value: float | None) -> str:
 def _steps(runs: Sequence[PaperRun]) -> str:
     played = {run.steps for run in runs}
     return f"{max(played):,}" if len(played) == 1 else f"{min(played):,} to {max(played):,}"
-
-
-def _thresholds(runs: Sequence[PaperRun]) -> str:
-    found = sorted({run.threshold for run in runs if run.threshold is not None})
-    return " and ".join(f"{100.0 * value:g} %" for value in found) or NONE
-
-
-def _paper_thresholds(runs: Sequence[PaperRun]) -> str:
-    """Said only where ours is another."""
-    other = {
-        run.setting.dataset: paper.THRESHOLDS[run.setting.dataset]
-        for run in runs
-        if run.setting.dataset in paper.THRESHOLDS and run.threshold != paper.THRESHOLDS[run.setting.dataset]
-    }
-    told = ", ".join(f"{100.0 * value:g} % for {name}" for name, value in sorted(other.items()))
-    return f"The paper's threshold is another: {told}." if told else ""

@@ -11,8 +11,9 @@ from roambench.report import paper_mohawk as paper
 from roambench.report.bounds import Bounds, factor, mean_of, ratio_of
 from roambench.report.markdown import markdown_table
 from roambench.report.paper_milestones import milestones_table
+from roambench.report.paper_ratios import ratios_table
 from roambench.report.paper_runs import PaperRun, Setting, comparable, setting_of
-from roambench.report.paper_tables import paper_tables, ratios_table
+from roambench.report.paper_tables import paper_tables
 from roambench.report.table import Table
 
 SETTING = Setting("mnist", "IID", 5)
