@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
+from hosts.lab.cli import Said
+from hosts.lab.footprint import Footprint
+
 ROOT = Path(__file__).resolve().parents[2]
+PROVISION = ("fleet", "provision")
 _CHAPTER = "## A bench of real boards"
 _BENCH = "inventory/bench.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What the chapter's first provisioning said, and what was on the hosts before it."""
+
+    said: Said
+    before: dict[str, Footprint]
 
 
 def bench_chapter_commands(bench: Path) -> list[list[str]]:

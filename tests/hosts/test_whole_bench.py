@@ -9,18 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from hosts.lab.bench_hosts import BenchHosts
-from hosts.lab.bench_run import BenchRun
+from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from hosts.lab.cli import roambench
 from hosts.readme_walk import PROVISION, ROOT, Walked, bench_chapter_commands
 from roambench.rounds.records import OrderAnswered, OrderGiven
 
 _SMALL = ("--set", 'systems=["mohawk"]', "--set", "trace.steps=6", "--set", "energy.idle_baseline_s=5.0")
-_ALWAYS_THERE = (
-    "energy.idle_baseline_s=3.0",
-    "learning.local_epochs=12",
-    'trace.window="first"',
-    'trace.parameters={presence="always", devices=3, places=200, aps=20, steps=8}',
-)
 
 
 def test_the_readme_leads_from_fresh_hosts_over_preflight_and_identify_to_the_report(
@@ -59,7 +53,7 @@ def test_a_host_rebooted_in_mid_run_is_back_with_its_model_and_its_readings(
 ):
     """pi2 restarts between its training of step 1 and the upload of that; pi1 is held so long, or the
     upload might come first."""
-    run = BenchRun(provisioned.bench, tmp_path, 'systems=["mohawk"]', "trace.steps=4", *_ALWAYS_THERE)
+    run = BenchRun(provisioned.bench, tmp_path, 'systems=["mohawk"]', "trace.steps=4", *ALWAYS_THERE)
     try:
         run.wait_for("train started", "pi1", "%/00001/00000/train")
         provisioned.inside("pi1", "pkill -STOP -u roambench")

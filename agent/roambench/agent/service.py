@@ -175,6 +175,7 @@ class ServiceAgent(Agent):
                 await self._stores.flush(drain_s)
             left = self._stores.left
             self._link.rest(f"{reason}; left in the spool: {left}" if left else reason)
+            self._unsent.set_aside()  # what is left is of a run that is over: `fleet fetch` finds it there
             await self._forget_run()
             notify("STATUS=between runs")
             self._log(f"run {run} is over here: {reason}")

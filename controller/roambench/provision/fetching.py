@@ -7,7 +7,7 @@ import binascii
 import json
 import shlex
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 from roambench.provision.agent_asks import AGENT, ask_agent
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
+from roambench.provision.outstanding import read_outstanding, save_outstanding
 from roambench.runs.folder import RunFolder
 
 _EXPORT_S: Final = 600.0
@@ -36,10 +37,11 @@ class Unsent:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came from one host: how many records, and where they are now."""
+    """What came from one host: how many records, where they are now, and its outstanding model, if any."""
 
     records: int
     place: Path | None = None
+    model: Path | None = None
 
 
 def unsent_runs(link: HostLink) -> tuple[str, ...]:
@@ -48,11 +50,31 @@ def unsent_runs(link: HostLink) -> tuple[str, ...]:
     return tuple(sorted(found)) if isinstance(found, dict) else ()
 
 
+def end_orphaned(link: HostLink, run: str | None, place: Callable[[str], Path]) -> Path | None:
+    """Take the host out of `run` (None: of any), whose controller is gone; nothing if it is in no such run.
+
+    The model that it still had goes to `place(its run)` before: the host forgets it with the run. Returns
+    that file.
+    """
+    going_on = str(ask_agent(link, "status").get("run", ""))
+    if not going_on or run not in (None, going_on):
+        return None
+    found = read_outstanding(link, going_on)
+    saved = None if found is None else save_outstanding(found, link.host.name, going_on, place(going_on))
+    ask_agent(link, "end-run")
+    return saved
+
+
 def fetch_run(link: HostLink, folder: RunFolder) -> Fetched:
-    """The host's records of `folder`'s run into the folder, where they have to be before the host forgets
-    them. What the folder has already is left as it is."""
+    """The host's records and outstanding model of `folder`'s run into the folder, where they have to be
+    before the host forgets them. What the folder has already is left as it is.
+
+    Nobody else may write the folder: a host that is still in its run waits for a controller that is gone.
+    """
     count = 0
     run = folder.info.run_id
+    place = folder.path / "models" / f"outstanding-{link.host.name}.safetensors"
+    model = end_orphaned(link, run, lambda going_on: place)
     batch: dict[str, list[tuple[int, int, bytes]]] = {}
     for record in records_of(link.host.name, _export(link, run)):
         if record.run != run:
@@ -67,7 +89,7 @@ def fetch_run(link: HostLink, folder: RunFolder) -> Fetched:
         if rows:
             folder.records.insert(link.host.name, spool_uuid, rows)
     forget(link, run)
-    return Fetched(count, folder.path)
+    return Fetched(count, folder.path, model)
 
 
 def save_run(link: HostLink, run: str, place: Path) -> Fetched:

@@ -39,7 +39,13 @@ class HostLink:
         self._transport = transport
 
     def run(
-        self, command: str, *, root: bool = False, stdin: bytes | Path = b"", timeout_s: float = _COMMAND_S
+        self,
+        command: str,
+        *,
+        root: bool = False,
+        stdin: bytes | Path = b"",
+        timeout_s: float = _COMMAND_S,
+        most_bytes: int = _MOST_BYTES,
     ) -> Ran:
         """What `sh -c command` says, as the login user or as root; `ps` shows it, so no secrets."""
         words = ["env", "LC_ALL=C.UTF-8", "sh", "-c", command]
@@ -48,7 +54,7 @@ class HostLink:
         try:
             channel = self._transport.open_session(timeout=_CONNECT_S)
             with channel:
-                return perform(channel, shlex.join(words), stdin, timeout_s=timeout_s, most_bytes=_MOST_BYTES)
+                return perform(channel, shlex.join(words), stdin, timeout_s=timeout_s, most_bytes=most_bytes)
         except TimeoutError:
             raise HostError(
                 self.host.name,
@@ -61,10 +67,16 @@ class HostLink:
             ) from None
 
     def must(
-        self, command: str, *, root: bool = False, stdin: bytes | Path = b"", timeout_s: float = _COMMAND_S
+        self,
+        command: str,
+        *,
+        root: bool = False,
+        stdin: bytes | Path = b"",
+        timeout_s: float = _COMMAND_S,
+        most_bytes: int = _MOST_BYTES,
     ) -> bytes:
         """Like `run`, but a command that fails is a HostError, too; returns what it said."""
-        ran = self.run(command, root=root, stdin=stdin, timeout_s=timeout_s)
+        ran = self.run(command, root=root, stdin=stdin, timeout_s=timeout_s, most_bytes=most_bytes)
         if ran.exit_code != 0:
             raise HostError(self.host.name, f"{_brief(command)}: {ran.why}")
         return ran.out

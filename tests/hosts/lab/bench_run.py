@@ -14,6 +14,13 @@ from roambench.runs.folder import RunFolder
 
 _ROAMBENCH = Path(sys.executable).with_name("roambench")
 _ROOT = Path(__file__).resolve().parents[3]
+#: Everybody is there all the time, and trains long enough to be met at it.
+ALWAYS_THERE = (
+    "energy.idle_baseline_s=3.0",
+    "learning.local_epochs=12",
+    'trace.window="first"',
+    'trace.parameters={presence="always", devices=3, places=200, aps=20, steps=8}',
+)
 _COUNT = """
 SELECT count(*) FROM event
 WHERE kind = 'FleetEvent' AND body ->> 'kind' = ? AND body ->> 'name' = ? AND body ->> 'detail' LIKE ?
@@ -54,6 +61,18 @@ class BenchRun:
             assert time.monotonic() < deadline_s, f"no {kind} of {name}:\n{self._log.read_text()}"
             time.sleep(0.1)
 
+    def wait_for_line(self, words: str, patience_s: float = 60.0) -> None:
+        """Until the run has printed such words."""
+        deadline_s = time.monotonic() + patience_s
+        while words not in self.printed():
+            assert self._process.poll() is None, self.printed()
+            assert time.monotonic() < deadline_s, f"no {words!r}:\n{self.printed()}"
+            time.sleep(0.1)
+
+    def printed(self) -> str:
+        """All that it has said so far, on one line."""
+        return " ".join(self._log.read_text(errors="replace").split())
+
     def finished(self, patience_s: float = 400.0) -> RunFolder:
         """The run's folder, once it has ended well."""
         try:
@@ -61,21 +80,24 @@ class BenchRun:
         finally:
             self.stop()
         assert code == 0, self._log.read_text()
-        return RunFolder.open(self._folder())
+        return RunFolder.open(self.folder)
 
     def stop(self) -> None:
+        """kill -9, if it is still running."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
 
-    def _folder(self) -> Path:
+    @property
+    def folder(self) -> Path:
+        """Of its one run."""
         (folder,) = self._runs.iterdir()
         return folder
 
     def _count(self, kind: str, name: str, detail: str) -> int:
         if not self._runs.is_dir() or not any(self._runs.glob("*/events.sqlite")):
             return 0
-        path = self._folder() / "events.sqlite"
+        path = self.folder / "events.sqlite"
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as journal:
             try:
                 (count,) = journal.execute(_COUNT, (kind, name, detail)).fetchone()

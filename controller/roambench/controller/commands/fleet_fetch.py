@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.controller.commands.fleet_options import BenchArgument, LimitOption, OnlyOption
+from roambench.controller.commands.fleet_provision import DuringOption, WaitOption
 
 if TYPE_CHECKING:
     from roambench.provision.fetching import Fetched
@@ -29,10 +30,15 @@ def fetch(
     ] = None,
     only: OnlyOption = None,
     limit: LimitOption = None,
+    wait_s: WaitOption = 0.0,
+    during_run: DuringOption = False,
 ) -> None:
-    """Collect the records of hosts that missed a run's end; with RUN its ledger is computed anew."""
+    """Collect the records and the outstanding model of hosts that missed a run's end; with RUN its ledger is
+    computed anew. Hosts that still wait for a controller that is gone leave its run (not with --during-run
+    and without RUN)."""
     from rich.console import Console
 
+    from roambench.controller.commands.bench_in_hand import in_hand
     from roambench.controller.commands.outcome_table import outcome_table
     from roambench.provision.fetching import fetch_run
     from roambench.provision.hosts import on_hosts
@@ -47,9 +53,10 @@ def fetch(
     if run is None:
 
         def save(link: HostLink) -> list[Fetched]:
-            return _save_all(link, loaded.state_dir / "fetched" / link.host.name)
+            return _save_all(link, loaded.state_dir / "fetched" / link.host.name, orphans=not during_run)
 
-        saved = on_hosts(loaded, hosts, save)
+        with in_hand(loaded, "fetch", wait_s, during_run=during_run):
+            saved = on_hosts(loaded, hosts, save)
         console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _told), markup=False)
         if any(one.failed for one in saved):
             raise typer.Exit(1)
@@ -64,7 +71,8 @@ def fetch(
             log.write_text("\n".join(journal(link, 10_000, _local(folder.info.created_utc))) + "\n")
             return [fetched]
 
-        outcomes = on_hosts(loaded, took_part, complete)
+        with in_hand(loaded, "fetch", wait_s, during_run=during_run):
+            outcomes = on_hosts(loaded, took_part, complete)
         title = f"{loaded.name}: fetched of {folder.info.run_id}"
         console.print(outcome_table(title, "records", outcomes, _told), markup=False)
         if any(one.value and one.value[0].records for one in outcomes):
@@ -76,15 +84,22 @@ def fetch(
         raise typer.Exit(1)
 
 
-def _save_all(link: HostLink, folder: Path) -> list[Fetched]:
-    from roambench.provision.fetching import save_run, unsent_runs
+def _save_all(link: HostLink, folder: Path, *, orphans: bool) -> list[Fetched]:
+    from roambench.provision.fetching import Fetched, end_orphaned, save_run, unsent_runs
 
-    # A run's name may hold anything; the file's holds hex.
-    return [save_run(link, run, folder / f"{run.encode().hex()}.jsonl.gz") for run in unsent_runs(link)]
+    def place(run: str, ending: str) -> Path:
+        """A run's name may hold anything; the file's holds hex."""
+        return folder / f"{run.encode().hex()}{ending}"
+
+    model = end_orphaned(link, None, lambda run: place(run, ".safetensors")) if orphans else None
+    saved = [save_run(link, run, place(run, ".jsonl.gz")) for run in unsent_runs(link)]
+    return [*saved, Fetched(0, None, model)] if model is not None else saved
 
 
 def _told(fetched: list[Fetched]) -> str:
-    return ", ".join(f"{one.records} in {one.place}" for one in fetched) or "nothing"
+    told = [f"{one.records} in {one.place}" for one in fetched if one.place is not None]
+    told += [f"its model in {one.model}" for one in fetched if one.model is not None]
+    return ", ".join(told) or "nothing"
 
 
 def _local(utc: str) -> str:

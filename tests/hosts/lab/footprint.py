@@ -1,0 +1,39 @@
+"""All that a host has on it: what provisioning and its undoing are held against."""
+
+from __future__ import annotations
+
+from hosts.lab.bench_hosts import BenchHosts
+
+#: Written by every boot, login and package manager; and backups that useradd makes of what it changes.
+_LIVING = (
+    "/dev",
+    "/home/*/.cache",
+    "/proc",
+    "/run",
+    "/sys",
+    "/tmp",
+    "/var/log",
+    "/var/tmp",
+    "/var/cache",
+    "/var/lib/systemd",
+    "/var/lib/chrony",
+    "/var/lib/sudo",
+    "/var/lib/logrotate",
+    "/etc/*-",
+    "/etc/.pwd.lock",
+)
+_SCRIPT = r"""
+find / -xdev \( {pruned} \) -prune -o -printf '%y %m %u:%g %p %l\n'
+find /etc -xdev -type f ! -name '*-' -exec sha256sum {{}} +
+getent passwd; getent group
+systemctl list-unit-files --no-legend --no-pager | sed 's/^/unit /'
+dpkg-query -W -f 'package ${{db:Status-Abbrev}} ${{Package}} ${{Version}}\n'
+"""
+
+#: A line for every file (kind, mode, owner, path, target), content below /etc, user, group, unit and package.
+Footprint = frozenset[str]
+
+
+def footprint(hosts: BenchHosts, name: str) -> Footprint:
+    pruned = " -o ".join(f"-path '{path}'" for path in _LIVING)
+    return frozenset(hosts.inside(name, _SCRIPT.format(pruned=pruned)).splitlines())
