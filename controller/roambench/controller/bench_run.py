@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,7 +67,8 @@ def bench_place(
     doubts = [missing] if missing else []
     if missing:
         console.print(f"[yellow]{missing}: the busiest {len(hosts)} take part[/]", highlight=False)
-    with holding(bench, f"run {experiment.name}", options.wait_s, console.print) as held:
+    tell = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    with holding(bench, f"run {experiment.name}", options.wait_s, tell) as held:
         doubts += passed_gate(
             bench, hosts, preflight=options.preflight, unproven=options.unproven, console=console
         )

@@ -19,6 +19,7 @@ from roambench.controller.bench_run import bench_place, calibration_of
 from roambench.controller.config import load_experiment
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.provision.inventory import load_bench
+from roambench.provision.lease import LeaseBook
 
 BENCH = """
 state_dir = "state"
@@ -96,6 +97,17 @@ def test_two_users_cannot_run_at_once(tmp_path, file):
             second = bench_place(experiment(tmp_path), file, WAIVED, quiet())
             with pytest.raises(FleetError, match="bench"), second:
                 pass
+
+
+def test_who_waits_reads_whom_for_and_brackets_are_as_they_were_written(tmp_path, file):
+    LeaseBook(load_bench(file).state_dir).claim("[/run] or [bold]", lasts_s=600.0, reserve=True)
+    shown = Console(width=200, file=io.StringIO())
+    waiting = BenchOptions(preflight=False, unproven=True, wait_s=0.05)
+    with pytest.MonkeyPatch.context() as somebody_else:
+        somebody_else.setenv("LOGNAME", "somebody-else")
+        with pytest.raises(FleetError), bench_place(experiment(tmp_path), file, waiting, shown):
+            pass
+    assert "who reserved it for 10 min more: [/run] or [bold]" in shown.file.getvalue()
 
 
 def test_the_files_gain_and_offset_correct_a_reading_to_the_same_watts(file):
