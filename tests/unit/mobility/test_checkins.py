@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 
 import pytest
@@ -33,7 +34,7 @@ HEADERS = {
 
 
 def lines(text):
-    return text.splitlines(keepends=True)
+    return io.BytesIO(text.encode())
 
 
 def test_a_tsmc2014_file_is_recognised_without_a_header():
@@ -113,17 +114,17 @@ def test_malformed_rows_are_counted_and_the_first_five_kept_with_their_line():
 )
 def test_a_time_that_is_none_makes_a_malformed_row(time):
     row = f"7\t4aaa\tcat1\tcafe\t40.70\t-74.01\t-240\t{time}\n"
-    fixes = read([row], ReaderOptions("f"))
+    fixes = read(lines(row), ReaderOptions("f"))
     assert (fixes.rows, fixes.malformed) == (1, 1)
 
 
 def test_columns_that_cannot_be_told_are_an_error_that_says_how_to_name_them():
     with pytest.raises(TraceError, match=r"f:1: cannot tell which column is device, time.*device=\.\.\."):
-        read(["a,b,c\n"], ReaderOptions("f"))
+        read(lines("a,b,c\n"), ReaderOptions("f"))
     with pytest.raises(TraceError, match="no column 'who' for device; it has user_id"):
         read(lines(HEADERS["derived"]), ReaderOptions("f", {"device": "who"}))
     with pytest.raises(TraceError, match="empty"):
-        read([], ReaderOptions("f"))
+        read(lines(""), ReaderOptions("f"))
     with pytest.raises(ConfigError) as caught:
         read(lines(TSMC), ReaderOptions("f", {"devise": "x"}, "roman"))
     assert len(caught.value.problems) == 2

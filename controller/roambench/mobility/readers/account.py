@@ -10,7 +10,7 @@ from typing import Final
 KEPT_MALFORMED: Final = 5
 MAX_ID: Final = 256  # ids are sorted as fixed-width text: one absurd id must not cost gigabytes
 MAX_TIME_S: Final = 1 << 40  # no trace lies 35,000 years from 1970
-_MAX_M: Final = 1e9
+MAX_M: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def check_degrees(latitude: float, longitude: float) -> None:
 
 def check_metres(x_m: float, y_m: float) -> None:
     """Raises ValueError for what is no position on a plane."""
-    if not (-_MAX_M < x_m < _MAX_M and -_MAX_M < y_m < _MAX_M):
+    if not (-MAX_M < x_m < MAX_M and -MAX_M < y_m < MAX_M):
         raise ValueError(f"{x_m}, {y_m} is not a position in metres")
 
 

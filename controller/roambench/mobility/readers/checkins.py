@@ -10,18 +10,32 @@ all lie before 1973.
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from itertools import chain
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import IO, Final
+
+import numpy as np
+import pyarrow as pa
 
 from roambench.contract.errors import ConfigError, TraceError
-from roambench.mobility.readers.collecting import FixCollector
-from roambench.mobility.readers.documents import Head
-from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
+from roambench.mobility.readers.account import MAX_M
+from roambench.mobility.readers.collecting import FixCollector, Pile
+from roambench.mobility.readers.documents import Head, decoded, text_lines
+from roambench.mobility.readers.fixes import (
+    Fixes,
+    Reader,
+    ReaderOptions,
+    concatenate,
+    without_duplicates,
+)
+from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
+from roambench.mobility.readers.moment_columns import moments
+from roambench.mobility.readers.table_blocks import are_ids, cells_at_once, numbers_at_once
 from roambench.mobility.readers.tables import Layout, layout_of
 from roambench.mobility.readers.times import TIME_FORMATS
+from roambench.mobility.trace import FloatColumn
 
 #: Column names in use out there, by field, in order of preference (compared in lower case).
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
@@ -42,41 +56,126 @@ _TSMC2014_ROW: Final = re.compile(
 )
 _REQUIRED: Final = ("device", "time", "lat", "lon")
 _BEFORE_1973_S: Final = 100_000_000
+_BLOCK_BYTES: Final = 8 << 20
+_MAX_LINE: Final = 64 * 1024
 
 
-def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
+def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     """Fixes of one file. Rows that cannot be read are counted and the first five kept with their line.
 
     Raises TraceError when the file's columns cannot be told, ConfigError for options that make no sense.
     """
-    numbered = ((number, line.rstrip("\r\n")) for number, line in enumerate(lines, start=1))
-    rows = ((number, line) for number, line in numbered if line.strip())
-    first = next(rows, None)
-    if first is None:
+    line, first = _first_row(file)
+    text = decoded(first).rstrip("\r\n")
+    if not text.strip():
         raise TraceError(f"{options.file}: the file is empty")
-    layout = _layout(first[1].removeprefix("\ufeff"), options)
-    time = TIME_FORMATS[options.time_format]
-    plane = "lat" not in layout.columns
-    collector = FixCollector(options.file, plane=plane, condense=options.condense)
-    for number, line in rows if layout.has_header else chain([first], rows):
+    layout = _layout(text.removeprefix("\ufeff"), options)
+    table = _Table(options.file, layout, options.time_format, plane="lat" not in layout.columns)
+    pile = Pile(options.condense)
+    if not layout.has_header:
+        pile.add(options.condense(table.read(first, line)))
+    for first_line, block in blocks(file, _BLOCK_BYTES, line + 1):
+        pile.add(options.condense(table.read(block, first_line)))
+    fixes = without_duplicates(pile.fixes())
+    return replace(fixes, simulated=table.plane and table.furthest_s < _BEFORE_1973_S)
+
+
+def _first_row(file: IO[bytes]) -> tuple[int, bytes]:
+    """Number and bytes of the first line with something in it; empty where none has."""
+    line, row = 1, file.readline(_MAX_LINE)
+    while row and not decoded(row).strip():
+        line, row = line + 1, file.readline(_MAX_LINE)
+    if len(row) < _MAX_LINE or row.endswith(b"\n"):
+        return line, row
+    while (rest := file.readline(_MAX_LINE)) and not rest.endswith(b"\n"):
+        pass
+    return line, b"\0\n"  # a line that long is none
+
+
+@dataclass(slots=True)
+class _Table:
+    """One table, read in blocks: clean ones at once, around an odd row line by line."""
+
+    path: str
+    layout: Layout
+    time_format: str
+    plane: bool
+    furthest_s: int = 0  # the time furthest from 0 of all fixes so far
+
+    def read(self, block: bytes, line: int) -> Fixes:
+        fixes = self._at_once(block)
+        if fixes is not None:
+            return fixes
+        parts = [self.read(piece, first_line) for first_line, piece in pieces(block, line)]
+        return without_duplicates(concatenate(parts)) if parts else self._line_by_line(block, line)
+
+    @property
+    def _axes(self) -> tuple[str, str]:
+        return ("y", "x") if self.plane else ("lat", "lon")
+
+    def _at_once(self, block: bytes) -> Fixes | None:
+        """The fixes of a block whose rows are all sound."""
+        cells = cells_at_once(block, self.layout, ("device", "time", *self._axes, "place"), ("place",))
+        if cells is None or not all(are_ids(cells[name]) for name in ("device", "place") if name in cells):
+            return None
+        north, east = (numbers_at_once(cells[axis]) for axis in self._axes)
+        if north is None or east is None or not self._are_positions(north, east):
+            return None
         try:
-            _collect(collector, layout, line, time)
-        except ValueError as error:
-            collector.reject(number, str(error))
-    fixes = collector.fixes()
-    return replace(fixes, simulated=plane and collector.furthest_s < _BEFORE_1973_S)
+            times_s = moments(cells["time"], self.time_format)
+        except pa.ArrowException:
+            return None
+        if len(times_s):
+            self.furthest_s = max(self.furthest_s, int(np.abs(times_s).max()))
+        devices, device = encoded(cells["device"])
+        places, place = encoded(cells["place"]) if "place" in cells else ((), np.full(len(device), -1))
+        named = np.array([bool(name) for name in places])
+        numbers = np.append(np.where(named, np.cumsum(named) - 1, -1), -1).astype(np.int32)
+        return without_duplicates(
+            Fixes(
+                device_ids=devices,
+                place_ids=tuple(name for name in places if name),
+                device=device,
+                place=numbers[place],
+                t_utc_s=times_s,
+                latitude=north,
+                longitude=east,
+                rows=len(device),
+                used=len(device),
+                plane=self.plane,
+            )
+        )
 
+    def _are_positions(self, north: FloatColumn, east: FloatColumn) -> bool:
+        if self.plane:
+            return bool(((np.abs(north) < MAX_M) & (np.abs(east) < MAX_M)).all())
+        on_globe = (np.abs(north) <= 90.0) & (np.abs(east) <= 180.0)
+        return bool((on_globe & ((north != 0.0) | (east != 0.0))).all())
 
-def _collect(collector: FixCollector, layout: Layout, line: str, time: Callable[[str], int]) -> None:
-    cells = layout.cells(line)
-    moment = layout.text(cells, "time")
-    try:
-        t_utc_s = time(moment)
-    except OverflowError:
-        raise ValueError(f"{moment!r} is not a time") from None
-    north, east = ("y", "x") if "lat" not in layout.columns else ("lat", "lon")
-    position = layout.number(cells, north), layout.number(cells, east)
-    collector.add(layout.text(cells, "device"), t_utc_s, *position, layout.text(cells, "place"))
+    def _line_by_line(self, block: bytes, first_line: int) -> Fixes:
+        time = TIME_FORMATS[self.time_format]
+        collector = FixCollector(self.path, plane=self.plane)
+        for number, line in enumerate(text_lines(io.BytesIO(block)), start=first_line):
+            if not line.strip():
+                continue
+            try:
+                self._collect(collector, line.rstrip("\r\n"), time)
+            except ValueError as error:
+                collector.reject(number, str(error))
+        fixes = collector.fixes()
+        self.furthest_s = max(self.furthest_s, collector.furthest_s)
+        return fixes
+
+    def _collect(self, collector: FixCollector, line: str, time: Callable[[str], int]) -> None:
+        layout = self.layout
+        cells = layout.cells(line)
+        moment = layout.text(cells, "time")
+        try:
+            t_utc_s = time(moment)
+        except OverflowError:
+            raise ValueError(f"{moment!r} is not a time") from None
+        north, east = (layout.number(cells, axis) for axis in self._axes)
+        collector.add(layout.text(cells, "device"), t_utc_s, north, east, layout.text(cells, "place"))
 
 
 def _layout(first: str, options: ReaderOptions) -> Layout:
@@ -127,17 +226,19 @@ def recognises_tsmc2014(head: Head) -> str | None:
 
 
 CHECKINS: Final = Reader(
-    "checkins", "check-ins: Foursquare TSMC2014 (TSV) or any CSV/TSV with a header and a column map", read
+    "checkins",
+    "check-ins: Foursquare TSMC2014 (TSV) or any CSV/TSV with a header and a column map",
+    read_bytes=read,
 )
 CSV: Final = Reader(
     "csv",
     "any CSV/TSV of device, time and lat, lon or x, y; --columns names the columns",
-    read,
+    read_bytes=read,
     recognises=recognises,
 )
 TSMC2014: Final = Reader(
     "tsmc2014",
     "check-ins of Foursquare's New York and Tokyo (TSMC2014)",
-    read,
+    read_bytes=read,
     recognises=recognises_tsmc2014,
 )

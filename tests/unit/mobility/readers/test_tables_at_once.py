@@ -1,4 +1,4 @@
-"""Tables of stays that are parsed in blocks give what reading them line by line gives, odd rows included."""
+"""Tables that are parsed in blocks give what reading them line by line gives, odd rows included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roambench.mobility.readers import READERS, gps_blocks, intervals
+from roambench.contract.errors import TraceError
+from roambench.mobility.readers import READERS, checkins, gps_blocks, intervals
 from roambench.mobility.readers.fixes import Fixes
 from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.opening import SourceOptions, read_files
@@ -66,6 +67,79 @@ def test_stays_in_blocks_are_those_read_line_by_line(
             fixes, _ = read_files(READERS.load("intervals"), [folder], options, step_s=600)
             found.append(columns_of(fixes))
     assert found[0] == found[1] == found[2]
+
+
+FIXES = [
+    *(
+        "a,100,40.7,-74.0,p",
+        "b,200,40.8,-74.1,",
+        "a,100,40.7,-74.0,p",
+        "c,-5,-33,151.2,q",
+        "a,300.5,90,180,p",
+    ),
+    *("", "   ", ",1,2,3,p", "a,,2,3,p", "a,1,0,0,p", "a,1,91,3,p", "a,1,nan,3,p", "a,1,2,3", "a,1,2,3,p,q"),
+    *(
+        " a ,1 ,2, 3,p ",
+        'a,1,2,3,"p"',
+        "a,1,+2,3,p",
+        "a,1,2e1,3,p",
+        "a,1_0,2,3,p",
+        "\u00e9,1,2,3,p",
+        "a,1,2,3,\u00e9",
+    ),
+    *(
+        "a,2012-04-03T18:00Z,2,3,p",
+        "a,9999999999999,2,3,p",
+        "A" * 257 + ",1,2,3,p",
+        "a,1,2,3," + "P" * 257,
+        "a\0,1,2,3,p",
+    ),
+    *("a,1,2,3,p\r", "a,99999999,2,3,p", "a,100000000,2,3,p", "a,1,999999999999,3,p", "," * 4),
+]
+
+
+@pytest.mark.parametrize(
+    "header", ["device,time,lat,lon,place", "device,time,y,x,place", "device,time,y,x,more", ""]
+)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_fixes_in_blocks_are_those_read_line_by_line(header, data, tmp_path_factory) -> None:
+    clean = data.draw(st.integers(0, len(FIXES)))  # the first ones are sound
+    rows = data.draw(st.lists(st.sampled_from(FIXES[: max(5, clean)]), min_size=1, max_size=40))
+    path = tmp_path_factory.mktemp("fixes") / "fixes.csv"
+    path.write_bytes("\n".join(["", *([header] if header else []), *rows]).encode())
+    columns = {} if header else {"device": "0", "time": "1", "lat": "2", "lon": "3", "place": "4"}
+    found = []
+    for block, odd, parse in ((1 << 20, 1 << 10, True), (120, 30, True), (1 << 20, 1 << 20, False)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(checkins, "_BLOCK_BYTES", block)
+            patch.setattr(gps_blocks, "ODD_BYTES", odd)
+            if not parse:
+                patch.setattr(checkins, "cells_at_once", lambda *_: None)
+            try:
+                fixes, _ = read_files(READERS.load("csv"), [path], SourceOptions(columns=columns))
+            except TraceError as error:  # nothing but empty lines
+                found.append(str(error))
+            else:
+                found.append((fixes.plane, fixes.simulated, *columns_of(fixes)))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("device,time,lat,lon,place", "d{0},2012-04-03 18:00:{0:02d},40.7,-74.0,p{0}"),
+        ("user_id;venue_id;lat;lon;utc_minute", "{0};{0};40.7;-74.0;2012-04-03T18:00Z"),
+        ("phone\tspot\tutc_date\tutc_hour\tlat\tlon", "p{0}\tq\t2020-05-01\t3\t40.7\t-74.0"),
+    ],
+)
+def test_a_clean_table_of_fixes_is_not_read_line_by_line(header, row, tmp_path, monkeypatch) -> None:
+    path = tmp_path / "fixes.csv"
+    path.write_text("\n".join([header, *(row.format(number) for number in range(50))]))
+    monkeypatch.setattr(checkins._Table, "_line_by_line", lambda *_: pytest.fail("line by line"))
+    phones = {"device": "phone", "time": "utc_date+utc_hour"} if "phone" in header else {}
+    fixes, _ = read_files(READERS.load("csv"), [path], SourceOptions(columns=phones))
+    assert (fixes.used, fixes.malformed) == (50, 0)
 
 
 def test_a_clean_table_is_not_read_line_by_line(tmp_path, monkeypatch) -> None:
