@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from roambench.contract.orders import Vector
-from roambench.vectors.sums import BLOCK, common_size
+from roambench.vectors.sums import add_scaled, common_size
 
 
 class RunningMean:
@@ -36,18 +36,13 @@ class RunningMean:
             common_size((model,))
             self._total, self._unit, self._scales = model.copy(), weight, 1.0
             return
-        size = common_size((self._total, model))
+        common_size((self._total, model))
         scale = self._total.dtype.type(weight / self._unit)
         self._scales += float(scale)
         if scale == 1.0:
             np.add(self._total, model, out=self._total)
-            return
-        product = np.empty(min(BLOCK, size), dtype=self._total.dtype)
-        for start in range(0, size, BLOCK):
-            total = self._total[start : start + BLOCK]
-            scaled = product[: total.size]
-            np.multiply(model[start : start + BLOCK], scale, out=scaled)
-            np.add(total, scaled, out=total)
+        else:
+            add_scaled(self._total, model, scale)
 
     def mean(self) -> Vector:
         """The mean of what was added, and the end of this sum. ValueError if nothing had a weight."""

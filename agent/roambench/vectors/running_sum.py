@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from roambench.contract.orders import Vector
-from roambench.vectors.sums import BLOCK, common_size
+from roambench.vectors.sums import add_scaled, common_size
 
 
 class RunningSum:
@@ -19,18 +19,11 @@ class RunningSum:
 
         Raises ValueError for a model unlike the ones before.
         """
-        scale = model.dtype.type(weight)
         if self._total is None:
             common_size((model,))
-            self._total = np.multiply(model, scale)
-            return
-        size = common_size((self._total, model))
-        product = np.empty(min(BLOCK, size), dtype=model.dtype)
-        for start in range(0, size, BLOCK):
-            total = self._total[start : start + BLOCK]
-            scaled = product[: total.size]
-            np.multiply(model[start : start + BLOCK], scale, out=scaled)
-            np.add(total, scaled, out=total)
+            self._total = np.multiply(model, model.dtype.type(weight))
+        else:
+            add_scaled(self._total, model, weight)
 
     def total(self) -> Vector:
         """What was added, and the end of this sum. ValueError if nothing was."""

@@ -47,6 +47,21 @@ def weighted_mean(vectors: Sequence[Vector] | npt.NDArray[np.float32], weights: 
     return mean
 
 
+def add_scaled(total: Vector, model: Vector, scale: float | np.floating) -> None:
+    """total += scale * model, in place, block by block: no product of a whole model is ever held.
+
+    `scale` is of the models' dtype, or rounded to it. ValueError where the two are not alike.
+    """
+    size = common_size((total, model))
+    factor = total.dtype.type(scale)
+    product = np.empty(min(BLOCK, size), dtype=total.dtype)
+    for start in range(0, size, BLOCK):
+        part = total[start : start + BLOCK]
+        scaled = product[: part.size]
+        np.multiply(model[start : start + BLOCK], factor, out=scaled)
+        np.add(part, scaled, out=part)
+
+
 def dot(x: Vector, y: Vector) -> float:
     """The inner product of two flat models of equal shape, summed in float64."""
     size = common_size((x, y))
