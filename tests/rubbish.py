@@ -1,14 +1,14 @@
 """What a fuzzer sends: seeded byte strings that begin as something real and then go wrong."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from hand_agent import LAYOUT, MODEL
 from roambench.contract.model_blob import encode
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1 import data_pb2
+from roambench.wire.v1 import data_pb2, peer_pb2
 from roambench.wire.v1.methods import DOWNLOAD, DRAIN, PROTOCOL_VERSION, SESSION, UPLOAD
 
 METHODS = (SESSION, DRAIN, DOWNLOAD, UPLOAD)
@@ -26,6 +26,9 @@ _GOOD = (
     wire.DrainRequest(device="pi-02", spool_uuid="u" * 9000),
     data_pb2.DownloadRequest(device="pi-01", order_id="run/1/1/train", digest=b"d" * 32),
     data_pb2.UploadHeader(device="pi-01", order_id="run/1/1/train", total_bytes=2**63, digest=b"d" * 32),
+    peer_pb2.PullRequest(run_id="run", step=1),
+    peer_pb2.PullRequest(run_id="run", step=2**31 - 1),
+    peer_pb2.PullRequest(run_id="run" * 100, step=0),
 )
 MESSAGES = tuple(message.SerializeToString() for message in _GOOD)
 _GZIP = zlib.compressobj(wbits=31)
@@ -92,36 +95,36 @@ def grpc_message(payload: bytes, draw: np.random.Generator) -> bytes:
     return bytes((flag,)) + length.to_bytes(4, "big") + payload
 
 
-def http2(draw: np.random.Generator) -> bytes:
+def http2(draw: np.random.Generator, methods: Sequence[str] = METHODS) -> bytes:
     """A connection's bytes: mostly a real beginning, then frames of every kind, right and wrong."""
     out = PREFACE if draw.random() < 0.95 else draw.bytes(24)
     out += frame(4, 0, 0, b"" if draw.random() < 0.8 else draw.bytes(6 * int(draw.integers(1, 20))))
     for _ in range(int(draw.integers(1, 12))):
-        out += b"".join(_some_frames(draw))
+        out += b"".join(_some_frames(draw, methods))
     return out
 
 
-def _some_frames(draw: np.random.Generator) -> Iterator[bytes]:
+def _some_frames(draw: np.random.Generator, methods: Sequence[str]) -> Iterator[bytes]:
     stream = int(draw.choice([0, 1, 1, 3, 5, 2, 2**31 - 1]))
-    kind = draw.integers(10)
+    kind, method = draw.integers(10), methods[draw.integers(len(methods))]
     if kind == 0:
-        yield frame(1, 0x4 | int(draw.integers(2)), stream, headers(METHODS[draw.integers(4)]))
+        yield frame(1, 0x4 | int(draw.integers(2)), stream, headers(method))
     elif kind == 1:  # a call whose message goes wrong
         call = 1 + 2 * int(draw.integers(50))
-        yield frame(1, 0x4, call, headers(METHODS[draw.integers(4)]))
+        yield frame(1, 0x4, call, headers(method))
         for message in messages(draw):
             data = grpc_message(message[:16000], draw)
             yield frame(0, int(draw.integers(2)), call, data[:16384])
     elif kind == 2:
-        yield frame(1, 0x4, stream, _damaged_headers(draw))
+        yield frame(1, 0x4, stream, _damaged_headers(method, draw))
     elif kind == 3:  # header blocks that never end
-        yield frame(1, 0, stream, headers(DRAIN))
+        yield frame(1, 0, stream, headers(method))
         yield from (frame(9, 0, stream, draw.bytes(50)) for _ in range(int(draw.integers(1, 60))))
     elif kind == 4:
         yield frame(8, 0, stream, int(draw.integers(2**32)).to_bytes(4, "big"))
     elif kind == 5:  # open and reset, again and again
         for call in range(1, 2 * int(draw.integers(1, 60)), 2):
-            yield frame(1, 0x5, call, headers(SESSION)) + frame(3, 0, call, (8).to_bytes(4, "big"))
+            yield frame(1, 0x5, call, headers(method)) + frame(3, 0, call, (8).to_bytes(4, "big"))
     elif kind == 6:
         yield frame(6, 0, 0, draw.bytes(8)) * int(draw.integers(1, 60))
     elif kind == 7:
@@ -132,15 +135,15 @@ def _some_frames(draw: np.random.Generator) -> Iterator[bytes]:
         yield frame(0, 0, stream, draw.bytes(20), length=int(draw.integers(2**24)))
     else:  # a small message that becomes a large one
         call = 1 + 2 * int(draw.integers(50))
-        yield frame(1, 0x4, call, headers(METHODS[draw.integers(4)], "gzip"))
+        yield frame(1, 0x4, call, headers(method, "gzip"))
         bomb = b"\x01" + len(BOMB).to_bytes(4, "big") + BOMB
         yield from (frame(0, 0, call, bomb[at : at + 16384]) for at in range(0, len(bomb), 16384))
 
 
-def _damaged_headers(draw: np.random.Generator) -> bytes:
+def _damaged_headers(method: str, draw: np.random.Generator) -> bytes:
     """One in a hundred of those that are cut or changed keeps bytes that are no ASCII: such a path breaks
     grpc.aio's server, and the next one comes only after a pause."""
-    block = damaged(headers(UPLOAD), draw)
+    block = damaged(headers(method), draw)
     return block if draw.random() < 0.01 else bytes(byte & 0x7F for byte in block)
 
 

@@ -1,78 +1,37 @@
-"""10,000 malformed sequences to both ports, with and without a certificate: the controller serves on."""
+"""Malformed sequences to every port, with and without a certificate: whoever is thrown at serves on."""
 
 import asyncio
 import json
-import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc.aio
-import numpy as np
 import psutil
 import pytest
 
 import rubbish
-import rubbish_uploads
-from hand_agent import REPORT, done
+from fuzzer import Fuzzer, Memory
+from hand_agent import LAYOUT, REPORT, done
 from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.agent.data_link import DataLink
+from roambench.agent.peer_inbox import Inbox
+from roambench.agent.peer_link import PeerLink, PullFailed
+from roambench.agent.peer_pace import RadioPace
 from roambench.contract.device_time import DeviceClock
-from roambench.identity.authority import CONTROLLER_NAME, Credential
+from roambench.identity.authority import Credential
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION, UPLOAD
+from roambench.wire.v1 import peer_pb2 as wire_of_peers
+from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION, PULL
 
 SEED = 20261121
-CALLS, FRAMES, STRANGERS, PLAIN = 5500, 2000, 500, 2000
+#: Calls, frames over TLS with a certificate, and without a good one, and what is no TLS.
+KINDS = (5500, 2000, 500, 2000)
+KINDS_AT_PEERS = (1400, 500, 400, 500)
 WARM_UP = 300  # sequences of each kind before memory is looked at
+PARTS = 10
 MOST_GROWTH_BYTES = 64 * 2**20
-AT_ONCE = 8
-
-
-def context(folder: Path, name: str, trusted: str = "pi-01") -> ssl.SSLContext:
-    made = ssl.create_default_context(cafile=str(folder / "identity" / trusted / "ca.pem"))
-    made.set_alpn_protocols(["h2"])
-    if name:
-        made.load_cert_chain(folder / "identity" / name / "cert.pem", folder / "identity" / name / "key.pem")
-    return made
-
-
-async def send(port: int, data: bytes, tls: ssl.SSLContext | None) -> None:
-    """One connection: send all of it, look at what comes back for a moment, and go."""
-    try:
-        async with asyncio.timeout(5):
-            reader, writer = await asyncio.open_connection(
-                "127.0.0.1", port, ssl=tls, server_hostname=CONTROLLER_NAME if tls else None
-            )
-            try:
-                writer.write(data)
-                await writer.drain()
-                async with asyncio.timeout(0.01):
-                    await reader.read()
-            finally:
-                writer.transport.abort()
-    except (OSError, TimeoutError):  # cut off, as it should be
-        pass
-
-
-async def call(channel: grpc.aio.Channel, draw: np.random.Generator) -> None:
-    """One call of any method with messages of any kind; every fifth an upload that goes wrong."""
-    uploads = draw.random() < 0.2
-    found = rubbish_uploads.upload(draw) if uploads else iter(rubbish.messages(draw))
-    method = UPLOAD if uploads else rubbish.METHODS[draw.integers(4)]
-
-    async def messages() -> AsyncIterator[bytes]:
-        for message in found:
-            yield message
-
-    try:
-        async for _ in channel.stream_stream(method)(messages(), timeout=1.0):
-            if draw.random() < 0.2:
-                return
-    except (grpc.aio.AioRpcError, asyncio.CancelledError):
-        if (task := asyncio.current_task()) is not None and task.cancelling():
-            raise
 
 
 class WellBehaved:
@@ -105,107 +64,116 @@ class WellBehaved:
 
 
 @dataclass
-class Memory:
-    """Of a process: now (before the rubbish) and at most, looked at 50 times a second."""
+class Victim:
+    """A process that is thrown at: the lines it printed are what it did for those who behave."""
 
-    process: psutil.Process
-    warm_bytes: int = 0
-    most_bytes: int = 0
+    folder: Path
+    process: asyncio.subprocess.Process
+    served: list[str]
+    ports: list[int]
 
-    async def watch(self) -> None:
-        self.warm_bytes = self.process.memory_info().rss
-        while self.process.is_running():
-            self.most_bytes = max(self.most_bytes, self.process.memory_info().rss)
-            await asyncio.sleep(0.02)
+    async def served_more(self) -> None:
+        """Whoever behaves is served now, too."""
+        before = len(self.served)
+        async with asyncio.timeout(120):  # also while a broken port is replaced, with its pauses
+            while len(self.served) < before + 2:
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def victim(script: str, folder: Path) -> AsyncIterator[Victim]:
+    log = folder / "victim.log"
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            Path(rubbish.__file__).with_name(script),
+            folder,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+        )
+        served: list[str] = []
+
+        async def count() -> None:
+            assert process.stdout is not None
+            while line := await process.stdout.readline():
+                served.append(line.decode().strip())
+
+        counting = asyncio.create_task(count())
+        try:
+            while not (folder / "ports.json").exists():
+                assert process.returncode is None, log.read_text()
+                await asyncio.sleep(0.05)
+            yield Victim(folder, process, served, json.loads((folder / "ports.json").read_text()))
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+            await counting
+
+
+async def throw_all(at: Victim, fuzzer: Fuzzer, kinds: Sequence[int]) -> None:
+    """So many sequences of each kind, in parts; it stays up, small, and serves between them."""
+    await at.served_more()
+    await fuzzer.throw(SEED, *(len(kinds) * [WARM_UP]))
+    memory = Memory(psutil.Process(at.process.pid))
+    watching = asyncio.create_task(memory.watch())
+    sent = len(kinds) * WARM_UP
+    for part in range(PARTS):
+        counts = [(whole - WARM_UP) // PARTS for whole in kinds]
+        await fuzzer.throw(SEED + 1 + part, *counts)
+        sent += sum(counts)
+        await at.served_more()
+    watching.cancel()
+    print(memory)
+    assert sent == sum(kinds)
+    assert at.process.returncode is None
+    assert memory.growth_bytes < MOST_GROWTH_BYTES
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.asyncio
 async def test_ten_thousand_malformed_sequences_leave_the_controller_up_and_small(tmp_path: Path) -> None:
-    script = Path(rubbish.__file__).with_name("fuzzed_controller.py")
-    errors = (tmp_path / "controller.log").open("wb")
-    controller = await asyncio.create_subprocess_exec(
-        sys.executable, str(script), str(tmp_path), stdout=asyncio.subprocess.PIPE, stderr=errors
-    )
-    served: list[str] = []
-
-    async def count() -> None:
-        assert controller.stdout is not None
-        while line := await controller.stdout.readline():
-            served.append(line.decode().strip())
-
-    counting = asyncio.create_task(count())
-    try:
-        while not (tmp_path / "ports.json").exists():
-            assert controller.returncode is None, (tmp_path / "controller.log").read_text()
-            await asyncio.sleep(0.05)
-        ports: list[int] = json.loads((tmp_path / "ports.json").read_text())
-        good = WellBehaved(tmp_path, ports)
+    async with victim("fuzzed_controller.py", tmp_path) as controller:
+        good = WellBehaved(tmp_path, controller.ports)
         session = asyncio.create_task(good.link.run())
-        await _served_more(served)
-        process = psutil.Process(controller.pid)
-        await _throw(tmp_path, ports, SEED, 4 * [WARM_UP])
-        memory = Memory(process)
-        watching = asyncio.create_task(memory.watch())
-        sent = 4 * WARM_UP
-        for part in range(10):
-            counts = [(whole - WARM_UP) // 10 for whole in (CALLS, FRAMES, STRANGERS, PLAIN)]
-            await _throw(tmp_path, ports, SEED + 1 + part, counts)
-            sent += sum(counts)
-            await _served_more(served)
-        assert sent == 10_000
-        assert controller.returncode is None
-        times = process.cpu_times()
-        print(f"controller CPU {times.user + times.system:.0f} s")
-        print(f"warm {memory.warm_bytes / 2**20:.0f} MiB, most {memory.most_bytes / 2**20:.0f} MiB")
-        assert memory.most_bytes - memory.warm_bytes < MOST_GROWTH_BYTES
+        await throw_all(controller, Fuzzer(tmp_path, controller.ports), KINDS)
+        assert sum(KINDS) == 10_000
         assert good.log == []  # its session never broke
         session.cancel()
-        watching.cancel()
-        await asyncio.gather(session, watching, *good.chores, return_exceptions=True)
+        await asyncio.gather(session, *good.chores, return_exceptions=True)
         await good.channel.close()
-    finally:
-        if controller.returncode is None:
-            controller.kill()
-        await controller.wait()
-        await counting
-        errors.close()
 
 
-async def _served_more(served: list[str]) -> None:
-    """The agent that behaves is served now, too."""
-    before = len(served)
+async def _pull_on(folder: Path, port: int) -> None:
+    """pi-03: takes one model after the other from its neighbour."""
+    link, clock = PeerLink(Credential.load(folder / "identity" / "pi-03")), DeviceClock()
+    step = 1
+    while True:
+        request = wire_of_peers.PullRequest(run_id="run", step=step)
+        try:
+            parcel, digest = await link.pull(
+                "pi-02",
+                f"127.0.0.1:{port}",
+                request,
+                5.0,
+                Inbox(folder, 2**20),
+                RadioPace(clock, 0.0),
+            )
+        except PullFailed:
+            await asyncio.sleep(0.1)
+            continue
+        parcel.check(digest, LAYOUT)
+        parcel.close()
+        step += 1
 
-    async with asyncio.timeout(120):  # also while a broken port is replaced, with its pauses
-        while len(served) < before + 2:
-            await asyncio.sleep(0.02)
 
-
-async def _throw(folder: Path, ports: list[int], seed: int, counts: list[int]) -> None:
-    calls, frames, strangers, plain = counts
-    draw = np.random.Generator(np.random.PCG64(seed))
-    known, stranger, nobody = (context(folder, name) for name in ("pi-01", "stranger", ""))
-    work: list[tuple[str, int, bytes]] = []
-    work += [("call", int(draw.integers(2)), draw.bytes(8)) for _ in range(calls)]
-    work += [("known", ports[int(draw.integers(2))], rubbish.http2(draw)) for _ in range(frames)]
-    work += [
-        (("stranger", "nobody")[int(draw.integers(2))], ports[int(draw.integers(2))], rubbish.http2(draw))
-        for _ in range(strangers)
-    ]
-    work += [("plain", ports[int(draw.integers(2))], rubbish.before_tls(draw)) for _ in range(plain)]
-    draw.shuffle(work)  # type: ignore[arg-type]
-    credential = Credential.load(folder / "identity" / "pi-01")
-    channels = [secure_channel(f"127.0.0.1:{port}", credential, MAX_DATA_MESSAGE_BYTES) for port in ports]
-    queue = iter(work)
-    contexts = {"known": known, "stranger": stranger, "nobody": nobody, "plain": None}
-
-    async def throw() -> None:
-        for kind, where, data in queue:
-            if kind == "call":
-                key = np.random.Generator(np.random.PCG64(int.from_bytes(data, "little")))
-                await call(channels[where], key)
-            else:
-                await send(where, data, contexts[kind])
-
-    await asyncio.gather(*(throw() for _ in range(AT_ONCE)))
-    await asyncio.gather(*(channel.close() for channel in channels))
+@pytest.mark.timeout(900)
+@pytest.mark.asyncio
+async def test_malformed_sequences_leave_a_device_and_its_peer_port_up_and_small(tmp_path: Path) -> None:
+    async with victim("fuzzed_peer.py", tmp_path) as device:
+        (port,) = device.ports
+        pulling = asyncio.create_task(_pull_on(tmp_path, port))
+        await throw_all(device, Fuzzer(tmp_path, device.ports, "pi-02", (PULL,)), KINDS_AT_PEERS)
+        assert not pulling.done()
+        pulling.cancel()
+        await asyncio.gather(pulling, return_exceptions=True)

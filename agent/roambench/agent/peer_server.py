@@ -13,6 +13,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from roambench.agent.lasting_server import LastingServer
 from roambench.agent.peer_offers import Offers, Withheld
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.model_blob import chunks
@@ -31,6 +32,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 LONGEST_WAIT_S: Final = 600.0
 #: Calls at a time: what is more is refused, so that no crowd fills a board's memory.
 _MOST_CALLS: Final = 256
+_HANDSHAKE_MS: Final = 10_000  # until a connection must have shown its certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,32 +99,47 @@ class PeerService:
 
 
 def peer_server(
-    credential: Credential, service: PeerService, host: str, *, keepalive: bool = True
-) -> tuple[grpc.aio.Server, str]:
+    credential: Credential,
+    service: PeerService,
+    host: str,
+    *,
+    keepalive: bool = True,
+    told: Callable[[str], None] = lambda reason: None,
+) -> tuple[LastingServer, str]:
     """A mutual-TLS server on a free port of `host`, not started; and the address that neighbours dial.
 
-    Raises LinkError when the address cannot be bound.
+    `told` hears when it had to be replaced. Raises LinkError when the address cannot be bound.
     """
     options = [
         *channel_options(MAX_DATA_MESSAGE_BYTES, keepalive=keepalive),
         ("grpc.max_receive_message_length", MAX_PULL_REQUEST_BYTES),
         ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+        ("grpc.max_concurrent_streams", 16),  # of one connection; a neighbour needs one or two
+        ("grpc.max_allowed_incoming_connections", _MOST_CALLS),
+        ("grpc.max_metadata_size", 8 * 1024),
+        ("grpc.absolute_max_metadata_size", 16 * 1024),
     ]
-    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_MOST_CALLS)
-    server.add_generic_rpc_handlers((service.handlers(),))
-    bracketed = f"[{host}]" if ":" in host else host
-    try:
+
+    def bound(address: str) -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_MOST_CALLS)
+        server.add_generic_rpc_handlers((service.handlers(),))
         port = server.add_secure_port(
-            f"{bracketed}:0",
+            address,
             grpc.ssl_server_credentials(
                 [(credential.key_pem, credential.certificate_pem)],
                 root_certificates=credential.authority_pem,
                 require_client_auth=True,
             ),
         )
+        return server, port
+
+    bracketed = f"[{host}]" if ":" in host else host
+    try:
+        server = LastingServer(bound, f"{bracketed}:0", told)
     except RuntimeError as error:
         raise LinkError(f"no peer port on {host}: {error}") from None
-    return server, f"{bracketed}:{port}"
+    return server, f"{bracketed}:{server.port}"
 
 
 def data_interface(data_address: str) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-import grpc.aio
-
+from roambench.agent.lasting_server import LastingServer
 from roambench.agent.peer_inbox import MEMORY_BYTES, Inbox
 from roambench.agent.peer_link import PeerLink, PullFailed
 from roambench.agent.peer_mix import Receipt, mixed
@@ -95,7 +95,8 @@ class Peers:
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     _offers: Offers = field(default_factory=Offers)
     _link: PeerLink | None = None
-    _server: grpc.aio.Server | None = None
+    _server: LastingServer | None = None
+    _watch: asyncio.Task[None] | None = None
 
     async def open(self, run_id: str, data_address: str, revoked_serials: Collection[int] = ()) -> str:
         """Open the peer port on the interface that leads to `data_address`; returns its address.
@@ -108,9 +109,14 @@ class Peers:
         if self._server is None:
             service = PeerService(self._offers, self.refused, frozenset(revoked_serials))
             server, address = peer_server(
-                self.credential, service, data_interface(data_address), keepalive=self.keepalive
+                self.credential,
+                service,
+                data_interface(data_address),
+                keepalive=self.keepalive,
+                told=partial(self.refused, "a neighbour"),
             )
             await server.start()
+            self._watch = asyncio.create_task(server.watch(), name="peer port")
             self._server, self.address = server, address
             self._link = PeerLink(self.credential, keepalive=self.keepalive)
             self.opened.set()
@@ -118,9 +124,12 @@ class Peers:
 
     async def close(self) -> None:
         """Close the port and all channels; an exchange in progress is to be cancelled before."""
-        server, link = self._server, self._link
-        self._server, self._link, self.address = None, None, ""
+        server, link, watch = self._server, self._link, self._watch
+        self._server, self._link, self._watch, self.address = None, None, None, ""
         self.opened.clear()
+        if watch is not None:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
         if link is not None:
             await link.close()
         if server is not None:
