@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -65,6 +66,10 @@ class HostLink:
             raise HostError(
                 self.host.name, f"connection lost ({error or type(error).__name__})", "try again"
             ) from None
+
+    def hang_up(self) -> None:
+        """Whoever waits for a command on this link waits no more; from any thread."""
+        self._transport.close()
 
     def must(
         self,
@@ -163,13 +168,22 @@ def on_hosts(
 ) -> list[HostOutcome[T]]:
     """Do `work` on all hosts, `at_once` of them at a time; one outcome per host, in their order.
 
-    Whatever goes wrong with a host is its outcome's reason and stops no other.
+    Whatever goes wrong with a host is its outcome's reason and stops no other. Ctrl-C hangs up everywhere:
+    what a host is doing it may finish, and no other command follows.
     """
+    open_links: set[HostLink] = set()
+    over = threading.Event()
 
     def on(host: Host) -> HostOutcome[T]:
         try:
             with open_link(bench, host) as link:
-                return HostOutcome(host, work(link))
+                open_links.add(link)
+                if over.is_set():
+                    raise HostError(host.name, "interrupted")
+                try:
+                    return HostOutcome(host, work(link))
+                finally:
+                    open_links.discard(link)
         except HostError as error:
             return HostOutcome(host, None, error.reason, error.next_action)
         except RoambenchError as error:
@@ -178,7 +192,14 @@ def on_hosts(
             return HostOutcome(host, None, f"{type(error).__name__}: {error}", "this is a bug: report it")
 
     with ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="host") as pool:
-        return list(pool.map(on, hosts))
+        try:
+            return list(pool.map(on, hosts))
+        except BaseException:
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for link in list(open_links):
+                link.hang_up()
+            raise
 
 
 def _brief(command: str) -> str:

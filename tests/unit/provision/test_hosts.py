@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,3 +154,39 @@ def test_a_mistake_of_ours_at_one_host_stops_no_other(bench: Bench, server: SshS
         (None, "KeyError: 'a bug'"),
         ("done", ""),
     ]
+
+
+#: Does two things on the host, the first of which takes long.
+_TWO_THINGS = """
+import sys
+from pathlib import Path
+from roambench.provision.hosts import on_hosts
+from roambench.provision.inventory import load_bench
+
+def work(link):
+    link.must("touch begun; sleep 50")
+    Path(sys.argv[2]).touch()
+
+bench = load_bench(sys.argv[1])
+on_hosts(bench, bench.hosts, work, at_once=1)
+"""
+
+
+def test_ctrl_c_waits_for_no_host(server: SshServer, tmp_path: Path) -> None:
+    bench = bench_of(
+        tmp_path,
+        _host("pi-01", server, server.port)
+        + _host("pi-02", server, server.port, slot=2).replace("127.0.0.1", "127.0.0.2"),
+    )
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    script = _TWO_THINGS.replace("touch begun", f"touch {begun}")
+    with subprocess.Popen([sys.executable, "-c", script, str(bench.file), str(done)]) as process:
+        try:
+            while not begun.exists():
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == -signal.SIGINT
+        finally:
+            process.kill()
+    assert not done.exists()
