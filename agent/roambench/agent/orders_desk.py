@@ -107,7 +107,10 @@ class OrdersDesk:
             case "exchange" if self.exchanges is not None:
                 await self._answer(order, await self._attempt(self.exchanges.carry_out, order))
             case "upload" if self.exchanges is not None and not order.upload.train_order_id:
+                current = self.timeline.current
                 await self._answer(order, await self._attempt(self.exchanges.collect, order))
+                if current is not None and current.phase is Phase.ABSENT:  # who is away gives its model, too
+                    self.timeline.enter(Phase.ABSENT, order.step)
             case "upload":
                 await self._answer(order, await self._attempt(self._upload, order))
             case "transfer":

@@ -26,7 +26,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import decode, digest_of, encode
 from roambench.contract.orders import NO_MODEL_HELD, Vector
-from roambench.contract.phases import PhaseSpan
+from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
 from roambench.identity.authority import Authority
 from roambench.wire.v1 import control_pb2 as wire
@@ -208,6 +208,21 @@ async def test_a_device_without_a_model_says_so(pair: tuple[Device, Device]) -> 
         refused = await one.answer(2)
         assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
         assert one.jobs == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("present", [True, False])
+async def test_whose_model_is_collected_goes_on_being_away(
+    pair: tuple[Device, Device], present: bool
+) -> None:
+    one, _ = pair
+    async with one.living():
+        one.desk.submit(wire.Order(order_id="run/3/0/idle", step=3, idle=wire.IdleOrder(present=present)))
+        one.desk.submit(wire.Order(order_id="run/3/0/collect", step=3, upload=wire.UploadOrder(free=True)))
+        await one.answer(1)
+        async with asyncio.timeout(5):
+            while one.desk.timeline.current.phase is not (Phase.WAIT if present else Phase.ABSENT):
+                await asyncio.sleep(0.01)
 
 
 @pytest.mark.asyncio
