@@ -16,8 +16,8 @@ from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.finished_runs import finished_runs
 from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.mohawk_page import mohawk_page
 from roambench.controller.sweep.peer_page import peer_page
-from roambench.controller.sweep.results_page import results_page
 from roambench.controller.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
@@ -150,10 +150,10 @@ def test_only_seeds_are_averaged(tmp_path: Path) -> None:
 def test_only_seeds_are_averaged_beside_mohawks_tables_too(tmp_path: Path) -> None:
     for number, (system, seed) in enumerate((("mohawk", 1), ("mohawk", 2), ("hierfavg", 1))):
         finished(tmp_path, f"run{number}", seed, system)
-    results_page([tmp_path], title="t", curves_name="t.svg")
+    mohawk_page([tmp_path], title="t", curves_name="t.svg")
     finished(tmp_path, "run3", 3, "mohawk", learning={"local_epochs": 5})
     with pytest.raises(RunError, match=r"learning\.local_epochs = 1, 5: expected sweeps of one value each"):
-        results_page([tmp_path], title="t", curves_name="t.svg")
+        mohawk_page([tmp_path], title="t", curves_name="t.svg")
 
 
 def test_a_folder_that_is_no_sweeps_is_refused_in_one_line(tmp_path: Path) -> None:

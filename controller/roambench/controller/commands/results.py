@@ -36,8 +36,8 @@ def results(
     """
     from rich.console import Console
 
+    from roambench.controller.sweep.mohawk_page import mohawk_page
     from roambench.controller.sweep.peer_page import peer_page
-    from roambench.controller.sweep.results_page import results_page
     from roambench.report.console import print_table
     from roambench.report.report import write_text
 
@@ -46,7 +46,7 @@ def results(
     curves = Path(f"{names}.svg") if out is None else out.with_suffix(".svg")
     heading = title or f"{names}: beside {_NAMES[paper]}'s tables"
     if paper is Paper.MOHAWK:
-        page = results_page(sweeps, title=heading, curves_name=curves.name)
+        page = mohawk_page(sweeps, title=heading, curves_name=curves.name)
     else:
         page = peer_page(sweeps, paper.value, title=heading, curves_name=curves.name)
     if out is None:

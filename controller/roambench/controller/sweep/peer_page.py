@@ -9,11 +9,9 @@ from typing import Final
 from roambench.contract.errors import RunError
 from roambench.controller.sweep.alike import refuse_unlike, taken_together
 from roambench.controller.sweep.finished_runs import FinishedRun
-from roambench.controller.sweep.results_page import ResultsPage, made_by
-from roambench.controller.sweep.session_notes import read_notes
+from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, results_page, scale_lines
 from roambench.report import numbers
 from roambench.report.curves_svg import Curve, curves_svg
-from roambench.report.markdown import cell, markdown_table
 from roambench.report.paper_dam import NAMES, dam_tables
 from roambench.report.paper_de_heredia import de_heredia_tables
 from roambench.report.paper_peer_runs import PeerRun
@@ -81,23 +79,17 @@ def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: s
             f"{', '.join(NAMES) if paper == 'dam' else 'reflected_walk'}"
         )
     refuse_unlike(runs, _CELLS[paper])
-    curves = _curves(runs, paper)
-    parts = [
-        f"# {title}",
-        "",
-        *made_by([read_notes(folder) for folder in folders]),
-        "## What was run",
-        "",
-        *_scale(runs, paper),
-        "",
-        *(markdown_table(table) for table in tables),
-    ]
-    if curves:
-        parts += ["## Accuracy over iterations", "", f"![Accuracy over iterations]({curves_name})", ""]
-        parts += ["Mean over the clients, of the first seed.", ""]
-    points = _points(peers)
-    parts.append(markdown_table(points))
-    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", (*tables, points), curves)
+    return results_page(
+        folders,
+        title=title,
+        scale=scale_lines(runs, _SAYS + (_GRID if paper == "dam" else _BOX), _PAPER_SAYS[paper]),
+        tables=tables,
+        points=_points(peers),
+        curves=CurvesOf(
+            "Accuracy over iterations", _curves(runs, paper), "Mean over the clients, of the first seed."
+        ),
+        curves_name=curves_name,
+    )
 
 
 def peer_run(run: FinishedRun) -> PeerRun:
@@ -141,15 +133,6 @@ _CELLS: Final[Mapping[str, Callable[[FinishedRun], Hashable | None]]] = {
     "dam": _dam_cell,
     "de-heredia": _de_heredia_cell,
 }
-
-
-def _scale(runs: Sequence[FinishedRun], paper: str) -> list[str]:
-    says = _SAYS + (_GRID if paper == "dam" else _BOX)
-    lines = ["| what | ours | paper |", "| --- | --- | --- |"]
-    for name, say in says:
-        values = dict.fromkeys(str(say(run)) for run in runs)
-        lines.append(f"| {name} | {cell(', '.join(values))} | {_PAPER_SAYS[paper].get(name, '')} |")
-    return lines
 
 
 def _speeds(run: FinishedRun) -> str:
