@@ -1,4 +1,4 @@
-"""Sweeps transfer size and rate on devices of a local fleet; the run folder keeps what the analysis needs."""
+"""Sweeps transfer size and rate on devices of a fleet; the run folder keeps what the analysis needs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rich.console import Console
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
 from roambench.contract.orders import AnswerStatus, TransferOrder, order_id
-from roambench.controller.config.load import resolved
+from roambench.controller.agent_bench import AgentBench
+from roambench.controller.agents_place import AgentsPlace
 from roambench.controller.config.sections import Experiment
-from roambench.controller.local_bench import LocalBench, local_bench
-from roambench.controller.world import lesson_of, versions
+from roambench.controller.world import lesson_of
 from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
@@ -79,8 +79,14 @@ def chosen_devices(names: Sequence[str], experiment: Experiment) -> tuple[int, .
     return tuple(known.index(name) for name in dict.fromkeys(names)) if names else tuple(range(len(known)))
 
 
+def with_agents_up_to(experiment: Experiment, devices: Sequence[int]) -> Experiment:
+    """Agents up to the highest chosen one: a board's emulated parts are drawn by its place in the fleet."""
+    fleet = experiment.fleet.model_copy(update={"agents": max(devices) + 1})
+    return experiment.model_copy(update={"fleet": fleet})
+
+
 def run_calibration(
-    experiment: Experiment,
+    place: AgentsPlace,
     settings: SweepSettings,
     devices: tuple[int, ...],
     path: Path,
@@ -88,51 +94,31 @@ def run_calibration(
     *,
     at_once: int = 1,
 ) -> None:
-    """Sweep `devices`, `at_once` of them together (they share the air); records and plan go to `path`.
+    """Sweep `devices` of `place`, `at_once` of them together (they share the air); all goes to `path`.
 
     Raises RoambenchError leaves. A window that fails is told and left out by the analysis.
     """
-    plan = CalibrationPlan(settings, experiment.seed, path.name, devices)
-    longest_s = max(window.duration_s for device in devices for window in plan.windows(device))
-    # Agents up to the highest chosen one: a board's emulated parts are drawn by its place in the fleet.
-    agents = max(devices) + 1
-    experiment = experiment.model_copy(
-        update={
-            "fleet": experiment.fleet.model_copy(
-                update={"agents": agents, "deadline_s": _PATIENCE * longest_s + _PATIENCE_S}
-            )
-        }
-    )
-    with RunFolder.create(
-        path,
-        config=resolved(experiment),
-        run_id=path.name,
-        system=SYSTEM,
-        seed=experiment.seed,
-        trace_hash="",
-        fleet="local",
-        device_names=[f"pi-{number:02d}" for number in range(1, agents + 1)],
-        time_scale=experiment.local.time_scale,
-        versions=versions(),
-    ) as folder:
+    with place.new_folder(path, place.experiment, SYSTEM) as folder:
+        plan = CalibrationPlan(settings, place.experiment.seed, folder.info.run_id, devices)
         (path / PLAN).write_text(plan.to_json(), encoding="utf-8")
-        asyncio.run(_sweep_all(experiment, plan, folder, console, at_once))
+        asyncio.run(_sweep_all(place, plan, folder, console, at_once))
 
 
 async def _sweep_all(
-    experiment: Experiment, plan: CalibrationPlan, folder: RunFolder, console: Console, at_once: int
+    place: AgentsPlace, plan: CalibrationPlan, folder: RunFolder, console: Console, at_once: int
 ) -> None:
     names = folder.info.device_names
+    experiment = _patient(place.experiment, plan)
     lesson = lesson_of(experiment, len(names))
     turns = -(-len(plan.devices) // at_once)
     minutes = turns * plan.lasts_s() / 60.0
     console.print(
         f"{len(plan.settings.points())} points x {plan.settings.windows} windows on {len(plan.devices)} "
         f"devices, {at_once} at once: {minutes:.0f} minutes of device time, "
-        f"{minutes / experiment.local.time_scale:.0f} of this machine",
+        f"{minutes / folder.info.time_scale:.0f} of this machine",
         highlight=False,
     )
-    async with local_bench(experiment, lesson, folder, console.print) as bench:
+    async with place.agents(experiment, lesson, folder, console) as bench:
         await bench.clocks.before({name: folder.records.events(name) for name in names})
         folder.update(start_device_ns=bench.clock.now_ns())
         some = asyncio.Semaphore(at_once)
@@ -142,11 +128,18 @@ async def _sweep_all(
     folder.update(state=RunState.FINISHED)
 
 
+def _patient(experiment: Experiment, plan: CalibrationPlan) -> Experiment:
+    """With time for the longest window."""
+    longest_s = max(window.duration_s for device in plan.devices for window in plan.windows(device))
+    fleet = experiment.fleet.model_copy(update={"deadline_s": _PATIENCE * longest_s + _PATIENCE_S})
+    return experiment.model_copy(update={"fleet": fleet})
+
+
 async def _sweep(
     plan: CalibrationPlan,
     device: int,
     names: Sequence[str],
-    bench: LocalBench,
+    bench: AgentBench,
     some: asyncio.Semaphore,
     console: Console,
 ) -> None:

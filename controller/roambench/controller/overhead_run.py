@@ -16,10 +16,10 @@ from rich.console import Console
 from roambench.contract.duty import DUTY_BEGAN, DUTY_OVER, DutyLevel
 from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.records import AgentEvent
-from roambench.controller.config.load import resolved
+from roambench.controller.agent_bench import AgentBench
+from roambench.controller.agents_place import AgentsPlace
 from roambench.controller.config.sections import Experiment
-from roambench.controller.local_bench import LocalBench, local_bench
-from roambench.controller.world import lesson_of, versions
+from roambench.controller.world import lesson_of
 from roambench.energy.overhead import (
     DutyBlock,
     Overhead,
@@ -57,6 +57,7 @@ class OverheadResult:
     time_scale: float
     boards: tuple[BoardResult, ...]
     fleet: Overhead  # the mean board
+    doubts: tuple[str, ...] = ()  # checks of the bench that were waived
 
     def to_json(self) -> str:
         values = {
@@ -66,6 +67,7 @@ class OverheadResult:
             "settle_s": SETTLE_S,
             "time_scale": self.time_scale,
             "verdict": self.fleet.verdict(),
+            "doubts": list(self.doubts),
             "fleet": _values(self.fleet),
             "boards": [
                 {
@@ -79,26 +81,15 @@ class OverheadResult:
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
-def measure_overhead(experiment: Experiment, minutes: float, path: Path, console: Console) -> OverheadResult:
-    """Let a local fleet idle for `minutes` of device time; the folder `path` keeps records and result.
+def measure_overhead(place: AgentsPlace, minutes: float, path: Path, console: Console) -> OverheadResult:
+    """Let the agents of `place` idle for `minutes` of device time; `path` keeps records and result.
 
     Raises RoambenchError leaves: FleetError when agents do not come back or a meter said too little.
     """
-    names = tuple(experiment.fleet.board_names)
-    with RunFolder.create(
-        path,
-        config=resolved(experiment),
-        run_id=path.name,
-        system="overhead",
-        seed=experiment.seed,
-        trace_hash="",
-        fleet="local",
-        device_names=names,
-        time_scale=experiment.local.time_scale,
-        versions=versions(),
-    ) as folder:
+    experiment = place.experiment
+    with place.new_folder(path, experiment, "overhead") as folder:
         levels, block_s = duty_plan(minutes)
-        asyncio.run(_idle(experiment, folder, levels, block_s, console))
+        asyncio.run(_idle(place, folder, levels, block_s, console))
         result = overhead_of(folder, experiment, minutes, block_s, len(levels))
         (path / RESULT).write_text(result.to_json(), encoding="utf-8")
         folder.update(state=RunState.FINISHED)
@@ -106,15 +97,15 @@ def measure_overhead(experiment: Experiment, minutes: float, path: Path, console
 
 
 async def _idle(
-    experiment: Experiment,
+    place: AgentsPlace,
     folder: RunFolder,
     levels: Sequence[DutyLevel],
     block_s: float,
     console: Console,
 ) -> None:
     names = folder.info.device_names
-    lesson = lesson_of(experiment, len(names))
-    async with local_bench(experiment, lesson, folder, console.print, agent_cost=True) as bench:
+    lesson = lesson_of(place.experiment, len(names))
+    async with place.agents(place.experiment, lesson, folder, console, agent_cost=True) as bench:
         await bench.clocks.before({name: folder.records.events(name) for name in names})
         folder.update(start_device_ns=bench.clock.now_ns())
         told = bench.agents_fleet.give_duty(levels, block_s)
@@ -131,7 +122,7 @@ async def _idle(
         await bench.clocks.after()
 
 
-async def _all_back(bench: LocalBench, count: int) -> None:
+async def _all_back(bench: AgentBench, count: int) -> None:
     """The last block holds no session: wait until all agents are here to hand over what they spooled."""
     try:
         async with asyncio.timeout(_BACK_PATIENCE_S):
@@ -141,7 +132,7 @@ async def _all_back(bench: LocalBench, count: int) -> None:
         here = len(bench.agents_fleet.sessions.all())
         raise FleetError(
             f"{count - here} of {count} agents did not come back within {_BACK_PATIENCE_S:.0f} s; "
-            "see agents/<name>/agent.log in the run folder"
+            "see agents/<name>/agent.log in the run folder, or roambench fleet logs"
         ) from None
 
 
@@ -164,7 +155,8 @@ def overhead_of(
         truth_w = _true_instrument_w(folder.path / "truth" / f"{name}.csv", found)
         boards.append(BoardResult(name, overhead, truth_w))
     fleet = mean_overhead([board.overhead for board in boards])
-    return OverheadResult(minutes, block_s, blocks, folder.info.time_scale, tuple(boards), fleet)
+    info = folder.info
+    return OverheadResult(minutes, block_s, blocks, info.time_scale, tuple(boards), fleet, info.doubts)
 
 
 def duty_blocks(events: Sequence[AgentEvent]) -> list[DutyBlock]:

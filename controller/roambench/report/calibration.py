@@ -67,6 +67,14 @@ class Calibration:
 
     model: LinkModel
     devices: tuple[DeviceCalibration, ...]
+    doubts: tuple[str, ...] = ()  # checks of the bench that were waived
+
+    def flags(self) -> list[str]:
+        """What a reader must know before believing the numbers, of the bench and of each device."""
+        return [
+            *self.doubts,
+            *(f"{device.device}: {flag}" for device in self.devices for flag in device.flags()),
+        ]
 
     def values(self) -> dict[str, Any]:
         """For machines: plain JSON types."""
@@ -77,6 +85,7 @@ class Calibration:
             "run": self.model.about.run,
             "pooled": _parameters(self.model.links[ANY])
             | {"between_sd": [None if math.isnan(sd) else sd for sd in self.model.between_sd]},
+            "doubts": list(self.doubts),
             "devices": [_device_values(device) for device in self.devices],
         }
 
@@ -138,7 +147,7 @@ def calibrate(
         {device.device: device.fit.known for device in devices},
         between_sd,
     )
-    return Calibration(model, tuple(devices))
+    return Calibration(model, tuple(devices), folder.info.doubts)
 
 
 def _method(devices: Sequence[DeviceCalibration]) -> str:

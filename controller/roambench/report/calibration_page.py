@@ -23,11 +23,7 @@ def calibration_page(calibration: Calibration) -> str:
     figures = [power_figure(calibration), residual_figure(calibration)]
     parts = Parts([parameter_table(calibration), fit_table(calibration)], figures)
     about = calibration.model.about
-    flags = "".join(
-        f"<li>{html.escape(f'{device.device}: {flag}')}</li>"
-        for device in calibration.devices
-        for flag in device.flags()
-    )
+    flags = "".join(f"<li>{html.escape(flag)}</li>" for flag in calibration.flags())
     intro = (
         f"<h1>Link model {html.escape(calibration.model.name)}</h1>"
         f"<p>{html.escape(about.source)}, {html.escape(about.date)}, meter {html.escape(about.meter)}, run "

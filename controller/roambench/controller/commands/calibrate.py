@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roambench.contract.errors import ConfigError
+from roambench.controller.bench_options import BenchOptions
+from roambench.controller.commands.bench_choice import (
+    FleetOption,
+    PreflightOption,
+    UnprovenOption,
+    WaitOption,
+)
 from roambench.controller.commands.run import SetOption
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from roambench.controller.config.sections import Experiment
+    from roambench.energy.link_sweep import SweepSettings
     from roambench.report.calibration import Calibration
-
-
-class SweptFleet(StrEnum):
-    LOCAL = "local"
 
 
 def calibrate(
@@ -32,11 +36,13 @@ def calibrate(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="Where the link model goes; its stem names the model.")
     ],
-    fleet: Annotated[
-        SweptFleet, typer.Option(help="local: agent processes on this machine with emulated meters.")
-    ] = SweptFleet.LOCAL,
+    fleet: FleetOption = "local",
     devices: Annotated[
-        str, typer.Option(metavar="NAMES", help="Comma-separated, for example pi-01,pi-02; default: all.")
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Comma-separated, for example pi-01,pi-02 (on a bench also tags); default: all.",
+        ),
     ] = "",
     sizes: Annotated[str, typer.Option(metavar="MB", help="Transfer sizes in MB (10^6 bytes).")] = "1,4,16",
     rates: Annotated[str, typer.Option(metavar="MBIT_S", help="Rates in Mbit/s.")] = "2,5,10,20,40",
@@ -47,6 +53,9 @@ def calibrate(
     at_once: Annotated[
         int, typer.Option(min=1, help="Devices swept at the same time; on Wi-Fi they share the air.")
     ] = 1,
+    preflight: PreflightOption = True,
+    unproven: UnprovenOption = False,
+    wait: WaitOption = 0.0,
     set_: SetOption = None,
     runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
     html: Annotated[
@@ -64,7 +73,6 @@ def calibrate(
     if file.is_dir():
         folder = file
     else:
-        from roambench.controller.calibration_run import chosen_devices, run_calibration
         from roambench.controller.composition import free_folder
         from roambench.controller.config import load_experiment
         from roambench.energy.link_sweep import SweepSettings
@@ -78,9 +86,10 @@ def calibrate(
             repeats,
             idle_s,
         )
-        chosen = chosen_devices([name.strip() for name in devices.split(",") if name.strip()], experiment)
+        names = tuple(name.strip() for name in devices.split(",") if name.strip())
         folder = free_folder(runs_dir, f"{experiment.name}-calibration")
-        run_calibration(experiment, settings, chosen, folder, console, at_once=at_once)
+        options = BenchOptions(names, preflight, unproven, wait)
+        _sweep(experiment, fleet, options, settings, folder, console, at_once)
     made = _analysed(folder, out, html)
     if as_json:
         typer.echo(json.dumps(made.values(), indent=1))
@@ -89,6 +98,30 @@ def calibrate(
     for what, path in (("link model", out), ("page", html), ("run folder", folder)):
         if path is not None:
             console.print(f"{what}: {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _sweep(
+    experiment: Experiment,
+    fleet: str,
+    options: BenchOptions,
+    settings: SweepSettings,
+    folder: Path,
+    console: Console,
+    at_once: int,
+) -> None:
+    """Sweep the devices that `options` names, of this machine or of a bench, into `folder`."""
+    from roambench.controller.agents_place import agents_place, bench_file, with_every_host
+    from roambench.controller.calibration_run import chosen_devices, run_calibration, with_agents_up_to
+
+    bench = bench_file(fleet)
+    if bench is None:
+        chosen = chosen_devices(options.only, experiment)
+        experiment = with_agents_up_to(experiment, chosen)
+    else:
+        experiment = with_every_host(experiment, bench, options.only)
+        chosen = tuple(range(experiment.fleet.agents))
+    with agents_place(experiment, fleet, options, console) as place:
+        run_calibration(place, settings, chosen, folder, console, at_once=at_once)
 
 
 def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
@@ -128,9 +161,8 @@ def _print(made: Calibration, console: Console) -> None:
         for row in table.rows:
             shown.add_row(*row)
         console.print(shown)
-    for device in made.devices:
-        for flag in device.flags():
-            console.print(f"[yellow]{device.device}: {flag}[/]", highlight=False)
+    for flag in made.flags():
+        console.print(flag, style="yellow", markup=False, highlight=False)
 
 
 def _numbers(option: str, text: str) -> list[float]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roambench.contract.duty import DutyLevel
+from roambench.controller.commands.bench_choice import (
+    FleetOption,
+    OnlyOption,
+    PreflightOption,
+    UnprovenOption,
+    WaitOption,
+)
 from roambench.controller.commands.run import SetOption
 
 if TYPE_CHECKING:
@@ -18,20 +24,17 @@ if TYPE_CHECKING:
     from roambench.energy.overhead import Overhead, PowerDifference
 
 
-class IdleFleet(StrEnum):
-    LOCAL = "local"
-
-
 def overhead(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
-    fleet: Annotated[
-        IdleFleet,
-        typer.Option(help="local: agent processes on this machine, whose boards draw what they compute."),
-    ] = IdleFleet.LOCAL,
+    fleet: FleetOption = "local",
     minutes: Annotated[
         float, typer.Option(min=1.0, help="Device time that the fleet idles in all; longer is sharper.")
     ] = 2.0,
     agents: Annotated[int | None, typer.Option(metavar="N", help="Number of devices.")] = None,
+    only: OnlyOption = None,
+    preflight: PreflightOption = True,
+    unproven: UnprovenOption = False,
+    wait: WaitOption = 0.0,
     set_: SetOption = None,
     runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
@@ -40,10 +43,13 @@ def overhead(
     """Let FILE's fleet idle with more and less of the agent running, and tell what each part costs.
 
     Three levels in mirrored order: the meter is read and spooled; a session is held and host metrics are
-    taken, too; everything, with records streaming to the controller.
+    taken, too; everything, with records streaming to the controller. Emulated boards of this machine draw
+    what their agents compute.
     """
     from rich.console import Console
 
+    from roambench.controller.agents_place import agents_place
+    from roambench.controller.bench_options import BenchOptions
     from roambench.controller.composition import free_folder
     from roambench.controller.config import load_experiment
     from roambench.controller.overhead_run import RESULT, measure_overhead
@@ -54,12 +60,16 @@ def overhead(
     experiment = load_experiment(file, overrides)
     console = Console(stderr=as_json)
     path = free_folder(runs_dir, name or f"{experiment.name}-overhead")
-    result = measure_overhead(experiment, minutes, path, console)
+    options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
+    with agents_place(experiment, fleet, options, console) as place:
+        result = measure_overhead(place, minutes, path, console)
     if as_json:
         typer.echo(result.to_json(), nl=False)
         return
     console.print(_table(result))
     console.print(result.fleet.verdict(), highlight=False)
+    for doubt in result.doubts:
+        console.print(doubt, style="yellow", markup=False, highlight=False)
     console.print(f"kept in {path / RESULT}", soft_wrap=True, highlight=False, markup=False)
 
 
