@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,8 +40,9 @@ class ControlPlane:
     """Session and Drain. `device_of` maps a certificate's name to a device index (None: unknown).
 
     `background` holds the newest background order per device, for agents that come back; `welcome` makes
-    the first frame of a device's session; `may_probe` says whether its clock may be probed now. A device's
-    rates and its share of the disk are held by `allowances`.
+    the first frame of a device's session; `may_probe` says whether its clock may be probed now. `sink` is
+    called in a thread of `writer`: it waits for the disk. A device's rates and its share of the disk are held
+    by `allowances`.
     """
 
     guard: Guard
@@ -51,6 +53,7 @@ class ControlPlane:
     clock: DeviceClock
     welcome: Callable[[int], wire.Welcome]
     sink: RecordSink
+    writer: Executor
     observe: Observer
     clock_observed: ClockObserver
     may_probe: Callable[[int], bool]
@@ -240,7 +243,10 @@ class ControlPlane:
             except QuotaExceeded as error:
                 await self._refuse_drain(identity, context, PERMISSION_DENIED, str(error))
             records = [(record.seq, record.kind, record.payload) for record in request.records]
-            through = self.sink(identity, request.spool_uuid[:64], records) if records else 0
+            through = 0
+            if records:
+                spool_uuid, loop = request.spool_uuid[:64], asyncio.get_running_loop()
+                through = await loop.run_in_executor(self.writer, self.sink, identity, spool_uuid, records)
             return wire.DrainReply(through_seq=through)
 
     async def _refuse_drain(self, identity: str, context: Context, code: grpc.StatusCode, why: str) -> None:

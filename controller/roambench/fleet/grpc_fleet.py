@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 
 from roambench.agent.settings import HostSettings
 from roambench.contract.device_time import DeviceClock
@@ -13,40 +13,27 @@ from roambench.contract.duty import DutyLevel
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import (
     Answer,
-    AnswerStatus,
-    DiscardOrder,
-    ExchangeOrder,
-    IdleOrder,
     Order,
     TransferOrder,
     Vector,
 )
 from roambench.fleet.control_plane import ClockObserver, ControlPlane, Observer, RecordSink
 from roambench.fleet.data_plane import DataPlane
-from roambench.fleet.exchange_frames import Peer
-from roambench.fleet.frames import order_frame
-from roambench.fleet.guard import FleetIdentity, Guard
-from roambench.fleet.handshakes import Handshakes
+from roambench.fleet.fleet_ports import FleetPorts
+from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits, Allowances
 from roambench.fleet.model_shop import ModelShop
-from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
-from roambench.fleet.secure_port import SecurePort
+from roambench.fleet.order_giver import OrderGiver
+from roambench.fleet.outstanding import OutstandingOrders
 from roambench.fleet.sessions import Session, Sessions
 from roambench.fleet.shards import ShippedShard
-from roambench.fleet.traced_grpc import LOG
 from roambench.identity.authority import Credential
 from roambench.learning.malloc import keep_freed_memory
 from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1.methods import (
-    MAX_CONTROL_MESSAGE_BYTES,
-    MAX_DATA_MESSAGE_BYTES,
-)
 
 _BURSTS_AT_ONCE = 4
-#: Host seconds that an exchange waits for a neighbour's peer port, which opens right after its hello.
-_REACHABLE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +83,20 @@ class GrpcFleet:
         self._shop = ModelShop(settings.layout)
         self._outstanding = OutstandingOrders()
         self._hushed = False
-        self._background: dict[int, wire.ControllerFrame] = {}
         self.sessions = Sessions(settings.names)
+        self._giver = OrderGiver(settings.names, settings.deadline_s, clock, self.sessions, self._outstanding)
+        # A thread of its own: storing waits for the disk, and the loop paces and counts what is measured.
+        self._writer = ThreadPoolExecutor(1, "records")
         allowances = Allowances(limits)
-        self._handshakes = Handshakes(
-            self._stranger_refused, LOG, dict(zip(settings.names, settings.addresses, strict=False))
+        self._ports = FleetPorts(
+            identity,
+            limits,
+            self._refused,
+            self._stranger_refused,
+            dict(zip(settings.names, settings.addresses, strict=False)),
         )
-        self._guard = guard = Guard(identity, self._refused, self._handshakes.authenticated, limits)
-        self._watches: list[asyncio.Task[None]] = []
         data_plane = DataPlane(
-            guard=guard,
+            guard=self._ports.guard,
             shop=self._shop,
             outstanding=self._outstanding,
             device_of=self._device_of.get,
@@ -115,52 +106,34 @@ class GrpcFleet:
             allowances=allowances,
             shards=dict(enumerate(settings.shards)),
         )
-        control_plane = ControlPlane(
-            guard=guard,
+        self._control_plane = ControlPlane(
+            guard=self._ports.guard,
             sessions=self.sessions,
             outstanding=self._outstanding,
-            background=self._background,
+            background=self._giver.background,
             device_of=self._device_of.get,
             clock=clock,
             welcome=self._welcome,
             sink=sink,
+            writer=self._writer,
             observe=observer,
             clock_observed=clock_observer,
             may_probe=lambda device: not self._hushed and not self._outstanding.of_device(device),
             allowances=allowances,
         )
-        self._control_plane = control_plane
-        self._data = SecurePort(
-            identity,
-            f"{settings.listen_host}:{settings.data_port}",
-            MAX_DATA_MESSAGE_BYTES,
-            data_plane.handlers(),
+        self.control_port, self.data_port = self._ports.bind(
+            settings.listen_host,
+            (settings.control_port, settings.data_port),
+            (self._control_plane.handlers(), data_plane.handlers()),
             keepalive=not settings.quiet,
             devices=len(settings.names),
-            limits=limits,
-            handshake=self._handshakes.began,
-            told=partial(self._port_replaced, "data"),
         )
-        self._control = SecurePort(
-            identity,
-            f"{settings.listen_host}:{settings.control_port}",
-            MAX_CONTROL_MESSAGE_BYTES,
-            control_plane.handlers(),
-            keepalive=not settings.quiet,
-            devices=len(settings.names),
-            limits=limits,
-            handshake=self._handshakes.began,
-            told=partial(self._port_replaced, "control"),
-        )
-
-        self.data_port, self.control_port = self._data.port, self._control.port
-        self._handshakes.ports = {self.data_port: "data", self.control_port: "control"}
 
     # ---- rounds.ports.Fleet ----------------------------------------------------------------
 
     async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
         async def perform_one(order: Order) -> Answer:
-            return on_answer(await self._perform(order))
+            return on_answer(await self._giver.perform(order))
 
         return list(await asyncio.gather(*(perform_one(order) for order in orders)))
 
@@ -174,14 +147,7 @@ class GrpcFleet:
 
     async def start(self) -> None:
         keep_freed_memory()  # models of all devices come and go with every step
-        await self._control.start()
-        await self._data.start()
-        self._watches = [
-            asyncio.create_task(self._guard.watch(), name="certificates"),
-            asyncio.create_task(self._handshakes.watch(), name="handshakes"),
-            asyncio.create_task(self._data.watch(), name="data port"),
-            asyncio.create_task(self._control.watch(), name="control port"),
-        ]
+        await self._ports.open()
 
     async def stop(self, reason: str, drain_s: float = 30.0) -> list[str]:
         """Stop all agents, wait until they have drained and said goodbye; returns who did not.
@@ -194,11 +160,10 @@ class GrpcFleet:
                 await self.sessions.wait_for_count(0)
         except TimeoutError:
             pass
-        for watch in self._watches:
-            watch.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._ports.unwatch()
         late = [session.name for session in self.sessions.all()]
-        await asyncio.gather(self._control.stop(0.5), self._data.stop(0.5))
+        await self._ports.close(0.5)
+        await asyncio.to_thread(self._writer.shutdown)
         return late
 
     # ---- clocks ----------------------------------------------------------------------------
@@ -243,43 +208,7 @@ class GrpcFleet:
 
     async def transfer(self, orders: Sequence[TransferOrder]) -> list[Answer]:
         """Move ballast; one answer per order, in the order given, as `perform` has it."""
-        return list(await asyncio.gather(*(self._perform(order) for order in orders)))
-
-    async def _perform(self, order: Order | TransferOrder) -> Answer:
-        if isinstance(order, ExchangeOrder):
-            await self._until_reachable(order)
-        frame = order_frame(order, self._settings.deadline_s, self._peer)
-        if isinstance(order, IdleOrder | DiscardOrder):
-            return self._tell(order, frame)
-        # An agent that dies over it comes back present in this step, not in the one it last idled in.
-        idle = IdleOrder(f"{order.order_id}/background", order.device, order.step, True)
-        self._background[order.device] = order_frame(idle, self._settings.deadline_s)
-        entry = OutstandingOrder(order, frame)
-        self._outstanding.add(entry)
-        session = self.sessions.of(order.device)
-        if session is not None:
-            session.send(frame)
-        try:
-            async with asyncio.timeout(self._clock.host_seconds(self._settings.deadline_s)):
-                await asyncio.shield(entry.answered)
-        except TimeoutError:
-            here = self.sessions.of(order.device) is not None
-            status = AnswerStatus.TIMEOUT if here else AnswerStatus.LOST
-            reason = "no answer" if here else "no session"
-            entry.fail(status, f"{reason} within {self._settings.deadline_s:.0f} s")
-        finally:
-            self._outstanding.remove(order.order_id)
-        return entry.answered.result()
-
-    def _tell(self, order: IdleOrder | DiscardOrder, frame: wire.ControllerFrame) -> Answer:
-        """Orders that need no answer: told now, or (background phases) when the agent is back."""
-        if isinstance(order, IdleOrder):
-            self._background[order.device] = frame
-        session = self.sessions.of(order.device)
-        if session is None:
-            return Answer(order.order_id, order.device, order.step, AnswerStatus.LOST, "no session")
-        session.send(frame)
-        return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE)
+        return list(await asyncio.gather(*(self._giver.perform(order) for order in orders)))
 
     # ---- what the planes ask ---------------------------------------------------------------
 
@@ -296,26 +225,9 @@ class GrpcFleet:
             revoked_serials=[str(serial) for serial in self._identity.revoked()],
         )
 
-    async def _until_reachable(self, order: ExchangeOrder) -> None:
-        """Who said hello a moment ago is about to tell where its neighbours find it."""
-        sessions = [self.sessions.of(device) for device in order.neighbours]
-        waits = [
-            asyncio.ensure_future(session.reachable.wait()) for session in sessions if session is not None
-        ]
-        if waits:
-            await asyncio.wait(waits, timeout=_REACHABLE_S)
-            for wait in waits:
-                wait.cancel()
-
-    def _peer(self, device: int) -> Peer:
-        session = self.sessions.of(device)
-        return Peer(self._settings.names[device], "" if session is None else session.peer_address)
-
     def _refused(self, name: str, kind: str, reason: str) -> None:
         self._observe(self._device_of.get(name, -1), name, kind, reason)
 
-    def _port_replaced(self, port: str, reason: str) -> None:
-        self._observe(-1, f"{port} port", "port replaced", reason)
-
-    def _stranger_refused(self, address: str, reason: str) -> None:
-        self._observe(-1, address, "connection refused", reason)
+    def _stranger_refused(self, who: str, kind: str, reason: str) -> None:
+        """What is no device: an address, a port of ours."""
+        self._observe(-1, who, kind, reason)

@@ -62,7 +62,7 @@ async def test_a_caller_without_a_certificate_is_refused_and_told(tmp_path: Path
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
                     await channel.unary_unary(method)(b"", timeout=5)
                 assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-            where.fleet._handshakes._told_s.clear()
+            where.fleet._ports.handshakes._told_s.clear()
             await until(
                 lambda name=name: any(f"the {name} port" in x for x in lines(where, "connection refused"))
             )

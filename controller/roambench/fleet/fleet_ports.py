@@ -1,0 +1,87 @@
+"""The two ports that agents dial, and what watches over them while they are open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from roambench.fleet.guard import FleetIdentity, Guard
+from roambench.fleet.handshakes import Handshakes
+from roambench.fleet.limits import AgentLimits
+from roambench.fleet.secure_port import SecurePort
+from roambench.fleet.traced_grpc import LOG, grpc
+from roambench.wire.v1.methods import MAX_CONTROL_MESSAGE_BYTES, MAX_DATA_MESSAGE_BYTES
+
+#: (device name, address or port; kind; reason): what was refused, for the journal.
+Refused = Callable[[str, str, str], None]
+
+
+class FleetPorts:
+    """Control and data port. `guard` says who calls, and `refused` hears of who was not let in.
+
+    `addresses` has those of devices by name, where they are known: to tell whose connection failed.
+    """
+
+    def __init__(
+        self,
+        identity: FleetIdentity,
+        limits: AgentLimits,
+        refused: Refused,
+        stranger_refused: Refused,
+        addresses: Mapping[str, str],
+    ) -> None:
+        """`stranger_refused` hears of what is no device: an address, a port of ours."""
+        self._identity, self._limits = identity, limits
+        self._stranger_refused = stranger_refused
+        self.handshakes = Handshakes(self._connection_refused, LOG, dict(addresses))
+        self.guard = Guard(identity, refused, self.handshakes.authenticated, limits)
+        self._ports: dict[str, SecurePort] = {}
+        self._watches: list[asyncio.Task[None]] = []
+
+    def bind(
+        self,
+        host: str,
+        ports: tuple[int, int],
+        handlers: tuple[grpc.GenericRpcHandler, grpc.GenericRpcHandler],
+        *,
+        keepalive: bool,
+        devices: int,
+    ) -> tuple[int, int]:
+        """Bind both to `host`, (control, data), 0: any; returns their numbers. Errors as of `SecurePort`."""
+        names, most_bytes = ("control", "data"), (MAX_CONTROL_MESSAGE_BYTES, MAX_DATA_MESSAGE_BYTES)
+        for name, port, most, handler in zip(names, ports, most_bytes, handlers, strict=True):
+            self._ports[name] = SecurePort(
+                self._identity,
+                f"{host}:{port}",
+                most,
+                handler,
+                keepalive=keepalive,
+                devices=devices,
+                limits=self._limits,
+                handshake=self.handshakes.began,
+                told=partial(self._stranger_refused, f"{name} port", "port replaced"),
+            )
+        self.handshakes.ports = {port.port: name for name, port in self._ports.items()}
+        return self._ports["control"].port, self._ports["data"].port
+
+    async def open(self) -> None:
+        for port in self._ports.values():
+            await port.start()
+        self._watches = [
+            asyncio.create_task(self.guard.watch(), name="certificates"),
+            asyncio.create_task(self.handshakes.watch(), name="handshakes"),
+            *(asyncio.create_task(port.watch(), name=f"{name} port") for name, port in self._ports.items()),
+        ]
+
+    async def unwatch(self) -> None:
+        """What goes wrong from now on is the end's doing."""
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+
+    async def close(self, grace_s: float) -> None:
+        await asyncio.gather(*(port.stop(grace_s) for port in self._ports.values()))
+
+    def _connection_refused(self, address: str, reason: str) -> None:
+        self._stranger_refused(address, "connection refused", reason)

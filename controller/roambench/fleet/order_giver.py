@@ -1,0 +1,93 @@
+"""Gives orders to agents and waits for their answers, whatever becomes of the agents meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.orders import (
+    Answer,
+    AnswerStatus,
+    DiscardOrder,
+    ExchangeOrder,
+    IdleOrder,
+    Order,
+    TransferOrder,
+)
+from roambench.fleet.exchange_frames import Peer
+from roambench.fleet.frames import order_frame
+from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
+from roambench.fleet.sessions import Sessions
+from roambench.wire.v1 import control_pb2 as wire
+
+#: Host seconds that an exchange waits for a neighbour's peer port, which opens right after its hello.
+_REACHABLE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class OrderGiver:
+    """`names` are the devices'. `deadline_s` is in device time, per order, from the moment it is given.
+
+    `background` has the newest background order per device, for agents that come back.
+    """
+
+    names: Sequence[str]
+    deadline_s: float
+    clock: DeviceClock
+    sessions: Sessions
+    outstanding: OutstandingOrders
+    background: dict[int, wire.ControllerFrame] = field(default_factory=dict)
+
+    async def perform(self, order: Order | TransferOrder) -> Answer:
+        """The order's answer; one that never comes is TIMEOUT or, without a session, LOST."""
+        if isinstance(order, ExchangeOrder):
+            await self._until_reachable(order)
+        frame = order_frame(order, self.deadline_s, self._peer)
+        if isinstance(order, IdleOrder | DiscardOrder):
+            return self._tell(order, frame)
+        # An agent that dies over it comes back present in this step, not in the one it last idled in.
+        idle = IdleOrder(f"{order.order_id}/background", order.device, order.step, True)
+        self.background[order.device] = order_frame(idle, self.deadline_s)
+        entry = OutstandingOrder(order, frame)
+        self.outstanding.add(entry)
+        session = self.sessions.of(order.device)
+        if session is not None:
+            session.send(frame)
+        try:
+            async with asyncio.timeout(self.clock.host_seconds(self.deadline_s)):
+                await asyncio.shield(entry.answered)
+        except TimeoutError:
+            here = self.sessions.of(order.device) is not None
+            status = AnswerStatus.TIMEOUT if here else AnswerStatus.LOST
+            reason = "no answer" if here else "no session"
+            entry.fail(status, f"{reason} within {self.deadline_s:.0f} s")
+        finally:
+            self.outstanding.remove(order.order_id)
+        return entry.answered.result()
+
+    def _tell(self, order: IdleOrder | DiscardOrder, frame: wire.ControllerFrame) -> Answer:
+        """Orders that need no answer: told now, or (background phases) when the agent is back."""
+        if isinstance(order, IdleOrder):
+            self.background[order.device] = frame
+        session = self.sessions.of(order.device)
+        if session is None:
+            return Answer(order.order_id, order.device, order.step, AnswerStatus.LOST, "no session")
+        session.send(frame)
+        return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE)
+
+    async def _until_reachable(self, order: ExchangeOrder) -> None:
+        """Who said hello a moment ago is about to tell where its neighbours find it."""
+        sessions = [self.sessions.of(device) for device in order.neighbours]
+        waits = [
+            asyncio.ensure_future(session.reachable.wait()) for session in sessions if session is not None
+        ]
+        if waits:
+            await asyncio.wait(waits, timeout=_REACHABLE_S)
+            for wait in waits:
+                wait.cancel()
+
+    def _peer(self, device: int) -> Peer:
+        session = self.sessions.of(device)
+        return Peer(self.names[device], "" if session is None else session.peer_address)
