@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 import shlex
 import zlib
 from collections.abc import Callable, Iterator
@@ -98,7 +99,10 @@ def save_run(link: HostLink, run: str, place: Path) -> Fetched:
     count = sum(1 for _ in records_of(link.host.name, packed))
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_name(place.name + ".new")
-    fresh.write_bytes(packed)
+    with fresh.open("wb") as file:
+        file.write(packed)
+        file.flush()
+        os.fsync(file.fileno())  # this is the only copy when the host has forgotten its own
     fresh.replace(place)
     forget(link, run)
     return Fetched(count, place)

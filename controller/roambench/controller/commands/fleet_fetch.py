@@ -36,11 +36,14 @@ def fetch(
     """Collect the records and the outstanding model of hosts that missed a run's end; with RUN its ledger is
     computed anew. Hosts that still wait for a controller that is gone leave its run (not with --during-run
     and without RUN)."""
+    import contextlib
+
     from rich.console import Console
 
     from roambench.controller.commands.bench_in_hand import in_hand
     from roambench.controller.commands.outcome_table import outcome_table
     from roambench.provision.fetching import fetch_run
+    from roambench.provision.host_error import HostError
     from roambench.provision.hosts import on_hosts
     from roambench.provision.inventory import load_bench
     from roambench.provision.journal_lines import journal
@@ -68,14 +71,16 @@ def fetch(
             fetched = fetch_run(link, folder)
             log = folder.path / "agents" / link.host.name / "agent.log"
             log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_text("\n".join(journal(link, 10_000, _local(folder.info.created_utc))) + "\n")
+            with contextlib.suppress(HostError):  # the records are here: no log is no reason to fail
+                log.write_text("\n".join(journal(link, 10_000, _local(folder.info.created_utc))) + "\n")
             return [fetched]
 
         with in_hand(loaded, "fetch", wait_s, during_run=during_run):
             outcomes = on_hosts(loaded, took_part, complete)
         title = f"{loaded.name}: fetched of {folder.info.run_id}"
         console.print(outcome_table(title, "records", outcomes, _told), markup=False)
-        if any(one.value and one.value[0].records for one in outcomes):
+        # Also without news: whoever fetched before may have been interrupted here.
+        if any(one.value for one in outcomes):
             export_run(folder)
             console.print(
                 f"{run}: ledger and tables are computed anew; see roambench report {run}", markup=False

@@ -1,0 +1,90 @@
+"""`roambench fleet fetch` over a real SSH server: what a host gave counts, whatever fails after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from benches import bench_of
+from roambench.controller.cli import main
+from roambench.provision import agent_asks, fetching, journal_lines
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink
+from roambench.provision.inventory import Bench
+from roambench.runs.folder import RunFolder
+from ssh_server import ssh_server
+
+EVENT = {"run": "demo", "spool_uuid": "ab" * 16, "seq": 1, "kind": 3, "payload": "bm90aGluZw=="}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with ssh_server(tmp_path) as server:
+        yield bench_of(
+            tmp_path,
+            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
+            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
+        )
+
+
+@pytest.fixture(autouse=True)
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers as one that is in no run and has a record of the run demo, until it is told to forget it."""
+    have, none = tmp_path / "have", tmp_path / "none"
+    have.write_text(json.dumps(EVENT) + "\n" + json.dumps({"end": 1, "device": "pi-01"}) + "\n")
+    none.write_text(json.dumps({"end": 0, "device": "pi-01"}) + "\n")
+    path = tmp_path / "roambench-agent"
+    path.write_text(
+        '#!/bin/sh\ncase $2 in\nstatus) echo \'{"run": ""}\';;\n'
+        f"spool-export) cat {have};;\nspool-forget) mv {none} {have}; echo '{{}}';;\nesac\n"
+    )
+    path.chmod(0o755)
+    for module in (agent_asks, fetching):
+        monkeypatch.setattr(module, "AGENT", str(path))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "demo"
+    RunFolder.create(
+        path,
+        run_id="demo",
+        system="mohawk",
+        seed=1,
+        trace_hash="0",
+        fleet="bench",
+        device_names=["pi-01"],
+        config={},
+    ).close()
+    return path
+
+
+def fetch(bench: Bench, run: Path) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(["fleet", "fetch", str(bench.file), str(run)])
+    return ended.value.code
+
+
+def nothing_said(link: HostLink, lines: int, since: str = "") -> list[str]:
+    raise HostError(link.host.name, "connection lost")
+
+
+def interrupted(link: HostLink, lines: int, since: str = "") -> list[str]:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("log", "code"), [(nothing_said, 0), (interrupted, 130)])
+def test_the_ledger_is_computed_also_where_what_follows_the_records_fails(
+    bench: Bench, run: Path, monkeypatch: pytest.MonkeyPatch, log: Callable[..., list[str]], code: int
+) -> None:
+    with monkeypatch.context() as failing:
+        failing.setattr(journal_lines, "journal", log)
+        assert fetch(bench, run) == code
+    with RunFolder.open(run) as folder:
+        assert len(folder.records.dead_letters()) == 1
+    assert (run / "ledger.parquet").exists() is (code == 0)
+    assert fetch(bench, run) == 0  # the host has forgotten its copy
+    assert (run / "ledger.parquet").exists()
