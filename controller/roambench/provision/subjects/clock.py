@@ -17,6 +17,8 @@ driftfile /var/lib/chrony/chrony.drift
 makestep 1 3
 rtcsync
 """
+#: systemctl would only say where to look.
+_LAST_WORDS = "journalctl -u chrony -t chronyd -n 1 -o cat --no-pager"
 _DROP_IN = f"[Service]\nEnvironmentFile={layout.CHRONY_OPTIONS}\n"
 
 
@@ -41,8 +43,10 @@ def clock(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
         yield Step(
             "clock",
             reason,
-            "systemctl daemon-reload && systemctl enable --quiet chrony && systemctl restart chrony",
+            f"systemctl daemon-reload && systemctl enable --quiet chrony && systemctl restart chrony || "
+            f"{{ {_LAST_WORDS} >&2; exit 1; }}",
             files=differ,
+            explained={1: ("chrony does not start", "journalctl -u chrony on it")},
         )
     if facts.container:
         yield Skip("clock at boot", "a container has its machine's clock: nothing waits for chrony")
