@@ -57,6 +57,7 @@ class ModelledWork:
     link: Codes
     distance_m: Numbers
     sends: Chosen | None = None  # which exchanges between devices are sent; None: there are none
+    transfers: Codes | None = None  # how many a row stands for, each with its overhead; None: one each
 
     def sent(self) -> Chosen:
         """Which rows' bytes leave the device."""
@@ -212,7 +213,8 @@ class ModelledLedger(Sequence[ModelledRow]):
 def modelled_ledger(work: ModelledWork, model: EnergyModel) -> ModelledLedger:
     """Eq. 1 for the transfers, the devices' own power for the trainings."""
     moved, up = work.phase != _TRAIN, work.sent()
-    size_mbit = (work.transferred_bytes + model.overhead_bytes) * 8e-6
+    transfers = 1 if work.transfers is None else work.transfers
+    size_mbit = (work.transferred_bytes + model.overhead_bytes * transfers) * 8e-6
     duration_s = np.divide(size_mbit, work.mbit_s, out=work.train_s.copy(), where=moved)
     present = np.unique(work.device)
     watts = np.zeros((len(work.names), 2))

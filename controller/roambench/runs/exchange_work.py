@@ -21,7 +21,8 @@ _SENT: Final = 2
 
 
 def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> ModelledWork:
-    """A row for everything that was done; bytes are charged to who sends and to who receives them.
+    """A row for everything that was done; bytes are charged to who sends and to who receives them, and the
+    overhead of every single model that moved.
 
     One radio sends, then receives, both at the rate that the exchange was simulated with. Half steps that
     were refused cost nothing: no virtual device computed one to its end.
@@ -67,7 +68,18 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
         log.codes(OrderGiven, "link", list(links))[given][row],
         np.zeros(len(row)),
         part == _SENT,
+        _transfers(size, told("model_bytes"))[row, part],
     )
+
+
+def _transfers(
+    size_bytes: npt.NDArray[np.int64], model_bytes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """How many models each of the rows moved, whole ones; one where a log does not tell their size."""
+    models = np.ones_like(size_bytes)
+    exchanged = size_bytes[:, 2:]
+    np.floor_divide(exchanged, model_bytes[:, None], out=models[:, 2:], where=model_bytes[:, None] > 0)
+    return np.maximum(models, 1)
 
 
 def _rate(mbit: npt.NDArray[np.float64], seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

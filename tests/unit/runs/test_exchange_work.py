@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from roambench.contract.phases import Fate, Phase
@@ -41,6 +43,18 @@ def test_what_is_sent_and_what_is_received_are_rows_of_their_own() -> None:
     assert received.net_j == pytest.approx(1e-3 * (down * 10.0 + beta * 0.5))
     assert {row.fate for row in rows} == {Fate.AGGREGATED}
     assert {row.train_order_id for row in rows} == {"r/3/0/exchange"}
+
+
+def test_every_model_that_moves_has_its_overhead() -> None:
+    given, answered, exchanged, fate = iteration(0, 3_000_000, 2_000_000)
+    records = [given, answered, replace(exchanged, model_bytes=1_000_000), fate]
+    model = EnergyModel(MOHAWK, DevicePower(2.0, 1.0, 0.0, 1), overhead_bytes=250_000)
+    _, sent, received = modelled_rows(records, ["a"], model, "transfer")
+    # Three models and three times 0.25 MB are 30 Mbit, two and twice are 20: at 20 Mbit/s 1.5 and 1 s.
+    assert (sent.duration_s, received.duration_s) == pytest.approx((1.5, 1.0))
+    assert (sent.transferred_bytes, received.transferred_bytes) == (3_000_000, 2_000_000)
+    untold = list(modelled_rows(iteration(0, 3_000_000, 2_000_000), ["a"], model, "transfer"))
+    assert untold[1].duration_s == pytest.approx(8e-6 * 3_250_000 / 20.0)
 
 
 def test_a_lonely_device_only_trains_and_a_start_model_is_nobodys_waste() -> None:
