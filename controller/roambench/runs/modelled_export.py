@@ -137,9 +137,8 @@ def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table
         ordered = np.where(chosen, values, 0.0)[order].tolist()
         return [math.fsum(ordered[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
-    def size(phase: Phase) -> Codes:
+    def size(chosen: Chosen) -> Codes:
         sums = np.zeros(max(count, len(work.names)), np.int64)
-        chosen = rows.of_phase(phase)
         np.add.at(sums, work.device[chosen], work.transferred_bytes[chosen])
         return sums[:count]
 
@@ -149,6 +148,7 @@ def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table
         return np.bincount(trainings.device[chosen], minlength=count)
 
     every = np.ones(len(rows), bool)
+    moved = rows.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE)
     columns = [
         list(info.device_names),
         [device.steps if device else 0 for device in there],
@@ -157,11 +157,11 @@ def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table
         fates(Fate.AGGREGATED),
         fates(Fate.WASTED),
         of_device(rows.duration_s, rows.of_phase(Phase.TRAIN)),
-        size(Phase.DOWNLOAD),
-        size(Phase.UPLOAD),
+        size(moved & ~work.sent()),
+        size(moved & work.sent()),
         of_device(rows.gross_j, every),
         of_device(rows.net_j, every),
-        of_device(rows.net_j, rows.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE)),
+        of_device(rows.net_j, moved),
         of_device(rows.gross_j, rows.wasted()),
     ]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, _DEVICES.types, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenanc
 from roambench.rounds.records import (
     CloudAggregated,
     FateDecided,
+    ModelsExchanged,
     OrderAnswered,
     OrderGiven,
     RoundRecord,
@@ -60,7 +62,25 @@ def records() -> list[RoundRecord]:
     ]
 
 
-def simulated(path: Path, config: dict[str, object] | None = None, *, fleet: str = "simulated") -> RunFolder:
+def exchanged() -> list[RoundRecord]:
+    """The first device sends 3 MB to its neighbours and gets 2 MB of them."""
+    return [
+        StepOpened(0, (0,), (0,), (0.0,)),
+        OrderGiven(0, 0, "x0", "exchange", -1, link="wifi"),
+        OrderAnswered(0, 0, "x0", "done", "", 5_000_000, 4.0, 20.0, 60, 1.5),
+        ModelsExchanged(0, 0, "x0", (), (), 3_000_000, 2_000_000, 4.0, 500_000, 1.0, ""),
+        FateDecided(0, 0, "x0", Fate.AGGREGATED),
+        StepClosed(0, 1, (), (), None, None, 1.0),
+    ]
+
+
+def simulated(
+    path: Path,
+    config: dict[str, object] | None = None,
+    *,
+    fleet: str = "simulated",
+    told: Sequence[RoundRecord] = (),
+) -> RunFolder:
     folder = RunFolder.create(
         path,
         config={"simulated": {**SIMULATED, **(config or {})}, "rounds": {"accuracy_threshold": 0.8}},
@@ -71,7 +91,7 @@ def simulated(path: Path, config: dict[str, object] | None = None, *, fleet: str
         fleet=fleet,
         device_names=["pi-01", "pi-02", "pi-03"],
     )
-    for record in records():
+    for record in told or records():
         folder.journal.append(record)
     return folder
 
@@ -142,6 +162,13 @@ def test_devices_have_a_line_each_even_those_that_never_came(tmp_path: Path) -> 
     assert second["modelled_wasted_gross_j"] == pytest.approx(DOWN_J + 20.0 + 2.0 * 21)
     assert (third["device"], third["present_steps"], third["mean_distance_m"]) == ("pi-03", 0, None)
     assert third["modelled_gross_j"] == 0.0
+
+
+def test_what_a_device_sends_to_others_and_gets_of_them_is_up_and_down(tmp_path: Path) -> None:
+    with simulated(tmp_path / "run", told=exchanged()) as folder:
+        export_run(folder)
+    first, *_ = pq.read_table(tmp_path / "run" / "devices.parquet").to_pylist()
+    assert (first["downloaded_bytes"], first["uploaded_bytes"]) == (2_500_000, 3_000_000)
 
 
 def test_the_summary_is_a_table_of_the_runs_numbers(tmp_path: Path) -> None:
