@@ -74,6 +74,17 @@ def test_events_hold_until_the_next_and_off_ends_them(read, rows, account):
     assert account(fixes) == (5, 3, 0, 0, 2)
 
 
+def test_of_events_of_one_second_the_last_row_holds_and_the_last_of_all_ends_every_stay(tmp_path, rows):
+    (tmp_path / "log.csv").write_text("time,device,ap\n100,a,x\n100,a,y\n50,b,x\n1900,c,x\n")
+    fixes, _ = read_files(READERS.load("intervals"), [tmp_path / "log.csv"], step_s=600)
+    # At x for no time, then at y until the last event of all, at 1900 s.
+    assert {(who, at, place) for who, at, _, _, place in rows(fixes)} == {
+        *(("a", at, "y") for at in (0, 600, 1200, 1800)),
+        *(("b", at, "x") for at in (0, 600, 1200, 1800)),
+        ("c", 1800, "x"),
+    }
+
+
 @pytest.mark.parametrize("name", ["telecom_new.csv", "telecom_old.csv"])
 def test_both_headers_of_shanghai_telecom_are_read(name, read, rows):
     fixes = read("shanghai-telecom", name)
