@@ -36,6 +36,19 @@ class Happened:
         return min(1.0, max(0.0, 1.0 - others_s / (psutil.cpu_count() * self.wall_s)))
 
     @property
+    def computing_is_near(self) -> bool:
+        """CPU of a run on virtual devices: its workers and everything else, however busy the machine."""
+        used_s = self.cpu_s - start_cpu_s()  # once: workers are forked from one process
+        print(self.plan, self.wall_s, used_s)
+        return near(self.plan.cpu_s + self.plan.controller_s, used_s)
+
+    @property
+    def time_is_near(self) -> bool:
+        """Longer by what others took of the machine while it ran; by nothing on a free one."""
+        print(self.plan.wall_s, self.wall_s, self.free)
+        return self.wall_s * self.free / FACTOR <= self.plan.wall_s <= self.wall_s * FACTOR
+
+    @property
     def disk_bytes(self) -> int:
         return sum(path.stat().st_size for path in self.run.rglob("*") if path.is_file())
 

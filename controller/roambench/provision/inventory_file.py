@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ from roambench.provision.inventory_tables import BenchTable, HostDefaults, HostT
 from roambench.provision.replacements import read_replacements, standing_in
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.written.mistakes import mistakes_of, shown
+from roambench.written.toml_file import read_toml
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -31,7 +31,7 @@ _M = TypeVar("_M", bound=BaseModel)
 def read_bench(path: Path) -> Bench:
     """The bench that the file describes; ConfigError's `problems` name file, table and key."""
     problems: list[str] = []
-    values = _read(path)
+    values = read_toml(path)
     tables = values.pop("hosts", [])
     defaults = values.pop("defaults", {})
     bench = _checked(BenchTable, values, (), path.name, problems)
@@ -54,17 +54,6 @@ def read_bench(path: Path) -> Bench:
         time_server=bench.time_server or bench.controller.address,
         state_dir=state,
     )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{path.name}: not TOML: {error}"]) from None
 
 
 def _checked(

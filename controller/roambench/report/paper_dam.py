@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from roambench.report import numbers
@@ -96,25 +96,29 @@ def _order(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[s
     )
 
 
-def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> Table:
-    rows = []
+#: The first cells of a row, and its runs.
+_Row = tuple[tuple[str, str, str], list[PeerRun]]
+
+
+def _rows(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> Iterator[_Row]:
+    """A row for every mixing, split and movement that was run."""
     for system in systems:
         for alpha in alphas:
             for model in _models(runs):
-                found = _of(runs, model, alpha, system)
-                if found:
-                    rows.append(
-                        (
-                            system,
-                            f"{alpha:g}",
-                            NAMES[model],
-                            spread(figures(run.consumed_j for run in found), places=0, unit=" J"),
-                            spread(
-                                figures(run.final_accuracy for run in found), scale=100.0, places=1, unit=" %"
-                            ),
-                            spread(figures(run.joules_per_point for run in found), places=2, unit=" J"),
-                        )
-                    )
+                if found := _of(runs, model, alpha, system):
+                    yield (system, f"{alpha:g}", NAMES[model]), found
+
+
+def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> Table:
+    rows = [
+        (
+            *place,
+            spread(figures(run.consumed_j for run in found), places=0, unit=" J"),
+            spread(figures(run.final_accuracy for run in found), scale=100.0, places=1, unit=" %"),
+            spread(figures(run.joules_per_point for run in found), places=2, unit=" J"),
+        )
+        for place, found in _rows(runs, alphas, systems)
+    ]
     return Table(
         "dam-energy",
         "Joules per point of accuracy (in no paper)",
@@ -129,24 +133,18 @@ def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[
 
 def _network(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> Table:
     rows = []
-    for system in systems:
-        for alpha in alphas:
-            for model in _models(runs):
-                found = _of(runs, model, alpha, system)
-                if found:
-                    mean_models = figures(run.average_accuracy for run in found)
-                    connected = figures(run.connected_within for run in found)
-                    rows.append(
-                        (
-                            system,
-                            f"{alpha:g}",
-                            NAMES[model],
-                            spread(figures(run.neighbours for run in found)),
-                            f"{spread(connected, places=0)} ({len(connected)} of {len(found)})",
-                            spread(figures(run.distribution_distance for run in found), places=3),
-                            spread(mean_models, scale=100.0, places=1, unit=" %"),
-                        )
-                    )
+    for place, found in _rows(runs, alphas, systems):
+        mean_models = figures(run.average_accuracy for run in found)
+        connected = figures(run.connected_within for run in found)
+        rows.append(
+            (
+                *place,
+                spread(figures(run.neighbours for run in found)),
+                f"{spread(connected, places=0)} ({len(connected)} of {len(found)})",
+                spread(figures(run.distribution_distance for run in found), places=3),
+                spread(mean_models, scale=100.0, places=1, unit=" %"),
+            )
+        )
     return Table(
         "dam-network",
         "The network",

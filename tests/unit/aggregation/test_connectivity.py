@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from linked import linked
 from roambench.aggregation.connectivity import (
     cumulative_neighbours,
     neighbourhood_distances,
@@ -19,14 +20,6 @@ from roambench.aggregation.mixing import (
     metropolis_hastings_mixing,
     plain_mixing,
 )
-
-
-def linked(devices: int, *links: tuple[int, int]) -> sparse.csr_array:
-    matrix = np.zeros((devices, devices), np.bool_)
-    for i, j in links:
-        matrix[i, j] = matrix[j, i] = True
-    return sparse.csr_array(matrix)
-
 
 NONE, LEFT, RIGHT, BOTH = linked(3), linked(3, (0, 1)), linked(3, (1, 2)), linked(3, (0, 1), (1, 2))
 

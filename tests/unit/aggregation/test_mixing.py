@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from linked import linked
 from roambench.aggregation.mixing import (
     MIXINGS,
     NegativeWeightWarning,
@@ -21,14 +22,6 @@ from roambench.aggregation.mixing import (
     plain_mixing,
 )
 from roambench.contract.errors import ConfigError
-
-
-def linked(devices: int, *links: tuple[int, int]) -> sparse.csr_array:
-    matrix = np.zeros((devices, devices), np.bool_)
-    for i, j in links:
-        matrix[i, j] = matrix[j, i] = True
-    return sparse.csr_array(matrix)
-
 
 #: 0 - 1 - 2, and 3 by itself.
 CHAIN = linked(4, (0, 1), (1, 2))

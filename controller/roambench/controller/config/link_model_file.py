@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +13,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
 from roambench.energy.link_models import BUILT_IN, KnownLink, LinkModel, Matrix, Provenance
 from roambench.written.mistakes import did_you_mean, mistakes_of
+from roambench.written.toml_file import read_toml
 
 #: Where a bare name is looked for, beside the built-in ones.
 LINKS_FOLDER = "links"
@@ -48,14 +48,7 @@ def link_model_path(name: str, folder: Path) -> Path | None:
 
 def read_link_model(path: Path) -> LinkModel:
     """A model file; ConfigError names the file and every key that is wrong."""
-    try:
-        values = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path}: not UTF-8 text (byte {error.start})"]) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{path}: not TOML: {error}"]) from None
+    values = read_toml(path, str(path))
     try:
         file = _File.model_validate(values)
     except ValidationError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from roambench.controller.config.overrides import Override, apply_override, pars
 from roambench.controller.config.rules import broken_rules
 from roambench.controller.config.sections import Experiment
 from roambench.written.mistakes import Mistake, mistakes_of
+from roambench.written.toml_file import read_toml
 
 #: Keys that hold paths; in a file they are relative to it, on the command line to the current folder.
 _PATH_KEYS = (
@@ -82,7 +82,7 @@ def load_experiment(
 
 def written_in(path: Path) -> WrittenExperiment:
     """The keys of a file, not yet checked; ConfigError where it is no TOML."""
-    return WrittenExperiment(_read(path), path.name, path.parent)
+    return WrittenExperiment(read_toml(path), path.name, path.parent)
 
 
 def anchored(change: Override, folder: Path) -> Override:
@@ -120,17 +120,6 @@ class _Source:
     def of(self, path: tuple[str, ...]) -> str:
         found = [where for done, where in self._changed if path and path == done[: len(path)]]
         return found[-1] if found else self._file
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{path.name}: not TOML: {error}"]) from None
 
 
 def _read_calibrations(values: dict[str, Any], source: str) -> list[str]:

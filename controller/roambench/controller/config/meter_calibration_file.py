@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 from roambench.contract.errors import ConfigError
 from roambench.controller.config.energy_section import CalibratedMeter
 from roambench.written.mistakes import mistakes_of
+from roambench.written.toml_file import read_toml
 
 
 def read_meter_calibrations(path: Path) -> dict[str, dict[str, Any]]:
@@ -26,14 +26,7 @@ def read_meter_calibrations(path: Path) -> dict[str, dict[str, Any]]:
     reference = "bench supply 7"
     u_reference = 0.001
     """
-    try:
-        tables = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path}: not UTF-8 text (byte {error.start})"]) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{path}: not TOML: {error}"]) from None
+    tables = read_toml(path, str(path))
     problems: list[str] = []
     found: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():

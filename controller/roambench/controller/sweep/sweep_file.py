@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from roambench.controller.config.load import WrittenExperiment, anchored, writte
 from roambench.controller.config.overrides import Override, parse_overrides
 from roambench.controller.sweep.metrics import METRICS, USUAL, metric_of
 from roambench.written.mistakes import did_you_mean, shown
+from roambench.written.toml_file import read_toml
 
 #: Where points can run; a bench is not shared out over points.
 FLEETS: Final = ("local", "simulated", "rehearsal")
@@ -63,7 +63,7 @@ class SweepFile:
 
 def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | None = None) -> SweepFile:
     """The file, its own keys checked (not yet those of the experiment); ConfigError lists every mistake."""
-    values = _read(path)
+    values = read_toml(path)
     problems = [
         f"{path.name}: {name}: unknown key{did_you_mean(name, _KEYS)}" for name in values.keys() - _KEYS
     ]
@@ -99,17 +99,6 @@ def _contradictions(sweep: SweepFile) -> list[str]:
                 key = ".".join(path)
                 problems.append(f"{where} {key}: expected a key that {sweep.path.name} does not vary")
     return list(dict.fromkeys(problems))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path.name}: not UTF-8 text (byte {error.start})"]) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{path.name}: not TOML: {error}"]) from None
 
 
 class _Reader:
