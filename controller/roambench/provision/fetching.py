@@ -21,8 +21,12 @@ from roambench.runs.folder import RunFolder
 
 _EXPORT_S: Final = 600.0
 _BATCH: Final = 1000
+#: Of what is compressed, which may be a thousandth of what it becomes.
+_PIECE_BYTES: Final = 8192
 #: What 64 MiB of compressed records may become: far more than an agent keeps.
 _MOST_LINES: Final = 20_000_000
+#: A record has 64 KiB at most.
+_MOST_LINE_BYTES: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +149,13 @@ def _lines(host: str, packed: bytes) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(wbits=31)
     rest, lines = b"", 0
     try:
-        for at in range(0, len(packed), 65536):
-            *whole, rest = (rest + unpacker.decompress(packed[at : at + 65536])).split(b"\n")
+        for at in range(0, len(packed), _PIECE_BYTES):
+            *whole, rest = (rest + unpacker.decompress(packed[at : at + _PIECE_BYTES])).split(b"\n")
             lines += len(whole)
             if lines > _MOST_LINES:
                 raise HostError(host, "spool-export: more records than any spool holds")
+            if len(rest) > _MOST_LINE_BYTES:
+                raise HostError(host, "spool-export: a record larger than any")
             yield from whole
     except zlib.error as error:
         raise HostError(host, f"spool-export: {error}") from None

@@ -87,9 +87,12 @@ def _described(tar: tarfile.TarFile, name: str) -> dict[str, Any] | None:
 
 
 def _content(tar: tarfile.TarFile, name: str) -> bytes | None:
-    """Of a plain file in it; None without one."""
+    """Of a plain file in it; None without one, and of one larger than any model."""
     try:
-        file = tar.extractfile(name)
+        member = tar.getmember(name)
     except KeyError:
         return None
+    if member.size > MAX_BLOB_BYTES:
+        return None
+    file = tar.extractfile(member)
     return file.read() if file is not None else None

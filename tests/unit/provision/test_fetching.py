@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 
@@ -45,6 +46,17 @@ def test_anything_else_is_an_error_that_names_the_host(lines: list[object], reas
 def test_bytes_that_are_not_compressed_are_an_error():
     with pytest.raises(HostError, match="pi1: spool-export"):
         list(records_of("pi1", b'{"end": 0}'))
+
+
+def test_what_becomes_endless_when_it_is_unpacked_is_refused_before_it_fills_the_memory():
+    endless = gzip.compress(bytes(200_000_000), 1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(HostError, match="a record larger than any"):
+            list(records_of("pi1", endless))
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def _packed(*lines: object) -> bytes:
