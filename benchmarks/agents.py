@@ -24,21 +24,23 @@ IMAGES = 64
 MEGABYTE = 1e6
 
 _TRAINER = """
-import json, sys
+import sys
+from dataclasses import asdict
 from pathlib import Path
 from roambench.agent.trainer import Trainer
+from roambench.agent.worker import TrainJob
 from roambench.contract.learning_spec import LearningSpec
 
 folder = Path(sys.argv[1])
 trainer = Trainer()
 spec = LearningSpec("mohawk_cnn", 1, 10, 0.01, 0.9, 5e-4, 8, str(folder / "shard.safetensors"))
+job = TrainJob(
+    str(folder / "start.blob"), str(folder / "out.blob"), own_path="", global_path="", start_rule="ap",
+    objective="ce", local_epochs=1, seed=1,
+)
 answers = [
     trainer.answer({"op": "prepare", "spec": spec.to_json().decode()}),
-    trainer.answer({
-        "op": "train", "start_path": str(folder / "start.blob"), "own_path": "",
-        "out_path": str(folder / "out.blob"), "local_epochs": 1, "seed": 1, "start_rule": "ap",
-        "objective": "ce",
-    }),
+    trainer.answer({"op": "train", **asdict(job)}),
 ]
 assert not any("refused" in answer for answer in answers), answers
 print(sum(name.split(".")[:2] == ["torch", "_dynamo"] for name in sys.modules))
