@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
 from roambench.controller.commands.run import SetOption
 
 
@@ -51,18 +52,10 @@ def ab(
     table: Annotated[
         bool, typer.Option("--table", help="Only print and write the table of what has finished.")
     ] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="TAG|HOST", help="On a bench: these hosts only; repeatable.")
-    ] = None,
-    preflight: Annotated[
-        bool, typer.Option("--preflight/--no-preflight", help="On a bench: check its hosts before each run.")
-    ] = True,
-    unproven: Annotated[
-        bool, typer.Option("--unproven", help="On a bench: run although its meter map is not proven.")
-    ] = False,
-    wait: Annotated[
-        float, typer.Option(metavar="S", help="On a bench that is in use: queue for so long.")
-    ] = 0.0,
+    only: OnlyOption = None,
+    preflight: PreflightOption = True,
+    unproven: UnprovenOption = False,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Run A and B in turns (A B, B A, ...) and tell how many times better A is, with a 95 % interval.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
+
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the file, as TOML; repeatable."),
@@ -39,21 +41,10 @@ def run(
             "--plan", help="Only tell the hours, joules, bytes and disk it will take; start nothing."
         ),
     ] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="TAG|HOST", help="On a bench: these hosts only; repeatable.")
-    ] = None,
-    preflight: Annotated[
-        bool, typer.Option("--preflight/--no-preflight", help="On a bench: check its hosts first.")
-    ] = True,
-    unproven: Annotated[
-        bool,
-        typer.Option(
-            "--unproven", help="On a bench: run although no proof says which meter powers which board."
-        ),
-    ] = False,
-    wait: Annotated[
-        float, typer.Option(metavar="S", help="On a bench that is in use: queue for so long.")
-    ] = 0.0,
+    only: OnlyOption = None,
+    preflight: PreflightOption = True,
+    unproven: UnprovenOption = False,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Run FILE's experiment: every system once, then the comparison and an HTML report."""
     from rich.console import Console
