@@ -66,7 +66,9 @@ async def _one(host: Host, deed: Deed, off_s: float) -> Switched:
 async def _do(switch: PowerSwitch, deed: Deed, off_s: float) -> None:
     if deed in (Deed.OFF, Deed.CYCLE):
         await switch.off()
-    if deed is Deed.CYCLE:
-        await asyncio.sleep(off_s)
-    if deed in (Deed.ON, Deed.CYCLE):
-        await switch.on()
+    try:
+        if deed is Deed.CYCLE:
+            await asyncio.sleep(off_s)
+    finally:  # also when somebody presses Ctrl-C: a cycle leaves no board off
+        if deed in (Deed.ON, Deed.CYCLE):
+            await switch.on()
