@@ -38,7 +38,7 @@ async def serve(folder: Path) -> None:
         DeviceClock(),
         store,
         lambda device, name, kind, detail: tell(kind, name, detail),
-        limits=AgentLimits(handshake_s=1.0),
+        limits=AgentLimits(handshake_s=3.0),
     )
     await fleet.start()
     tell("ports", fleet.control_port, fleet.data_port)

@@ -36,7 +36,7 @@ async def test_a_path_that_is_no_text_does_not_take_a_peer_port_away(tmp_path: P
     )
     writer.write(rubbish.PREFACE + rubbish.frame(4, 0, 0, b"") + rubbish.frame(1, 5, 1, call))
     await reader.read(9)
-    await until(lambda: told)
+    await until(lambda: told, 30.0)
     writer.transport.abort()
     assert told == [("a neighbour", "replaced the port's server after a malformed call (UnicodeDecodeError)")]
 
