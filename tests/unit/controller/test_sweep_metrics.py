@@ -5,10 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller.sweep.metrics import METRICS, accuracy_in, metric_of, rounds_to
+from roambench.contract.phases import Fate
+from roambench.controller.sweep.metrics import METRICS, accuracy_in, figures, metric_of, rounds_to, scored
 from roambench.controller.sweep.results import Spread
 from roambench.controller.sweep.results_files import cell
 from roambench.controller.sweep.sweep_folder import Outcome, read_outcome, write_outcome
+from roambench.report.report import report
+from roambench.rounds.records import (
+    FateDecided,
+    MixingPlanned,
+    ModelsExchanged,
+    ModelsScored,
+    OrderAnswered,
+    OrderGiven,
+    StepClosed,
+    StepOpened,
+)
+from roambench.runs.folder import RunFolder
 
 CURVE = ((3, 0.5), (5, 0.9), (7, 0.85), (9, 0.97))
 
@@ -46,9 +59,43 @@ def test_an_outcome_tells_rounds_to_accuracies_nobody_asked_for_when_it_ran(tmp_
     assert (found.figure("rounds_to_0.95"), found.figure("trainings")) == (9.0, 1.5)
 
 
-@pytest.mark.parametrize("scored", [None, 3, [[1]], [[1, "a"]], [[1.5, 0.5]], [{"a": 1}]])
-def test_a_result_whose_curve_cannot_be_read_is_no_result(tmp_path: Path, scored: object) -> None:
-    values = {"key": "k", "figures": dict.fromkeys(METRICS, 1.0), "reason": "", "scored": scored}
+def test_a_result_of_another_run_is_no_result(tmp_path: Path) -> None:
+    write_outcome(tmp_path, Outcome("k", dict.fromkeys(METRICS, 1.5)))
+    assert read_outcome(tmp_path, "another") is None
+
+
+def test_figures_of_a_decentralised_run_by_hand(tmp_path: Path) -> None:
+    """A device trains alone in steps 0 and 1 for 20 s at 2 W idle and 1 W more: 60 J each."""
+    config = {"simulated": {"idle_w": 2.0, "train_w": 1.0}, "rounds": {"accuracy_threshold": 0.4}}
+    with RunFolder.create(
+        tmp_path / "run", config=config, run_id="r", system="d_psgd", seed=1, trace_hash="ab",
+        fleet="simulated", device_names=["pi-01"],
+    ) as folder:  # fmt: skip
+        for step, accuracy in enumerate((0.3, 0.5)):
+            order = f"r/{step}/0/exchange"
+            folder.journal.extend(
+                [
+                    StepOpened(step, (0,), (0,), (0.0,)),
+                    MixingPlanned(step, (1,), (0,), (1.0,), None, None),
+                    OrderGiven(step, 0, order, "exchange", -1, link="wifi"),
+                    OrderAnswered(step, 0, order, "done", "", 0, 0.0, 20.0, 60, 1.5),
+                    ModelsExchanged(step, 0, order, (), (), 0, 0, 0.0, 0, 0.0, ""),
+                    FateDecided(step, 0, order, Fate.AGGREGATED),
+                    ModelsScored(step, (0,), (accuracy,), (1.0,), ("a",), accuracy, 1.0),
+                    StepClosed(step, 1, (), (), accuracy, 1.0),
+                ]
+            )
+    (summary,) = report([tmp_path / "run"]).summaries
+    found = figures(summary)
+    assert (found["rounds_to_threshold"], found["final_accuracy"], found["neighbours"]) == (2.0, 0.5, 0.0)
+    assert found["consumed_j"] == pytest.approx(120.0)
+    assert found["joules_per_point"] == pytest.approx(120.0 / 50.0)
+    assert scored(summary) == ((1, 0.3), (2, 0.5))
+
+
+@pytest.mark.parametrize("curve", [None, 3, [[1]], [[1, "a"]], [[1.5, 0.5]], [{"a": 1}]])
+def test_a_result_whose_curve_cannot_be_read_is_no_result(tmp_path: Path, curve: object) -> None:
+    values = {"key": "k", "figures": dict.fromkeys(METRICS, 1.0), "reason": "", "scored": curve}
     (tmp_path / "result.json").write_text(json.dumps(values))
     assert read_outcome(tmp_path, "k") is None
 

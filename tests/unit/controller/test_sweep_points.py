@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError
@@ -12,6 +13,8 @@ from roambench.controller.sweep.results import Spread, spread, table_of
 from roambench.controller.sweep.results_files import cell
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome
+from roambench.mobility.files import write_trace
+from roambench.mobility.trace import Trace
 
 EXPERIMENT = 'name = "tiny"\nseed = 7\nsystems = ["mohawk"]\n[trace]\nsteps = 4\n[fleet]\nagents = 4\n'
 GRID = 'systems = ["mohawk", "hierfavg"]\nrounds.cloud_every_steps = [2, 5]\nseeds = 3\n'
@@ -41,6 +44,23 @@ def test_a_grid_is_every_combination_with_the_seeds_innermost(tmp_path: Path) ->
     assert {point.fleet for point in found} == {"simulated"}
     assert [point.experiment.rounds.cloud_every_steps for point in found[:6]] == [2, 2, 2, 5, 5, 5]
     assert found[6].experiment.systems == ("hierfavg",)
+
+
+def test_what_counts_of_a_trace_file_is_its_content(tmp_path: Path) -> None:
+    def key_with(name: str, device: str) -> str:
+        trace = Trace(
+            4, 1.0, (device,), *(np.zeros(1, np.int32) for _ in range(2)), *(np.zeros(1) for _ in range(2)),
+            ap_names=("AP0",), ap_x_m=np.zeros(1), ap_y_m=np.zeros(1),
+        )  # fmt: skip
+        write_trace(trace, tmp_path / name)
+        experiment = EXPERIMENT.replace("agents = 4", "agents = 1").replace(
+            "steps = 4", f'steps = 4\nfile = "{name}"'
+        )
+        (point,) = points(tmp_path, "[grid]\n", experiment)
+        return point.key
+
+    assert key_with("a.parquet", "ann") == key_with("b.parquet", "ann")
+    assert key_with("a.parquet", "ann") != key_with("a.parquet", "bob")
 
 
 def test_without_systems_and_seeds_the_grid_takes_those_of_the_experiment(tmp_path: Path) -> None:

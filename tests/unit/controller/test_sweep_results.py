@@ -18,6 +18,7 @@ from roambench.controller.sweep.finished_runs import finished_runs
 from roambench.controller.sweep.metrics import METRICS
 from roambench.controller.sweep.mohawk_page import mohawk_page
 from roambench.controller.sweep.peer_page import peer_page
+from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
@@ -200,6 +201,17 @@ def test_the_hours_of_a_sweep_that_was_interrupted_add_up(tmp_path: Path) -> Non
     assert found.command == "roambench sweep s.toml --jobs 1"
     (tmp_path / "sweep.json").write_text('{"command": 1}')
     assert read_notes(tmp_path) == SessionNotes()
+
+
+def test_a_try_that_dies_before_it_begins_is_not_told_by_the_failure_before_it(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SWEEP)
+    folder, point = SweepFolder(tmp_path / "out"), points_of(read_sweep(tmp_path / "s.toml"))[0]
+    write_outcome(folder.prepare(point, 1), Outcome(point.key, {}, "the disk was full"))
+    failed = folder.outcome_of(point)
+    assert failed is not None
+    assert failed.reason == "the disk was full"
+    folder.prepare(point, 1)
+    assert folder.outcome_of(point) is None
 
 
 def test_curves_are_drawn_to_scale_in_a_panel_per_setting() -> None:

@@ -65,12 +65,14 @@ class SweepFolder:
         return read_outcome(self.folder_of(point), point.key)
 
     def prepare(self, point: Point, workers: int) -> Path:
-        """Write what the point's process reads. `workers`: how many train where the file leaves it open."""
+        """Write what the point's process reads, and forget how an earlier try of it ended. `workers`: how
+        many train where the file leaves it open."""
         folder = self.folder_of(point)
         config = resolved(point.experiment)
         config["simulated"]["workers"] = config["simulated"]["workers"] or workers
         with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
+            (folder / "result.json").unlink(missing_ok=True)
         described: dict[str, object] = {"key": point.key, "fleet": point.fleet, "config": config}
         if self._bench is not None:
             described["bench"] = asdict(self._bench)
