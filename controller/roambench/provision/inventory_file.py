@@ -37,8 +37,8 @@ def read_bench(path: Path) -> Bench:
     bench = _checked(BenchTable, values, (), path.name, problems)
     common = _checked(HostDefaults, defaults, ("defaults",), path.name, problems)
     hosts = _hosts(tables, defaults if common is not None else {}, path, problems)
-    if bench is not None and bench.influxdb is not None:
-        problems += [f"{path.name}: {line}" for line in broken_rules(bench.influxdb)]
+    if bench is not None:
+        problems += [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
     problems += [f"{path.name}: {line}" for line in host_mistakes(hosts)]
     if problems or bench is None:
         raise ConfigError(problems)

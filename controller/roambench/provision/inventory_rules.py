@@ -10,15 +10,25 @@ from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import driver_row, meter_names, wired_names
 from roambench.meters.ports import host_port
 from roambench.provision.inventory import NO_METER, Host, MeterEntry
-from roambench.provision.inventory_tables import InfluxTable
+from roambench.provision.inventory_tables import ControllerTable, InfluxTable
 from roambench.spool.influx_settings import url_mistake
 from roambench.written.mistakes import did_you_mean
 
 _LOOPBACK = ("127.", "localhost", "[::1]")
 
 
-def broken_rules(influxdb: InfluxTable) -> list[str]:
-    """Mistakes of the table [influxdb]; a host has another loopback than the controller."""
+def broken_rules(controller: ControllerTable, influxdb: InfluxTable | None) -> list[str]:
+    """Mistakes of the tables [controller] and [influxdb]."""
+    problems = [] if influxdb is None else _influx_mistakes(influxdb)
+    if controller.control_port == controller.data_port:
+        problems.append(
+            f"controller.data_port: expected another than control_port, got {controller.data_port}"
+        )
+    return problems
+
+
+def _influx_mistakes(influxdb: InfluxTable) -> list[str]:
+    """A host has another loopback than the controller."""
     mistake = url_mistake(influxdb.url)
     if mistake is not None:
         return [f"influxdb.url: {mistake}"]
@@ -36,6 +46,8 @@ def host_mistakes(hosts: Sequence[Host]) -> list[str]:
         ("address", [(f"{host.address} port {host.ssh_port}", host) for host in hosts]),
         ("meter.serial", [(host.meter.serial, host) for host in hosts if host.meter.serial]),
         ("meter.port", [(host.meter.port, host) for host in hosts if _shared(host.meter)]),
+        # Or whoever switches one board off switches another one off.
+        ("meter.wifi_hop", [(host.meter.wifi_hop, host) for host in hosts if host.meter.wifi_hop]),
     ):
         owners: dict[str, list[Host]] = defaultdict(list)
         for value, host in values:

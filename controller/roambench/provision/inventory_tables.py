@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 
 from roambench.spool.influx_settings import APIS
@@ -12,6 +15,19 @@ NAME_PATTERN = r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"
 _NAME: JsonDict = {"expected": "a name of small letters, digits, '-' and '.', at most 64"}
 _ADDRESS: JsonDict = {"expected": "an IP address or a host name"}
 _ADDRESS_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9.:_-]{0,252}[A-Za-z0-9])?$"
+
+_PATH: JsonDict = {"expected": "a path; of ~NAME, NAME has to have a home on this machine"}
+
+
+def _home_is_known(path: str) -> str:
+    try:
+        Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+    return path
+
+
+_Path = Annotated[str, AfterValidator(_home_is_known)]
 
 
 class ControllerTable(Section):
@@ -39,8 +55,9 @@ class InfluxTable(Section):
         json_schema_extra={"expected": "one of " + ", ".join(f'"{api}"' for api in APIS)},
         description="Write endpoint: `v2` for InfluxDB 2, 3 and VictoriaMetrics, `v1` for InfluxDB 1.x.",
     )
-    token_file: str = Field(
+    token_file: _Path = Field(
         "",
+        json_schema_extra=_PATH,
         description="File on this machine with the write-only token (v1: user:password), relative to the "
         "bench description. It is installed on the hosts, readable by the agent only.",
     )
@@ -81,8 +98,9 @@ class HostDefaults(Section):
         description="Logs in with a key, and is root or may use sudo without a password.",
     )
     ssh_port: int = Field(22, ge=1, le=65535, description="TCP port of sshd.")
-    ssh_key: str = Field(
+    ssh_key: _Path = Field(
         "",
+        json_schema_extra=_PATH,
         description="Private key, relative to the bench description; empty: the SSH agent's and "
         "the user's own keys are tried.",
     )
@@ -116,9 +134,15 @@ class BenchTable(Section):
     )
     controller: ControllerTable
     influxdb: InfluxTable | None = None
-    time_server: str = Field("", description="NTP server of the hosts; default: the controller.")
-    state_dir: str = Field(
+    time_server: str = Field(
         "",
+        pattern=_ADDRESS_PATTERN + "|^$",
+        json_schema_extra=_ADDRESS,
+        description="NTP server of the hosts; default: the controller.",
+    )
+    state_dir: _Path = Field(
+        "",
+        json_schema_extra=_PATH,
         description="What the bench itself records (its certificate authority, host keys, lease, wheels), "
         "relative to the file; default `.NAME` beside it.",
     )

@@ -154,12 +154,12 @@ def test_what_two_hosts_share_is_a_mistake_that_names_both(tmp_path: Path) -> No
         [[hosts]]
         name = "a"
         address = "10.0.0.1"
-        meter = {driver = "smartpower2-telnet", port = "10.1.0.1:23", serial = "S1"}
+        meter = {driver = "smartpower2-telnet", port = "10.1.0.1:23", serial = "S1", wifi_hop = "10.2.0.1"}
         [[hosts]]
         name = "a"
         slot = 1
         address = "10.0.0.1"
-        meter = {driver = "smartpower2-telnet", port = "10.1.0.1:23", serial = "S1"}
+        meter = {driver = "smartpower2-telnet", port = "10.1.0.1:23", serial = "S1", wifi_hop = "10.2.0.1"}
         """,
     )
     both = "got 2: a (slot 1), a (slot 1)"
@@ -169,6 +169,7 @@ def test_what_two_hosts_share_is_a_mistake_that_names_both(tmp_path: Path) -> No
         f"mine.toml: hosts: address: expected one host with '10.0.0.1 port 22', {both}",
         f"mine.toml: hosts: meter.serial: expected one host with 'S1', {both}",
         f"mine.toml: hosts: meter.port: expected one host with '10.1.0.1:23', {both}",
+        f"mine.toml: hosts: meter.wifi_hop: expected one host with '10.2.0.1', {both}",
     ]
 
 
@@ -232,6 +233,24 @@ def test_a_meter_is_checked_by_its_driver(tmp_path: Path) -> None:
         ("", "mine.toml: hosts: expected tables [[hosts]], at least one, got []"),
         ('hosts = "all"', 'mine.toml: hosts: expected tables [[hosts]], at least one, got "all"'),
         ("defaults = 3", "mine.toml: defaults: expected a table, got 3"),
+        (
+            'state_dir = "~nobody-here/x"',
+            "mine.toml: state_dir: expected a path; of ~NAME, NAME has to have a home on this machine, got "
+            '"~nobody-here/x"',
+        ),
+        (
+            '[defaults]\nssh_key = "~nobody-here/x"',
+            "mine.toml: defaults.ssh_key: expected a path; of ~NAME, NAME has to have a home on this machine, "
+            'got "~nobody-here/x"',
+        ),
+        (
+            'time_server = "10.0.0.1\\nallow all"',
+            'mine.toml: time_server: expected an IP address or a host name, got "10.0.0.1\\nallow all"',
+        ),
+        (
+            '[controller]\naddress = "10.0.0.1"\ncontrol_port = 5\ndata_port = 5',
+            "mine.toml: controller.data_port: expected another than control_port, got 5",
+        ),
         ("x = [", "mine.toml: not TOML: Invalid value (at end of document)"),
     ],
 )
