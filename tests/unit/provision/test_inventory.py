@@ -240,8 +240,8 @@ def test_a_meter_is_checked_by_its_driver(tmp_path: Path) -> None:
         ),
         (
             '[defaults]\nssh_key = "~nobody-here/x"',
-            "mine.toml: defaults.ssh_key: expected a path; of ~NAME, NAME has to have a home on this machine, "
-            'got "~nobody-here/x"',
+            "mine.toml: defaults.ssh_key: expected a path; of ~NAME, NAME has to have a home on this machine"
+            ', got "~nobody-here/x"',
         ),
         (
             'time_server = "10.0.0.1\\nallow all"',
