@@ -84,7 +84,8 @@ def rotate(
         bool, typer.Option("--force", help="With --finish: even if hosts are shut out by it.")
     ] = False,
 ) -> None:
-    """Give hosts new certificates. Running agents load them by themselves; no run is interrupted."""
+    """Give hosts new certificates. Running agents load them by themselves; no run is interrupted, but by
+    --revoke-old and --finish: they end the sessions that certificates before have opened."""
     import datetime as dt
 
     from rich.console import Console
