@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from roambench.agent.meter_watch import KEPT_EVERY_NS, NEWEST
 from roambench.contract.errors import FleetError
 from roambench.provision.agent_asks import ask_agent, ask_burn, ask_readings
 from roambench.provision.host_error import HostError
@@ -23,8 +24,10 @@ from roambench.provision.meter_steps import BurnWindow, PowerSeries, meters_of_b
 
 BURN_S: Final = 8.0
 REST_S: Final = 10.0
-#: An agent keeps a meter's readings for a quarter of an hour or longer; they are fetched in time.
-_BATCH_S: Final = 600.0
+#: For so long an agent keeps what its meter says, however fast that speaks: it is fetched in time.
+_KEPT_S: Final = NEWEST * KEPT_EVERY_NS * 1e-9
+#: What the login and asking every host take at most.
+_SLOW_S: Final = 30.0
 _EXCHANGES: Final = 4
 
 
@@ -63,7 +66,7 @@ def identify(
         except HostError as error:
             not_loaded[board.name] = error.reason
         time.sleep(rest_s)
-        if time.monotonic() - began_s > _BATCH_S:
+        if not _keeps_another(time.monotonic() - began_s, burn_s + rest_s):
             _collect(bench, readers, began_s, pieces)
             began_s = time.monotonic()
             time.sleep(rest_s)
@@ -95,6 +98,11 @@ def _who_they_are(
         else:
             ids[outcome.host.name], builds[outcome.host.name] = outcome.value
     return ids, builds, failed
+
+
+def _keeps_another(elapsed_s: float, next_s: float) -> bool:
+    """Whether agents still have the first reading when another board of `next_s` is over."""
+    return elapsed_s + next_s + _SLOW_S <= _KEPT_S
 
 
 def _burnt(link: HostLink, seconds: float) -> tuple[float, float]:

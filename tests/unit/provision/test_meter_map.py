@@ -15,6 +15,7 @@ from made_up_benches import a_bench, a_host
 from roambench.meters.emulator.power import Activity
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import emulate
+from roambench.provision.identify import _keeps_another
 from roambench.provision.meter_map import (
     Verdict,
     doubts,
@@ -303,3 +304,19 @@ def test_a_board_without_a_meter_needs_no_proof(tmp_path: Path) -> None:
 
 def test_a_meter_without_a_serial_is_called_by_the_host_that_reads_it() -> None:
     assert meter_id(a_host(4, serial="")) == "pi-04:/dev/roambench-meter"
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "burn_s", "rest_s", "enough"),
+    [
+        (672.0, 8.0, 10.0, True),
+        (673.0, 8.0, 10.0, False),
+        (450.0, 120.0, 120.0, True),
+        (451.0, 120.0, 120.0, False),
+    ],
+)
+def test_readings_are_fetched_before_agents_drop_them(
+    elapsed_s: float, burn_s: float, rest_s: float, enough: bool
+) -> None:
+    """Agents keep 1800 readings 0.4 s apart, 720 s; half a minute is for logins."""
+    assert _keeps_another(elapsed_s, burn_s + rest_s) is enough
