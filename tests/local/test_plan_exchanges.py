@@ -40,13 +40,14 @@ decentralised = { iterations = 5, evaluate_every = 5, half_step = "mini_batch" }
 local = { time_scale = 6.0, sgd_step_s = 3.0 }
 energy.idle_baseline_s = 10.0
 """
-#: Agents of this machine are as fast as it is.
+#: Agents of this machine are as fast as it is, and so are their links.
 BENCH = """
 name = "bench"
 fleet.agents = 3
 learning = { model = "mohawk_cnn", images_per_device = 60, test_images = 40 }
 decentralised = { iterations = 6, evaluate_every = 6, half_step = "epochs" }
 local.cpu_slowdown = 1.0
+links.port_mbit_s = 1000.0
 energy.idle_baseline_s = 3.0
 """
 

@@ -60,16 +60,21 @@ def run_experiment(
     return _run_all(experiment, fleet, runs_dir, console)
 
 
-def _run_all(
-    experiment: Experiment, fleet: str, runs_dir: Path, console: Console, place: BenchPlace | None = None
-) -> list[Path]:
-    if experiment.rounds.lookahead and fleet != "rehearsal":
+def refuse_unfit(experiment: Experiment, kind: str) -> None:
+    """ConfigError for what no fleet of this kind (one of FLEETS or BENCH) can do."""
+    if experiment.rounds.lookahead and kind != "rehearsal":
         raise ConfigError(
             ["rounds.lookahead: an oracle that no bench has; expected false where energy is measured"]
         )
-    if experiment.simulated.precision == "float64" and fleet not in ("simulated", "rehearsal"):
+    if experiment.simulated.precision == "float64" and kind not in ("simulated", "rehearsal"):
         told = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"
-        raise ConfigError([f"{told} {fleet} ones"])
+        raise ConfigError([f"{told} {kind} ones"])
+
+
+def _run_all(
+    experiment: Experiment, fleet: str, runs_dir: Path, console: Console, place: BenchPlace | None = None
+) -> list[Path]:
+    refuse_unfit(experiment, fleet)
     if is_decentralised(experiment):
         from roambench.controller.peer_run import run_decentralised
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.composition import BENCH, FLEETS
+from roambench.controller.composition import BENCH, FLEETS, refuse_unfit
 from roambench.controller.config.sections import Experiment
 from roambench.energy.device_power import drawn_step_s
 from roambench.meters.emulator.power import PiPower
@@ -39,11 +39,11 @@ class PlannedFleet:
     @property
     def up_mbit_s(self) -> float:
         """Of a link that nobody paces; 0: nothing takes time."""
-        return self._mbit_s("upload_mbit_s")
+        return self._mbit_s[0]
 
     @property
     def down_mbit_s(self) -> float:
-        return self._mbit_s("download_mbit_s")
+        return self._mbit_s[1]
 
     @property
     def readings_hz(self) -> float:
@@ -67,27 +67,31 @@ class PlannedFleet:
         spread = self.experiment.local.radio_spread if self.kind == "local" else 0.0
         return PiPower().with_drawn_radio(self.experiment.seed, device, spread) if spread > 0 else PiPower()
 
-    def _mbit_s(self, name: Literal["upload_mbit_s", "download_mbit_s"]) -> float:
+    @property
+    def _mbit_s(self) -> tuple[float, float]:
+        """Up and down."""
         if self.kind == "bench":
-            return self.experiment.links.port_mbit_s
+            return (self.experiment.links.port_mbit_s,) * 2
         section = self.experiment.local if self.kind == "local" else self.experiment.simulated
-        return float(getattr(section, name))
+        return section.upload_mbit_s, section.download_mbit_s
 
 
 def planned_fleet(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> PlannedFleet:
     """The fleet that `--fleet` names; of a bench the hosts of its file, or `only` those, and it is not asked.
 
-    ConfigError for a fleet that is none, and for what is wrong with a bench's file.
+    ConfigError for a fleet that is none or cannot run the experiment, and what is wrong with a bench's file.
     """
     kind, _, file = fleet.partition(":")
     if kind == BENCH and file:
         from roambench.controller.bench_run import taking_part
         from roambench.provision.inventory import load_bench
 
+        refuse_unfit(experiment, BENCH)
         hosts, experiment, _ = taking_part(experiment, load_bench(Path(file)), only)
         return PlannedFleet("bench", experiment, tuple(host.name for host in hosts))
     if fleet not in FLEETS:
         known = ", ".join((*FLEETS, f"{BENCH}:FILE"))
         raise ConfigError([f"--fleet: expected one of {known}, got {fleet!r}"])
+    refuse_unfit(experiment, fleet)
     found: dict[str, Kind] = {"local": "local", "simulated": "simulated", "rehearsal": "rehearsal"}
     return PlannedFleet(found[fleet], experiment)

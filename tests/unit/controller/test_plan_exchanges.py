@@ -308,6 +308,17 @@ def test_a_fleet_that_is_none_is_named(file: Path, fleet: str) -> None:
     )
 
 
+def test_what_a_fleet_would_refuse_to_run_is_not_planned_on_it(file: Path, bench: Path) -> None:
+    experiment = load_experiment(file, ['simulated.precision="float64"'])
+    for fleet, kind in (("local", "local"), (f"bench:{bench}", "bench")):
+        with pytest.raises(ConfigError) as refused:
+            planned_fleet(experiment, fleet)
+        (problem,) = refused.value.problems
+        assert problem.startswith("simulated.precision: float64 is a test mode of virtual devices")
+        assert problem.endswith(f"expected float32 on {kind} ones")
+    assert planned_fleet(experiment, "simulated").kind == "simulated"
+
+
 def test_the_command_plans_a_decentralised_experiment(file: Path, tmp_path: Path) -> None:
     words = ["run", str(file), "--plan", "--fleet", "local", "--runs-dir", str(tmp_path / "runs")]
     answer = CliRunner().invoke(app, words)
