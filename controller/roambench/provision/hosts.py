@@ -97,9 +97,12 @@ class HostLink:
     ) -> None:
         """Write a file as root, whole or not at all; its folder has to be there."""
         fresh = shlex.quote(f"{remote}.new")
+        # A file that this shell has made (-C), and by its descriptor: the folder may be the agent's, which
+        # could lay a link in the way.
         command = (
-            f"umask 077; cat > {fresh} && chown {shlex.quote(owner)} {fresh} && chmod {mode:o} {fresh} && "
-            f"sync {fresh} && mv -f {fresh} {shlex.quote(remote)} || {{ rm -f {fresh}; exit 1; }}"
+            f"umask 077; set -C; rm -f {fresh}; exec 3> {fresh}; "
+            f"chown {shlex.quote(owner)} /proc/self/fd/3 && chmod {mode:o} /proc/self/fd/3 && cat >&3 && "
+            f"sync {fresh} && mv -fT {fresh} {shlex.quote(remote)} || {{ rm -f {fresh}; exit 1; }}"
         )
         ran = self.run(command, root=True, stdin=content, timeout_s=timeout_s)
         if ran.exit_code != 0:

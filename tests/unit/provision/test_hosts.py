@@ -84,6 +84,19 @@ def test_a_file_arrives_whole_with_its_mode_or_not_at_all(bench: Bench, tmp_path
     assert sorted(path.name for path in tmp_path.iterdir() if "here" in path.name) == ["it's here"]
 
 
+def test_a_link_that_somebody_laid_in_the_way_is_not_followed(bench: Bench, tmp_path: Path) -> None:
+    """Root writes into folders that are the agent's, too."""
+    victim, remote = tmp_path / "victim", tmp_path / "cert.pem"
+    victim.write_text("mine")
+    victim.chmod(0o400)
+    remote.with_name("cert.pem.new").symlink_to(victim)
+    with open_link(bench, bench.hosts[0]) as link:
+        link.put(b"new", str(remote), mode=0o640, owner="nobody:nogroup")
+    assert (victim.read_text(), victim.stat().st_uid, victim.stat().st_mode & 0o777) == ("mine", 0, 0o400)
+    assert (remote.read_text(), remote.is_symlink(), remote.stat().st_mode & 0o777) == ("new", False, 0o640)
+    assert (remote.owner(), remote.group()) == ("nobody", "nogroup")
+
+
 def test_the_first_key_is_recorded_and_another_one_refused(server: SshServer, tmp_path: Path) -> None:
     bench = bench_of(tmp_path, _host("pi-01", server, server.port))
     with open_link(bench, bench.hosts[0]):
