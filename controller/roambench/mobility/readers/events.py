@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.mobility.readers.overlaps import Coded, IntervalCollector, Ints
+from roambench.mobility.readers.overlaps import Coded, IntervalCollector, Ints, numbered
 
 _OFF: Final = "off"
 
@@ -36,12 +36,8 @@ class Events:
 
     def add_columns(self, devices: Coded, aps: Coded, seconds: Ints, first_line: int) -> None:
         """Events of the lines from `first_line` on, one each."""
-        for (names, codes), known, column in (
-            (devices, self._devices, self._device),
-            (aps, self._aps, self._ap),
-        ):
-            numbers = np.array([known.setdefault(name, len(known)) for name in names], np.int32)
-            column.frombytes(numbers[codes].tobytes())
+        self._device.frombytes(numbered(devices, self._devices).tobytes())
+        self._ap.frombytes(numbered(aps, self._aps).tobytes())
         self._second.frombytes(seconds.astype(np.int64).tobytes())
         self._line.frombytes((first_line + np.arange(len(seconds), dtype=np.int64)).tobytes())
 

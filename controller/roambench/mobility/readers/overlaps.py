@@ -57,12 +57,8 @@ class IntervalCollector:
 
     def add_columns(self, devices: Coded, aps: Coded, start_s: Ints, end_s: Ints) -> None:
         """Many stays, in order, each as by `add`; `possible` says of every one whether it can be added."""
-        for (names, codes), known, column in (
-            (devices, self._devices, self._device),
-            (aps, self._aps, self._ap),
-        ):
-            numbers = np.array([known.setdefault(name, len(known)) for name in names], np.int32)
-            column.frombytes(numbers[codes].tobytes())
+        self._device.frombytes(numbered(devices, self._devices).tobytes())
+        self._ap.frombytes(numbered(aps, self._aps).tobytes())
         for times, grown in ((start_s, self._start), (end_s, self._end)):
             grown.frombytes(times.astype(np.float64).tobytes())
         self.account.used += len(start_s)
@@ -134,6 +130,12 @@ class IntervalCollector:
         """The same with the access points on a made-up grid, flagged `synthetic`."""
         stations = grid_stations(self.ap_ids)
         return replace(self.fixes(stations, step_s, plane=True, simulated=simulated), synthetic=True)
+
+
+def numbered(coded: Coded, known: dict[str, int]) -> npt.NDArray[np.int32]:
+    """The number of every row's id in `known`, which learns the ids that are new to it."""
+    ids, codes = coded
+    return np.array([known.setdefault(name, len(known)) for name in ids], np.int32)[codes]
 
 
 def grid_stations(ids: tuple[str, ...]) -> Stations:
