@@ -1,9 +1,9 @@
 """How long recorded movement takes to become a trace, and in how much memory, on files made here.
 
-Run: python benchmarks/trace_import.py [--full] [--fixes N] [--cabs N] [--sumo-mb N]
+Run: python benchmarks/trace_import.py [--full] [--fixes N] [--cabs N] [--sumo-mb N] [--rows N]
 Goals: 11 million GPS fixes in 537 cabspotting files in < 90 s and < 1 GB; 1 GB of SUMO FCD in a memory that
-does not grow with the file. Without --full a tenth of it is read, and what that makes of the whole is marked
-as extrapolated.
+does not grow with the file. Tables (CSV) of stays and of fixes are told besides. Without --full a tenth of it
+is read, and what that makes of the whole is marked as extrapolated.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ GOAL_FIXES, GOAL_CABS, GOAL_S, GOAL_MB = 11_000_000, 537, 90.0, 1000.0
 GOAL_SUMO_MB = 1000
 SPAN_S = 24 * 86_400
 VEHICLES = 400
+TABLE_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ def main() -> None:
     parser.add_argument("--fixes", type=int, help="GPS fixes in all")
     parser.add_argument("--cabs", type=int, default=GOAL_CABS, help="files they lie in")
     parser.add_argument("--sumo-mb", type=int, help="size of the SUMO file")
-    parser.add_argument("--only", choices=("cabspotting", "sumo-fcd"), help="one half of it")
+    parser.add_argument("--rows", type=int, help="rows of each table")
+    parser.add_argument("--only", choices=("cabspotting", "sumo-fcd", "tables"), help="one part of it")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
@@ -55,11 +57,14 @@ def main() -> None:
     fixes = given.fixes or round(GOAL_FIXES * share)
     sumo_mb = given.sumo_mb or round(GOAL_SUMO_MB * share)
     with tempfile.TemporaryDirectory() as folder:
-        if given.only != "sumo-fcd":
+        if given.only in (None, "cabspotting"):
             cabspotting(Path(folder) / "cabs", given.cabs, fixes)
     with tempfile.TemporaryDirectory() as folder:
-        if given.only != "cabspotting":
+        if given.only in (None, "sumo-fcd"):
             sumo_fcd(Path(folder) / "fcd.xml", sumo_mb)
+    with tempfile.TemporaryDirectory() as folder:
+        if given.only in (None, "tables"):
+            tables(Path(folder) / "table.csv", given.rows or round(TABLE_ROWS * share))
 
 
 def cabspotting(cabs: Path, files: int, fixes: int) -> None:
@@ -78,6 +83,17 @@ def sumo_fcd(file: Path, size_mb: int) -> None:
             f"sumo-fcd: {part_mb:,} MB, {reached.rows:,} rows: {reached.seconds:.1f} s "
             f"({reached.cpu_s:.1f} of CPU), {part_mb / reached.seconds:.0f} MB/s, "
             f"peak {reached.peak_mb:,.0f} MB, {reached.kept:,} kept",
+            flush=True,
+        )
+
+
+def tables(file: Path, rows: int) -> None:
+    for reader in ("intervals", "csv"):
+        write_table(file, rows, stays=reader == "intervals")
+        reached = measured(reader, str(file), "" if reader == "intervals" else "37.7700,-122.4200,17500")
+        print(
+            f"{reader}: {reached.rows:,} rows, {file.stat().st_size / 1e6:,.0f} MB: {reached.seconds:.1f} s "
+            f"({reached.cpu_s:.1f} of CPU), peak {reached.peak_mb:,.0f} MB, {reached.kept:,} fixes kept",
             flush=True,
         )
 
@@ -149,6 +165,30 @@ def write_cabs(folder: Path, cabs: int, fixes: int) -> float:
         text = "".join(f"{lat:.5f} {lon:.5f} {taken} {t_s}\n" for lat, lon, taken, t_s in rows)
         size += (folder / f"new_cab{cab:04d}.txt").write_text(text)
     return size / 1e6
+
+
+def write_table(path: Path, rows: int, *, stays: bool) -> None:
+    """Stays of 5,000 devices at 500 access points, or as many fixes, in no order; times of ISO 8601."""
+    draw = generator(3, "table")
+    device, ap = draw.integers(0, 5000, rows), draw.integers(0, 500, rows)
+    start_s = 1_438_300_800 + draw.integers(0, 30 * 86_400, rows)
+    begins, ends = (
+        np.char.replace(times.astype("datetime64[s]").astype(str), "T", " ").tolist()
+        for times in (start_s, start_s + draw.integers(60, 7200, rows))
+    )
+    with path.open("w") as file:
+        if stays:
+            file.write("device,ap,start,end\n")
+            found = zip(device.tolist(), ap.tolist(), begins, ends, strict=True)
+            file.writelines(f"{who:08X},{at}-1,{begin},{end}\n" for who, at, begin, end in found)
+            return
+        file.write("user,time,lat,lon,venue_id\n")
+        at_degrees = np.array((37.77, -122.42)) + draw.uniform(-0.07, 0.07, (500, 2))
+        places = at_degrees.round(6).tolist()
+        file.writelines(
+            f"{who},{begin},{places[at][0]},{places[at][1]},v{at}\n"
+            for who, at, begin in zip(device.tolist(), ap.tolist(), begins, strict=True)
+        )
 
 
 def write_fcd(path: Path, size_mb: int) -> None:
