@@ -24,6 +24,7 @@ def test_after_a_killed_controller_the_bench_is_free_and_fetch_completes_its_run
 ):
     """pi2 has trained in step 1 and not uploaded: pi1 is held so long, or the step might end first."""
     names = provisioned.names
+    (tmp_path / "next").mkdir()
     run = BenchRun(provisioned.bench, tmp_path, 'systems=["mohawk"]', "trace.steps=3", *ALWAYS_THERE)
     try:
         run.wait_for("train started", "pi1", "%/00001/00000/train")
@@ -63,6 +64,10 @@ def test_after_a_killed_controller_the_bench_is_free_and_fetch_completes_its_run
     assert [row["records"].split()[0] for row in again.rows().values()] == ["0", "0", "0"]
     told = json.loads(roambench("fleet", "status", provisioned.bench, "--json").out)
     assert [(row["run"], row["unsent_runs"]) for row in told] == [("", [])] * 3
+    # pi1's trainer was ended in the middle of its work; the same experiment finds it ready again.
+    settings = ('systems=["mohawk"]', "trace.steps=2", *ALWAYS_THERE)
+    with BenchRun(provisioned.bench, tmp_path / "next", *settings).finished(120.0) as folder:
+        assert str(folder.info.state) == "finished"
 
 
 @pytest.fixture(autouse=True)

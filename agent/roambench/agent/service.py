@@ -134,6 +134,8 @@ class ServiceAgent(Agent):
         if not self.run_id:
             self._enter_run(run)
         self._stores.controller_is_there()
+        if self._ready_for == self._spec and not self._worker.is_prepared:
+            self._spec = None  # its trainer has died since, or was ended with the run before: prepare anew
         super()._take_welcome(welcome)
         if self._ready_for == self._spec and self._worker.is_prepared:
             self._tell("trainer ready", "as before")  # the controller may be another, or have missed it

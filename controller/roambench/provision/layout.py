@@ -27,6 +27,8 @@ CTL_SOCKET: Final = f"{RUN}/ctl.sock"
 LOCK: Final = "/run/roambench-provision.lock"  # an installation goes on when its SSH connection is lost
 
 UNIT_FILE: Final = f"/etc/systemd/system/{UNIT}"
+#: What a build is started by and with: kept beside the build while another one runs.
+RUN_WITH: Final = (SETTINGS, UNIT_FILE)
 BOARD_UNIT_FILE: Final = f"/etc/systemd/system/{BOARD_UNIT}"
 BOARD_SCRIPT: Final = f"{OPT}/board.sh"
 UDEV_RULES: Final = "/etc/udev/rules.d/70-roambench-meter.rules"

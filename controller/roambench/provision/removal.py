@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from roambench.provision import layout
@@ -57,7 +59,10 @@ class RolledBack:
 
 
 def rollback(link: HostLink) -> RolledBack:
-    """Run the build before this one; again: the newer one. HostError if there is only one."""
+    """Run the build before this one, with the settings and the unit that it had; again: the newer one.
+
+    HostError if there is only one.
+    """
     facts = gather(link)
     about = facts.builds.get(facts.previous)
     if not facts.previous or about is None:
@@ -65,10 +70,12 @@ def rollback(link: HostLink) -> RolledBack:
     link.must(
         f"""set -e
 cd {layout.OPT}
+{_swapped(link.host.name, facts)}
 ln -sfn builds/{facts.current}/venv previous.new
 ln -sfn builds/{facts.previous}/venv current.new
 mv -T previous.new previous
 mv -T current.new current
+systemctl daemon-reload
 systemctl restart {layout.UNIT}""",
         root=True,
         timeout_s=_PATIENCE_S,
@@ -79,6 +86,19 @@ systemctl restart {layout.UNIT}""",
             link.host.name, f"build {facts.previous} does not run", f"journalctl -u {layout.UNIT} on it"
         )
     return RolledBack(now.current, facts.current, about.get("version", ""))
+
+
+def _swapped(name: str, facts: Facts) -> str:
+    """Keep what this build runs with, and bring back what the one before ran with: another build may know
+    other settings. Those of a host that had another name then (a spare's) stay where they are."""
+    settings = f"builds/{facts.previous}/{PurePosixPath(layout.SETTINGS).name}"
+    mine = shlex.quote(f'"device": "{name}"')
+    lines = [f"if [ -e {file} ]; then cp -p {file} builds/{facts.current}/; fi" for file in layout.RUN_WITH]
+    lines += [f"if grep -qsF {mine} {settings}; then"]
+    for file in layout.RUN_WITH:
+        kept = f"builds/{facts.previous}/{PurePosixPath(file).name}"
+        lines += [f"    if [ -e {kept} ]; then cp -p {kept} {file}.new; mv {file}.new {file}; fi"]
+    return "\n".join([*lines, "fi"])
 
 
 @dataclass(frozen=True, slots=True)

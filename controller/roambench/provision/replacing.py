@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeVar
 
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
+from roambench.provision.belongings import LEFT_BEHIND, Belongings, from_card
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
@@ -20,17 +22,8 @@ from roambench.provision.replacements import Replacement, read_replacements, wri
 T = TypeVar("T")
 
 _MOVE_S: Final = 600.0
-#: Training data comes anew over the data port; the rest is spool, finished runs' records, and models.
-_LEFT_BEHIND: Final = "shards"
-
-
-@dataclass(frozen=True, slots=True)
-class Belongings:
-    """What was found on the board: who it is and, packed, its state; "" and b"" of one that is dead."""
-
-    machine_id: str
-    state: bytes
-    note: str
+#: More than the largest spool, models and unsent records, compressed.
+_MOST_STATE_BYTES: Final = 2 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +34,34 @@ class Replaced:
     note: str
 
 
-def replace_board(bench: Bench, board: Host, spare: Host, tell: Tell) -> Replaced:
+def replace_board(bench: Bench, board: Host, spare: Host, tell: Tell, card: Path | None = None) -> Replaced:
     """Let `spare` play `board` from now on. ConfigError or FleetError where it cannot.
 
-    A board that still answers is stopped and hands over its spool, its models and its unsent records; of one
-    that does not they are lost with its card. Its certificates are refused from then on.
+    A board that still answers is stopped and hands over its spool, its models and its unsent records. Of one
+    that does not, `card` is where its SD card's root file system can be read here; without, they are lost.
+    The certificates of both so far are refused from then on. As long as the spare has not got it all, the
+    board stays in service, and one can try again.
     """
     replaced = read_replacements(bench.state_dir)
     if board == spare or spare.name in replaced:
         raise ConfigError([f"{spare.name}: is no spare: it is a board in service"])
     _must(on_hosts(bench, [spare], _is_free))
-    belongings = _belongings(bench, board)
+    belongings = from_card(board.name, card) if card is not None else _belongings(bench, board)
     machine_id = belongings.machine_id or _proven_machine(bench, board)
+    _must(on_hosts(bench, [spare], lambda link: _hand_over(link, belongings.state)))
     write_replacements(bench.state_dir, {**replaced, board.name: Replacement(spare.name, machine_id)})
-    after = load_bench(bench.file)
-    player = after.host(board.name)
-    _must(on_hosts(after, [player], lambda link: _hand_over(link, belongings.state)))
     authority = BenchAuthority(bench.state_dir)
     for name in (board.name, spare.name):
         authority.revoke_name(name, f"{board.name} is played by {spare.name}")
-    _must(provision(after, [player], tell=tell))
+    after = load_bench(bench.file)
+    player = after.host(board.name)
+    (done,) = provision(after, [player], tell=tell)
+    if done.failed:
+        raise FleetError(
+            f"{board.name} is played by {spare.name}, which has what it left, but is not provisioned: "
+            f"{done.reason}; {done.next_action}; then "
+            f"roambench fleet provision {bench.file} --only {board.name}"
+        )
     return Replaced(player, belongings.note)
 
 
@@ -76,12 +77,19 @@ def take_back(bench: Bench, board: str) -> str:
 
 
 def _belongings(bench: Bench, board: Host) -> Belongings:
+    """What the board hands over; FleetError where it is there and cannot: that would be lost."""
+    (there,) = on_hosts(bench, [board], lambda link: None)
+    if there.failed:
+        return Belongings(
+            "", b"", f"{board.name}: {there.reason}: what it had not handed over is lost with its card"
+        )
     (found,) = on_hosts(bench, [board], _pack)
-    if found.value is not None:
-        return found.value
-    return Belongings(
-        "", b"", f"{board.name}: {found.reason}: what it had not handed over is lost with its card"
-    )
+    if found.value is None:
+        raise FleetError(
+            f"{board.name} answers, but cannot hand over what it has: {found.reason}; mend that, or switch "
+            "it off and replace it without (what its card has is then lost, unless --card names it)"
+        )
+    return found.value
 
 
 def _pack(link: HostLink) -> Belongings:
@@ -90,7 +98,10 @@ def _pack(link: HostLink) -> Belongings:
     if link.run(f"test -d {layout.STATE}", root=True).exit_code != 0:
         return Belongings(machine_id, b"", f"{link.host.name} had no state to hand over")
     state = link.must(
-        f"tar -C {layout.STATE} --exclude ./{_LEFT_BEHIND} -czf - .", root=True, timeout_s=_MOVE_S
+        f"tar -C {layout.STATE} --exclude ./{LEFT_BEHIND} -czf - .",
+        root=True,
+        timeout_s=_MOVE_S,
+        most_bytes=_MOST_STATE_BYTES,
     )
     return Belongings(machine_id, state, f"{link.host.name} handed over {len(state) / 1e6:.1f} MB of state")
 
@@ -114,10 +125,10 @@ def _is_free(link: HostLink) -> None:
 
 
 def _hand_over(link: HostLink, state: bytes) -> None:
-    """Nothing of the spare's own life remains; provisioning starts its agent again."""
+    """Nothing of the spare's own life remains; provisioning starts its agent again, as the board's."""
     folder = shlex.quote(layout.STATE)
     link.must(
-        f"systemctl stop {layout.UNIT} 2> /dev/null; rm -rf {folder} && mkdir -p {folder}",
+        f"systemctl disable --quiet --now {layout.UNIT} 2> /dev/null; rm -rf {folder} && mkdir -p {folder}",
         root=True,
         timeout_s=_MOVE_S,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hosts.lab.command import do
@@ -44,3 +46,15 @@ class Card:
 
     def discard(self) -> None:
         shutil.rmtree(self._file.parent, ignore_errors=True)
+
+
+@contextmanager
+def opened(folder: Path, place: Path) -> Iterator[Path]:
+    """The root of a card that is in no host, as in a card reader: what was written to it."""
+    place.mkdir(exist_ok=True)
+    # As it was in the host: another host's namespace may still have it, and one card is mounted in one way.
+    do("mount", "-o", "loop,noatime", folder / "card.ext4", place)
+    try:
+        yield place / "upper"
+    finally:
+        do("umount", place)

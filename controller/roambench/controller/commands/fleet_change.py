@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,24 +53,31 @@ def replace(
     spare: Annotated[
         str, typer.Argument(metavar="[SPARE]", help="Another host of the bench, to take its place.")
     ] = "",
+    card: Annotated[
+        Path | None,
+        typer.Option(
+            "--card", metavar="FOLDER", help="Where the dead board's SD card is mounted here (its root)."
+        ),
+    ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="BOARD itself is in service again.")] = False,
 ) -> None:
     """Let a spare play a board that died: name, slot, certificate, settings, and what the board had not
-    handed over, if it still answers. Works during a run, too: the spare goes on with the board's orders."""
+    handed over, if it still answers or its card can be read. Works during a run, too: the spare goes on with
+    the board's orders."""
     from roambench.contract.errors import ConfigError
     from roambench.provision.inventory import load_bench
     from roambench.provision.replacing import replace_board, take_back
 
     loaded = load_bench(bench)
-    if undo == bool(spare):
-        raise ConfigError(["expected BOARD SPARE, or BOARD --undo"])
+    if undo == bool(spare) or (undo and card is not None):
+        raise ConfigError(["expected BOARD SPARE [--card FOLDER], or BOARD --undo"])
     if undo:
         freed = take_back(loaded, board)
         print(
             f"{board} is itself again; next: roambench fleet provision {bench} --only {board} --only {freed}"
         )
         return
-    done = replace_board(loaded, loaded.host(board), loaded.host(spare), _tell)
+    done = replace_board(loaded, loaded.host(board), loaded.host(spare), _tell, card)
     print(done.note)
     print(f"{board} is played by {spare} at {done.host.address} from now on")
     print(f"next: roambench fleet identify {bench} (it has another meter), before the next run")

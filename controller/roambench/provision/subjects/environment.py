@@ -108,10 +108,13 @@ sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
 
 
 def _switch(facts: Facts, build: str, wheelhouse: str) -> str:
-    """The build before stays for `fleet rollback`; older ones and their wheels go."""
+    """The build before stays for `fleet rollback`, and what it ran with; older ones and their wheels go."""
     commands = ["set -e", f"cd {layout.OPT}"]
     keep = [build]
     if facts.current:
+        commands += [
+            f"if [ -e {file} ]; then cp -p {file} builds/{facts.current}/; fi" for file in layout.RUN_WITH
+        ]
         commands += [f"ln -sfn builds/{facts.current}/venv previous.new", "mv -T previous.new previous"]
         keep.append(facts.current)
     elif facts.previous:

@@ -1,0 +1,58 @@
+"""What a board leaves to the spare that plays it: who it was and its state, from itself or from its card."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.errors import ConfigError
+from roambench.provision import layout
+
+#: Training data comes anew over the data port; the rest is spool, finished runs' records, and models.
+LEFT_BEHIND: Final = "shards"
+
+
+@dataclass(frozen=True, slots=True)
+class Belongings:
+    """What was found on the board: who it is and, packed (tar.gz), its state; "" and b"" where nothing is."""
+
+    machine_id: str
+    state: bytes
+    note: str
+
+
+def from_card(board: str, card: Path) -> Belongings:
+    """Off the card of a dead board, whose root file system is at `card`.
+
+    ConfigError where that is no card of a provisioned board, or may not be read.
+    """
+    state = card / layout.STATE.lstrip("/")
+    try:
+        machine_id = (card / "etc/machine-id").read_text(encoding="ascii").strip()
+        entries = sorted(state.iterdir())
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as tar:
+            for entry in entries:
+                if entry.name != LEFT_BEHIND:
+                    tar.add(entry, arcname=f"./{entry.name}", filter=_plain)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            [f"--card {card}: no {error.filename}: expected the root of {board}'s card, as mounted"]
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a machine id"
+        raise ConfigError(
+            [f"--card {card}: cannot be read: {why} (a card's files are root's: sudo)"]
+        ) from None
+    size = len(packed.getvalue())
+    return Belongings(
+        machine_id, packed.getvalue(), f"{board}'s card handed over {size / 1e6:.1f} MB of state"
+    )
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Files and folders; an agent leaves nothing else, and nothing else is taken."""
+    return entry if entry.isfile() or entry.isdir() else None
