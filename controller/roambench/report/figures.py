@@ -151,9 +151,19 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
     tallest = max(
         [*(run.learning.best_accuracy or 0.0 for run in runs), *(r.learning.threshold or 0.0 for r in runs)]
     )
+    with_server = [run for run in runs if run.peers is None]
+    notes = []
+    if with_server:
+        notes.append(
+            "The global model on the test set after every step. Markers: steps in which the cloud "
+            "aggregated; only these change it."
+        )
+    if len(with_server) < len(runs):
+        notes.append("Without a server: the mean over the devices' own models, whenever they are scored.")
+    whose = "the global model" if len(with_server) == len(runs) else "the models"
     layout = base_layout(
         xaxis=axis("step", domain=[0, 0.46]),
-        yaxis=axis("accuracy of the global model, %", range=[0.0, min(104.0, max(1.0, 112.0 * tallest))]),
+        yaxis=axis(f"accuracy of {whose}, %", range=[0.0, min(104.0, max(1.0, 112.0 * tallest))]),
         xaxis2=axis("step", domain=[0.56, 1], anchor="y2"),
         yaxis2=axis("loss on the test set", anchor="x2", rangemode="tozero"),
         shapes=shapes,
@@ -161,8 +171,7 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
     return Figure(
         "accuracy",
         "Accuracy and loss",
-        "The global model on the test set after every step. Markers: steps in which the cloud aggregated; "
-        "only these change it.",
+        " ".join(notes),
         data,
         layout,
     )
@@ -212,7 +221,7 @@ def accuracy_per_joule_figure(runs: Sequence[RunSummary]) -> Figure | None:
 
 
 def aggregated_figure(runs: Sequence[RunSummary]) -> Figure | None:
-    """Models aggregated in each step."""
+    """Models aggregated in each step; None where no run has a server."""
     data = [
         {
             "type": "bar",
@@ -223,7 +232,7 @@ def aggregated_figure(runs: Sequence[RunSummary]) -> Figure | None:
             "hovertemplate": "step %{x}: %{y} models<extra>" + safe(run.label) + "</extra>",
         }
         for index, run in enumerate(runs)
-        if run.learning.points
+        if run.learning.points and run.peers is None
     ]
     if not data:
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, Final
@@ -12,6 +11,7 @@ from typing import Any, Final
 from plotly.offline import get_plotlyjs
 
 from roambench.report import numbers
+from roambench.report.cards import run_cards
 from roambench.report.communication_figures import ratio_figure, scatter_figures
 from roambench.report.energy_figures import energy_figure, whole_run_figure
 from roambench.report.evidence import RunEvidence
@@ -21,7 +21,6 @@ from roambench.report.figures import (
     accuracy_figure,
     accuracy_per_joule_figure,
     aggregated_figure,
-    run_colour,
 )
 from roambench.report.host_figures import host_figures
 from roambench.report.modelled_tables import KEYS as MODELLED_KEYS
@@ -29,7 +28,7 @@ from roambench.report.movement_figures import availability_figure, map_figure
 from roambench.report.peer_figures import peer_figures
 from roambench.report.peer_tables import KEYS as PEER_KEYS
 from roambench.report.power_data import power_data
-from roambench.report.summary import RunSummary, comparison_flags, improvements, reference_of
+from roambench.report.summary import RunSummary, comparison_flags
 from roambench.report.table import Table
 from roambench.report.tables import board_tables, comparison_tables, detail_tables
 from roambench.report.uncertainty_figures import budget_figure
@@ -68,7 +67,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
     scatter = [key for key in parts.figures if key.startswith("compare-")]
     host = [key for key in parts.figures if key.startswith("host-")]
     sections = [
-        ("Runs", "runs", _cards(summaries) + _flags(summaries) + parts.html("runs")),
+        ("Runs", "runs", run_cards(summaries) + _flags(summaries) + parts.html("runs")),
         ("Learning", "learning", parts.html("accuracy", "learning", "aggregated")),
         ("Decentralised", "decentralised", parts.html(*PEER_KEYS)),
         (
@@ -162,53 +161,6 @@ def _intro(runs: Sequence[RunSummary]) -> str:
         f'<p class="lead">{numbers.count(devices, "device")} on the {html.escape(fleets)} fleet, '
         f"{numbers.count(steps, 'step')} of the trace, seed {seeds}.</p>"
     )
-
-
-def _cards(runs: Sequence[RunSummary]) -> str:
-    """One card per run: the four numbers that a reader looks for first."""
-    factors = improvements(runs)
-    reference = reference_of(runs).label
-    cards = []
-    for index, run in enumerate(runs):
-        energy = run.measured
-        wasted = consumed = coverage = numbers.NONE
-        note = ""
-        if energy is not None:
-            wasted = numbers.joules(energy.gross.cumulative_wasted.joules)
-            consumed = numbers.joules(energy.gross.cumulative_consumed.joules)
-            coverage = numbers.percent(energy.whole_run.coverage)
-            factor = factors.get(run.label, {}).get("gross", {}).get("cumulative_wasted_j", math.nan)
-            if not math.isnan(factor):
-                note = f"{numbers.factor(factor)} {reference}"
-        figures = (
-            ("final accuracy", numbers.percent(run.learning.final_accuracy), ""),
-            ("wasted", wasted, note),
-            ("consumed", consumed, ""),
-            ("trainings wasted", numbers.percent(run.trainings.wasted_share), ""),
-            ("aggregated per step", numbers.number(run.learning.aggregated_per_step), ""),
-            ("coverage", coverage, ""),
-        )
-        if run.modelled is not None and energy is None:
-            spent = run.modelled.gross
-            figures = (
-                figures[0],
-                ("wasted (modelled)", numbers.joules(spent.cumulative_wasted.joules), ""),
-                ("consumed (modelled)", numbers.joules(spent.cumulative_consumed.joules), ""),
-                *figures[3:5],
-                ("coverage", "no meter", ""),
-            )
-        cells = "".join(
-            f'<div class="number"><span class="name">{name}</span>'
-            f'<span class="value">{html.escape(value)}</span>'
-            f'<span class="note">{html.escape(extra)}</span></div>'
-            for name, value, extra in figures
-        )
-        cards.append(
-            f'<div class="card" style="--run:{run_colour(index)}"><h3>{html.escape(run.label)}'
-            f'<span class="state {run.info.state.value}">{run.info.state.value}</span></h3>'
-            f'<div class="numbers">{cells}</div></div>'
-        )
-    return f'<div class="cards">{"".join(cards)}</div>'
 
 
 def _flags(runs: Sequence[RunSummary]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,12 @@ def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp
     page = html.read_text()
     for told_there in ("peer-accuracy", "peer-gap", "peer-neighbours", "peer-mixing", "Joules per point"):
         assert told_there in page
+    assert "accuracy of the models, %" in page
+    assert "the mean over the devices&#x27; own models" in page
+    for of_a_server in ("access points aggregated", "aggregated per step</span>", "the cloud aggregated"):
+        assert of_a_server not in page
+    left_out = re.search(r'models left out</span><span class="value">(\d+) of (\d+)<', page)
+    assert left_out is not None
     folders = sorted((tmp_path / "runs").iterdir())
     assert [folder.name for folder in folders if folder.is_dir()] == [
         "peers-d_psgd",
@@ -101,6 +108,7 @@ def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp
     assert (folders[0] / "models" / "global.safetensors").is_file()
     document = json.loads(report([folders[0]]).json())["runs"][0]
     peers = document["decentralised"]
+    assert left_out.groups() == ("0", str(peers["exchanges"]))
     assert [score["step"] for score in peers["scores"]] == [1, 3]
     assert document["trainings"] == document["trainings"] | {"ordered": 20, "aggregated": 20, "wasted": 0}
     phases = document["energy_modelled"]["phases"]
