@@ -20,6 +20,7 @@ from roambench.rounds.records import (
     ModelsExchanged,
     ModelsScored,
     PeersDescribed,
+    RoundRecord,
     RunEnded,
     StepClosed,
     StepOpened,
@@ -140,15 +141,17 @@ class _Run:
         self._journal.append(peer_plan.mixing_record(self._settings, orders, self._class_counts, step))
         answers = await self._perform(orders, step, present)
         exchanged: list[ModelsExchanged] = []
+        records: list[RoundRecord] = []
         for order in orders:
             answer = answers[order.order_id]
             told, fate = peer_plan.settle_exchange(order, answer)
-            self._journal.extend([fate] if told is None else [told, fate])
+            records += [fate] if told is None else [told, fate]
             if told is not None:
                 exchanged.append(told)
                 self._starts.pop(order.device, None)
             elif peer_plan.needs_start(answer):
                 self._starts[order.device] = self._initial_digest
+        self._journal.extend(records)
         self._fleet.retain({self._initial_digest, *self._starts.values()})
         return len(present), len(exchanged), sum(len(told.left_out) for told in exchanged)
 
