@@ -231,6 +231,37 @@ def test_a_host_of_another_kind_is_unfit(wanted: Wanted) -> None:
         "its Python is 3.9.2, expected 3.11",
         "its init is init, expected systemd",
     ]
+    # A 64-bit kernel under a 32-bit system, as Raspberry Pi OS has it: no wheel of ours fits.
+    (refusal,) = unfit(replace(_FRESH, bits=32))
+    assert refusal.reason == "it is a 32-bit aarch64 system, expected aarch64, x86_64"
+
+
+def test_a_file_of_the_right_content_has_to_be_of_the_right_owner_and_mode_too(wanted: Wanted) -> None:
+    facts = _after(_FRESH, wanted)
+    good = facts.files[layout.SETTINGS]
+    assert good is not None
+    done = replace(wanted, identity=Identity())
+    for wrong in (replace(good, mode=0o644), replace(good, owner="root:root")):
+        found = replace(facts, files={**facts.files, layout.SETTINGS: wrong})
+        assert _subjects(found, done) == ["settings", "agent"]
+        assert _step(found, done, "settings").reason == (
+            f"{layout.SETTINGS} is {wrong.mode:04o} {wrong.owner}, not 0640 root:roambench"
+        )
+
+
+def test_an_agent_that_runs_now_but_not_after_a_boot_is_enabled(wanted: Wanted) -> None:
+    facts = _after(_FRESH, wanted)
+    units = {**facts.units, layout.UNIT: UnitFacts("active", "disabled", "no")}
+    done = replace(wanted, identity=Identity())
+    (step,) = plan(replace(facts, units=units), done).steps
+    assert (step.subject, step.reason) == ("agent", "it does not start at boot")
+
+
+def test_the_clock_steps_in_its_first_minute_and_never_later(wanted: Wanted) -> None:
+    (conf,) = (file for file in _step(_FRESH, wanted, "clock").files if file.path == layout.CHRONY_CONF)
+    lines = conf.content.decode().splitlines()
+    assert [line for line in lines if line.startswith("makestep")] == ["makestep 1 3"]
+    assert lines[0] == "server 10.36.0.1 iburst minpoll 4 maxpoll 6"
 
 
 def test_a_build_is_called_by_its_code_and_all_it_is_installed_with(wanted: Wanted) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from benches import bench_of
@@ -117,6 +118,16 @@ def test_the_first_key_is_recorded_and_another_one_refused(server: SshServer, tm
     finally:
         server.stop()
         server.start()
+
+
+def test_of_two_keys_that_are_seen_at_once_one_is_trusted(bench: Bench) -> None:
+    known, name = KnownHosts.of(bench), "10.0.0.1"
+    first, second = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
+    known.record(name, first)
+    known.record(name, first)
+    with pytest.raises(paramiko.BadHostKeyException):
+        known.record(name, second)
+    assert known.path.read_text() == f"{name} {first.get_name()} {first.get_base64()}\n"
 
 
 def test_whoever_cannot_be_reached_is_a_row_and_the_others_are_done(

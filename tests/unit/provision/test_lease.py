@@ -118,6 +118,12 @@ def test_under_a_reservation_only_its_user_runs_and_one_process_at_a_time() -> N
     assert [found.allows(number) for number in (1, 2, 3, 4)] == [True, False, True, False]
 
 
+def test_a_second_reservation_waits_and_keeps_nobody_from_running() -> None:
+    found = standing([claim(1, pid=0), claim(2, pid=0), claim(3)])
+    assert (found.holder, found.runner) == (claim(1, pid=0), claim(3))
+    assert found.waiting == (claim(2, pid=0),)
+
+
 def test_a_free_bench_is_nobodys() -> None:
     assert standing([]).holder is None
 
@@ -340,6 +346,13 @@ def test_a_shared_folder_makes_a_shared_lease(tmp_path: Path) -> None:
     tmp_path.chmod(0o770)
     LeaseBook(tmp_path).standing()
     assert (tmp_path / "lease.sqlite").stat().st_mode & 0o777 == 0o660
+
+
+def test_a_process_that_was_killed_and_not_yet_waited_for_is_dead() -> None:
+    with subprocess.Popen(["sleep", "60"]) as killed:
+        killed.kill()
+        found = Claim(1, "a@b", machine(), killed.pid, "", 0.0, 1.0)
+        until(lambda: lease_module._has_died(found, machine()))
 
 
 def test_a_process_that_only_shares_a_number_is_not_taken_for_dead() -> None:

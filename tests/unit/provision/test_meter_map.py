@@ -29,6 +29,7 @@ from roambench.provision.meter_steps import (
     BurnWindow,
     Finding,
     PowerSeries,
+    Step,
     meters_of_boards,
     silent_meters,
     steps_in,
@@ -193,6 +194,32 @@ def test_a_step_and_its_uncertainty_by_hand() -> None:
     assert step.moved
 
 
+@pytest.mark.parametrize(
+    ("watts", "u_watts", "moved"),
+    [(0.29, 0.0, False), (0.375, 0.0625, True), (0.74, 0.125, False), (0.75, 0.125, True)],
+)
+def test_what_counts_as_moved(watts: float, u_watts: float, moved: bool) -> None:
+    """0.3 W and six standard uncertainties."""
+    assert Step("m", watts, u_watts).moved is moved
+
+
+def test_a_meter_whose_lead_is_in_anothers_noise_proves_nothing() -> None:
+    """Meter a rises by 4 W without noise; the mean of b by 3 W, in a noise of 2 W that hides anything."""
+    at_s = np.arange(0.5, 40.0)
+    loaded = (at_s > 15.0) & (at_s < 25.0)
+    noise = np.where(np.arange(40) % 2 == 0, -2.0, 2.0)
+    series = {
+        "a": PowerSeries(at_s, np.where(loaded, 6.0, 2.0)),
+        "b": PowerSeries(at_s, 10.0 + noise + np.where(loaded, 3.0, 0.0)),
+    }
+    window = BurnWindow("pi-01", 15.0, 25.0, 10.0)
+    first, second = steps_in(window, series)
+    assert (first.meter, first.moved, second.moved) == ("a", True, False)
+    found = meters_of_boards([window], series)["pi-01"]
+    assert found.finding is Finding.SEVERAL_MOVED
+    assert 0.0 < found.separation < 6.0
+
+
 def test_a_noisy_meter_proves_nothing() -> None:
     draws = np.random.default_rng(1)
     at_s = np.arange(0.0, 40.0)
@@ -274,6 +301,16 @@ def test_a_proof_of_one_board_leaves_the_others_as_they_were(tmp_path: Path) -> 
     assert {entry.board: entry.made_s for entry in kept.entries} == {
         "pi-01": 1000.0, "pi-02": 9000.0, "pi-03": 1000.0,
     }  # fmt: skip
+
+
+def test_what_was_said_of_a_board_that_left_the_bench_is_dropped(tmp_path: Path) -> None:
+    bench, made = proof(tmp_path)
+    write_map(bench, made)  # type: ignore[arg-type]
+    smaller = replace(bench, hosts=bench.hosts[:2])  # type: ignore[type-var, attr-defined]
+    write_map(smaller, replace(made, entries=made.entries[:1]))  # type: ignore[arg-type, type-var, attr-defined]
+    kept = read_map(smaller)  # type: ignore[arg-type]
+    assert kept is not None
+    assert [entry.board for entry in kept.entries] == ["pi-01", "pi-02"]
 
 
 def test_a_proof_ends_with_its_age_the_cables_and_the_machine(tmp_path: Path) -> None:
