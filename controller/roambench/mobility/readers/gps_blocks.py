@@ -142,10 +142,23 @@ def _fast(block: bytes, device: str, form: GpsFormat) -> Fixes | None:
 
 
 def parsed_table(
-    block: bytes, separator: str, columns: Sequence[tuple[str, pa.DataType]], wanted: Sequence[str] = ()
+    block: bytes,
+    separator: str,
+    columns: Sequence[tuple[str, pa.DataType]],
+    wanted: Sequence[str] = (),
+    *,
+    quoted: bool = False,
 ) -> pa.Table | None:
-    """The block as Arrow reads it (of `columns` those `wanted`; all if empty); None where Arrow errs."""
-    if not block or any(mark in block for mark in b'"\0') or block.count(b"\r") != block.count(b"\r\n"):
+    """The block as Arrow reads it (of `columns` those `wanted`; all if empty); None where Arrow errs.
+
+    `quoted`: cells may stand in quotation marks, of which nothing is wrong; else there may be none.
+    """
+    if (
+        not block
+        or b"\0" in block
+        or (b'"' in block and not quoted)
+        or block.count(b"\r") != block.count(b"\r\n")
+    ):
         return None
     if len(block) >= _MAX_LINE:
         ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
@@ -157,7 +170,7 @@ def parsed_table(
             read_options=csv.ReadOptions(
                 use_threads=False, column_names=[name for name, _ in columns], block_size=2 * len(block)
             ),
-            parse_options=csv.ParseOptions(delimiter=separator, quote_char=False),
+            parse_options=csv.ParseOptions(delimiter=separator, quote_char='"' if quoted else False),
             convert_options=csv.ConvertOptions(
                 column_types=dict(columns), null_values=[], include_columns=list(wanted)
             ),

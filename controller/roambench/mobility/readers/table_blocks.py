@@ -1,11 +1,12 @@
 """Tables in blocks of whole lines: the cells of clean ones as columns at once, for `Layout`s of any file.
 
 A block is clean where every cell that is wanted is plain ASCII without blanks around it, in rows of equally
-many cells without quotation marks. Others are left to whoever reads line by line.
+many cells, quoted as a whole or not at all. Others are left to whoever reads line by line.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import IO, Final, TypeAlias
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from roambench.mobility.readers.account import MAX_ID
 from roambench.mobility.readers.documents import decoded
 from roambench.mobility.readers.gps_blocks import parsed_table
-from roambench.mobility.readers.tables import Layout
+from roambench.mobility.readers.tables import Layout, cells_of
 
 _PLAIN: Final = r"^[!-~]([ -~]*[!-~])?$"
 _PLAIN_OR_EMPTY: Final = rf"^$|{_PLAIN}"
@@ -48,12 +49,16 @@ def cells_at_once(
     Fields that the layout does not have are left out. An empty cell is only clean where it may be empty.
     """
     first = block[:_MAX_LINE].lstrip(b"\r\n").partition(b"\n")[0]
-    names = [str(position) for position in range(first.count(layout.separator.encode()) + 1)]
+    quoted = b'"' in block
+    if quoted and not _well_quoted(block, layout.separator):
+        return None
+    names = [str(position) for position in range(len(cells_of(decoded(first), layout.separator)))]
     positions = {field: layout.columns[field] for field in fields if field in layout.columns}
     wanted = sorted({str(at) for parts in positions.values() for at in parts})
     if not wanted or not set(wanted) <= set(names):
         return None
-    table = parsed_table(block, layout.separator, [(name, pa.string()) for name in names], wanted)
+    columns = [(name, pa.string()) for name in names]
+    table = parsed_table(block, layout.separator, columns, wanted, quoted=quoted)
     if table is None:
         return None
     for field, parts in positions.items():
@@ -61,6 +66,15 @@ def cells_at_once(
         if not all(pc.all(pc.match_substring_regex(table[str(at)], pattern)).as_py() for at in parts):
             return None
     return {field: _joined([table[str(at)] for at in parts]) for field, parts in positions.items()}
+
+
+def _well_quoted(block: bytes, separator: str) -> bool:
+    """Whether every quotation mark begins or ends a whole cell; tables with tabs do not quote."""
+    if separator == "\t":
+        return False
+    mark = re.escape(separator.encode())
+    whole = re.compile(rb'(?m)(?:^|(?<=%b))"[^"\r\n]*"(?=%b|\r?$)' % (mark, mark))
+    return 2 * len(whole.findall(block)) == block.count(b'"')
 
 
 def numbers_at_once(texts: Texts) -> npt.NDArray[np.float64] | None:
