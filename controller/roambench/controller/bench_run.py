@@ -23,7 +23,7 @@ from roambench.controller.peer_agents_run import run_peers_on_agents
 from roambench.controller.peer_run import PeerWorld
 from roambench.controller.world import Movement
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
-from roambench.provision.holding import holding
+from roambench.provision.holding import Held, holding
 from roambench.provision.inventory import Bench, Host, MeterEntry, load_bench
 from roambench.runs.folder import RunFolder
 
@@ -39,6 +39,7 @@ class BenchPlace:
     hosts: tuple[Host, ...]
     experiment: Experiment  # with the hosts' calibrations
     doubts: tuple[str, ...]  # what the report must say first
+    held: Held
 
     @property
     def names(self) -> list[str]:
@@ -72,8 +73,7 @@ def bench_place(
         doubts += passed_gate(
             bench, hosts, preflight=options.preflight, unproven=options.unproven, console=console
         )
-        yield BenchPlace(bench, hosts, calibrated(experiment, hosts), tuple(doubts))
-        held.ensure()
+        yield BenchPlace(bench, hosts, calibrated(experiment, hosts), tuple(doubts), held)
 
 
 def taking_part(
@@ -111,6 +111,7 @@ async def run_bench(
             experiment, lesson, folder, place.bench, place.hosts[: len(lesson.parts)], console
         ),
     )
+    tell_lost_lease(place, folder)
 
 
 async def run_peers_bench(
@@ -121,6 +122,14 @@ async def run_peers_bench(
     hosts = place.hosts[: len(world.lesson.parts)]
     fleet = bench_fleet(world.experiment, world.lesson, folder, place.bench, hosts, console)
     await run_peers_on_agents(world, system, folder, console, fleet)
+    tell_lost_lease(place, folder)
+
+
+def tell_lost_lease(place: BenchPlace, folder: RunFolder) -> None:
+    """Whoever reads the run later has to know, too."""
+    if not place.held.still():
+        lost = "the bench's lease was lost while it ran: another user may have run on the same boards"
+        folder.update(doubts=(*folder.info.doubts, lost))
 
 
 def calibrated(experiment: Experiment, hosts: tuple[Host, ...]) -> Experiment:

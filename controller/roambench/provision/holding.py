@@ -32,10 +32,13 @@ class LeasedBench(Protocol):
 
 
 class Held:
-    """A lease in one's hands. A lost one cannot come back: somebody else may have used the bench."""
+    """A lease in one's hands. A lost one cannot come back: somebody else may have used the bench.
 
-    def __init__(self, bench: str) -> None:
-        self._bench = bench
+    `ours` looks whether it is still; in between, heartbeats do.
+    """
+
+    def __init__(self, bench: str, ours: Callable[[], bool]) -> None:
+        self._bench, self._ours = bench, ours
         self._lost = threading.Event()
 
     @property
@@ -45,9 +48,15 @@ class Held:
     def lose(self) -> None:
         self._lost.set()
 
+    def still(self) -> bool:
+        """Whether it was never lost, as of now."""
+        if not self.lost and not self._ours():
+            self.lose()
+        return not self.lost
+
     def ensure(self) -> None:
         """FleetError if the lease is lost: what is measured from then on may be somebody else's."""
-        if self.lost:
+        if not self.still():
             raise FleetError(
                 f"{self._bench}: the lease was lost (released by force, or this process stood still for "
                 f"{LEASE_S:g} s): another user may have run on the bench; measure again"
@@ -70,7 +79,13 @@ def holding(
     book = LeaseBook(bench.state_dir)
     inherited = _inherited(book)
     number = inherited if inherited is not None else book.claim(purpose)
-    held = Held(bench.name)
+
+    def ours() -> bool:
+        """Also as a process that was started under the lease of another."""
+        found = book.renew(number) if inherited is None else book.standing()
+        return found is not None and found.allows(number)
+
+    held = Held(bench.name, ours)
     ended = threading.Event()
     beat = threading.Thread(target=_renewing, args=(book, number, held, ended), daemon=True)
     try:
@@ -86,9 +101,6 @@ def holding(
                 del os.environ[LEASE_VARIABLE]
             else:
                 os.environ[LEASE_VARIABLE] = before
-        found = book.renew(number) if inherited is None else book.standing()
-        if found is None or not found.allows(number):
-            held.lose()  # since the last heartbeat, or from the process that we were started by
         held.ensure()
     finally:
         ended.set()

@@ -15,11 +15,13 @@ from roambench.controller.agent_bench import Watch
 from roambench.controller.arrivals import arrivals, state_of
 from roambench.controller.bench_fleet import Patience, _all_ready
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.bench_run import bench_place, calibration_of
+from roambench.controller.bench_run import bench_place, calibration_of, tell_lost_lease
 from roambench.controller.config import load_experiment
 from roambench.energy.uncertainty import MeterCalibration
+from roambench.provision.holding import standing_of
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook
+from roambench.runs.folder import RunFolder
 
 BENCH = """
 state_dir = "state"
@@ -108,6 +110,33 @@ def test_who_waits_reads_whom_for_and_brackets_are_as_they_were_written(tmp_path
         with pytest.raises(FleetError), bench_place(experiment(tmp_path), file, waiting, shown):
             pass
     assert "who reserved it for 10 min more: [/run] or [bold]" in shown.file.getvalue()
+
+
+def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
+    folder = RunFolder.create(
+        tmp_path / "run",
+        run_id="demo",
+        system="mohawk",
+        seed=1,
+        trace_hash="0",
+        fleet="bench",
+        device_names=["a"],
+        config={},
+    )
+    context = bench_place(experiment(tmp_path), file, WAIVED, quiet())
+    with folder:
+        place = context.__enter__()
+        folder.update(doubts=place.doubts)
+        tell_lost_lease(place, folder)
+        assert folder.info.doubts == place.doubts
+        holder = standing_of(place.bench).holder
+        LeaseBook(place.bench.state_dir).drop(holder.number)  # fleet release --force
+        tell_lost_lease(place, folder)
+        assert folder.info.doubts[len(place.doubts) :] == (
+            "the bench's lease was lost while it ran: another user may have run on the same boards",
+        )
+    with pytest.raises(FleetError, match="the lease was lost"):
+        context.__exit__(None, None, None)
 
 
 def test_the_files_gain_and_offset_correct_a_reading_to_the_same_watts(file):
