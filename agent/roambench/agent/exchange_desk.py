@@ -10,11 +10,11 @@ from typing import Final
 
 from roambench.agent.data_link import Transfer
 from roambench.agent.held_model import HeldModel
-from roambench.agent.orders_desk import OrdersDesk, overwrite
 from roambench.agent.peer_offers import HalfStep
 from roambench.agent.peer_traffic import RadioLoad
 from roambench.agent.peers import Iteration, Mixed, Neighbour, Peers, Shortfall
-from roambench.agent.worker import TrainJob, TrainOutcome
+from roambench.agent.worker import TrainJob
+from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.errors import LinkError
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import NO_MODEL_HELD
@@ -35,10 +35,8 @@ class _HalfStepDone:
     """A half step, its figures, and what its start model cost to download."""
 
     model: HalfStep
-    outcome: TrainOutcome
+    trained: Trained
     download: Transfer
-    device_s: float
-    late_s: float
 
 
 @dataclass(slots=True)
@@ -46,7 +44,7 @@ class ExchangeDesk:
     """`tell` passes (kind, detail) on to the controller. `radio` hears what is on the air while models are
     exchanged (an emulated board draws power for it)."""
 
-    desk: OrdersDesk
+    place: Workplace
     peers: Peers
     held: HeldModel
     tell: Callable[[str, str], None]
@@ -88,7 +86,7 @@ class ExchangeDesk:
             return wire.Answer(status=wire.Answer.REFUSED, reason=mistake)
         await self._port()
         held = None if spec.start_digest else self.held.of_run(self.peers.run_id)
-        began_ns = self.desk.clock.now_ns()
+        began_ns = self.place.clock.now_ns()
         iteration = self.peers.announce(order.step, neighbours, spec.exchange_mbit_s, self.radio)
         try:
             if held is not None:
@@ -104,14 +102,14 @@ class ExchangeDesk:
 
     async def collect(self, order: wire.Order) -> wire.Answer:
         """Upload the held model, as it is, beside all measured phases; it stays held."""
-        desk, spec = self.desk, order.upload
+        place, spec = self.place, order.upload
         await self._port()
         held = self.held.of_run(self.peers.run_id)
         if held is None:
             return wire.Answer(status=wire.Answer.REFUSED, reason=NO_MODEL_HELD)
-        desk.timeline.enter(Phase.WAIT, order.step)
+        place.timeline.enter(Phase.WAIT, order.step)
         blob = await asyncio.to_thread(held.model.read_bytes)
-        await desk.link().upload(order.order_id, "", spec.ap, blob, held.digest, 0.0, desk.limit_s(order))
+        await place.link().upload(order.order_id, "", spec.ap, blob, held.digest, 0.0, place.limit_s(order))
         report = wire.UploadReport(model_digest=bytes.fromhex(held.digest))
         return wire.Answer(status=wire.Answer.DONE, upload=report)
 
@@ -124,17 +122,9 @@ class ExchangeDesk:
             raise LinkError("the peer port is closed: no exchange") from None
 
     async def _half_step(self, order: wire.Order, start: str, velocity: str) -> _HalfStepDone:
-        desk, spec, order_id = self.desk, order.exchange, order.order_id
-        await desk.fall_quiet()
+        place, spec, order_id = self.place, order.exchange, order.order_id
+        await place.fall_quiet()
         download = await self._download(order) if spec.start_digest else Transfer(0, 0.0)
-        started_ns = desk.timeline.enter(
-            Phase.TRAIN,
-            order.step,
-            order_id=order_id,
-            train_order_id=order_id,
-            transferred_bytes=download.transferred_bytes,
-        )
-        desk.event("train started", order_id)
         job = TrainJob(
             start_path=start,
             out_path=str(self.held.half_step),
@@ -148,29 +138,17 @@ class ExchangeDesk:
             velocity_path=velocity,
             velocity_out_path=str(self.held.velocity_draft(order_id)),
         )
-        outcome, ended_ns, late_s = await desk.train_for_its_time(job, order.step, started_ns)
+        trained = await place.train(order, job, download.transferred_bytes)
         blob = await asyncio.to_thread(self.held.half_step.read_bytes)
-        desk.event("train finished", order_id)
-        device_s = (ended_ns - started_ns) * 1e-9
-        return _HalfStepDone(HalfStep(blob, outcome.model_digest), outcome, download, device_s, late_s)
+        place.event("train finished", order_id)
+        return _HalfStepDone(HalfStep(blob, trained.outcome.model_digest), trained, download)
 
     async def _download(self, order: wire.Order) -> Transfer:
         """The published start model, in a phase of its own."""
-        desk, spec, order_id = self.desk, order.exchange, order.order_id
-        desk.event("download started", order_id)
-        desk.timeline.enter(
-            Phase.DOWNLOAD,
-            order.step,
-            order_id=order_id,
-            train_order_id=order_id,
-            mbit_s=spec.download_mbit_s,
-        )
-        blob, download = await desk.link().download(
-            order_id,
-            0,
-            spec.start_digest.hex(),
-            desk.limit_s(order),
-            lambda total_bytes: desk.moving(total_bytes, spec.download_mbit_s),
+        spec = order.exchange
+        self.place.event("download started", order.order_id)
+        blob, download = await self.place.download(
+            order, 0, spec.start_digest, spec.download_mbit_s, train_order_id=order.order_id
         )
         overwrite(self.held.start, blob)
         return download
@@ -178,22 +156,22 @@ class ExchangeDesk:
     async def _exchange(
         self, order: wire.Order, iteration: Iteration, done: _HalfStepDone, began_ns: int
     ) -> wire.Answer:
-        desk, spec, order_id = self.desk, order.exchange, order.order_id
-        await desk.fall_quiet()
-        started_ns = desk.timeline.enter(
+        place, spec, order_id = self.place, order.exchange, order.order_id
+        await place.fall_quiet()
+        started_ns = place.timeline.enter(
             Phase.EXCHANGE,
             order.step,
             order_id=order_id,
             train_order_id=order_id,
             mbit_s=spec.exchange_mbit_s,
         )
-        desk.event("exchange started", order_id)
+        place.event("exchange started", order_id)
         left_s = (1.0 - _ANSWER_SHARE) * order.deadline_s - (started_ns - began_ns) * 1e-9
-        limit_s = desk.clock.host_seconds(max(0.0, min(spec.deadline_s, left_s)))
+        limit_s = place.clock.host_seconds(max(0.0, min(spec.deadline_s, left_s)))
         mixed = await self.peers.exchange(iteration, done.model, spec.device, spec.own_weight, limit_s)
         moved = mixed.sent_bytes + mixed.received_bytes
-        desk.timeline.enter(Phase.WAIT, order.step, transferred_bytes=moved)
-        desk.event("exchange finished", order_id)
+        place.timeline.enter(Phase.WAIT, order.step, transferred_bytes=moved)
+        place.event("exchange finished", order_id)
         blob, digest = await asyncio.to_thread(_encoded, mixed)
         answer = wire.Answer(
             order_id=order_id, status=wire.Answer.DONE, exchange=_report(done, mixed, bytes.fromhex(digest))
@@ -222,7 +200,7 @@ def _encoded(mixed: Mixed) -> tuple[bytes, str]:
 
 
 def _report(done: _HalfStepDone, mixed: Mixed, digest: bytes) -> wire.ExchangeReport:
-    outcome = done.outcome
+    outcome = done.trained.outcome
     return wire.ExchangeReport(
         samples=outcome.samples,
         sgd_steps=outcome.sgd_steps,
@@ -235,8 +213,8 @@ def _report(done: _HalfStepDone, mixed: Mixed, digest: bytes) -> wire.ExchangeRe
         received_bytes=mixed.received_bytes,
         exchange_s=mixed.duration_s,
         cpu_s=outcome.cpu_s,
-        device_s=done.device_s,
-        late_s=done.late_s,
+        device_s=done.trained.device_s,
+        late_s=done.trained.late_s,
         downloaded_bytes=done.download.transferred_bytes,
         download_s=done.download.duration_s,
     )

@@ -11,7 +11,6 @@ import asyncio
 import os
 import socket
 import sys
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -55,8 +54,6 @@ class ServiceAgent(Agent):
         self._orders: asyncio.Task[None] | None = None
         self._leaving = False
         self._ready_for: LearningSpec | None = None
-        self._host = settings.host
-        self._host_changed = asyncio.Event()
 
     @property
     def run_id(self) -> str:
@@ -125,12 +122,7 @@ class ServiceAgent(Agent):
             self._begin_chore(self.leave_run(f"another run begins: {run}", None))
             return
         self._quiet.on = welcome.quiet
-        self._host = replace(
-            self._settings.host,
-            period_s=max(0.0, welcome.host_period_s),
-            during_phases=welcome.host_during_phases,
-        )
-        self._host_changed.set()
+        self._host.follow(welcome.host_period_s, during_phases=welcome.host_during_phases)
         if not self.run_id:
             self._enter_run(run)
         self._stores.controller_is_there()
@@ -138,7 +130,7 @@ class ServiceAgent(Agent):
             self._spec = None  # its trainer has died since, or was ended with the run before: prepare anew
         super()._take_welcome(welcome)
         if self._ready_for == self._spec and self._worker.is_prepared:
-            self._tell("trainer ready", "as before")  # the controller may be another, or have missed it
+            self._news.tell("trainer ready", "as before")  # the controller may be another, or have missed it
 
     def _enter_run(self, run: str) -> None:
         self._shelf.clear()
@@ -163,14 +155,14 @@ class ServiceAgent(Agent):
         self._leaving = True
         run = self.run_id
         try:
-            await self._end_duty()
+            await self._duty.end()
             await self._give_up_orders()
             self._timeline.close()
             await self._quiet.tell(False)
             self._quiet.follow(Phase.IDLE)
             if self._load is not None:
                 self._load.burn(0.0)
-            self._event("agent stopping", reason)
+            self._news.note("agent stopping", reason)
             self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
             super()._end_run()
             if drain_s is not None:
@@ -193,11 +185,8 @@ class ServiceAgent(Agent):
         self._quiet.on, self._link.keepalive = False, True
         await self._peers.close()
         self._exchange.held.clear()
-        if self._data_channel is not None:
-            await self._data_channel.close()
-            self._data_channel, self._data_address, self._desk.data = None, "", None
-        self._host = self._settings.host
-        self._host_changed.set()
+        await self._data.close()
+        self._host.forget_run()
 
     # ---- orders ----------------------------------------------------------------------------
 
@@ -228,7 +217,7 @@ class ServiceAgent(Agent):
                 break
             except (RoambenchError, OSError) as error:
                 if attempt == _SHARD_ATTEMPTS - 1:
-                    self._tell_and_log("trainer not ready", f"no training data: {error}")
+                    self._news.tell_and_log("trainer not ready", f"no training data: {error}")
                     self._spec = None  # the next welcome tries again
                     return
             await asyncio.sleep(1.0 + attempt)
@@ -236,10 +225,10 @@ class ServiceAgent(Agent):
         self._ready_for = wanted
 
     async def _fetch_shard(self, digest: str, path: Path) -> None:
-        if not isinstance(self._desk.data, DataLink):
+        if not isinstance(self._place.data, DataLink):
             raise ConnectionError("no data plane")
-        self._tell("fetching data", digest)
-        await self._desk.data.fetch_shard(digest, path, _SHARD_PATIENCE_S)
+        self._news.tell("fetching data", digest)
+        await self._place.data.fetch_shard(digest, path, _SHARD_PATIENCE_S)
 
     # ---- the board -------------------------------------------------------------------------
 
@@ -252,26 +241,12 @@ class ServiceAgent(Agent):
             except (ConfigError, MeterError) as error:
                 if str(error) != told:
                     told = str(error)
-                    self._tell_and_log("meter unavailable", told)
+                    self._news.tell_and_log("meter unavailable", told)
                     self._meter.hear(AgentEvent("meter unavailable", self._clock.now_ns(), told))
             await asyncio.sleep(_METER_RETRY_S)
 
     def _hear_meter(self, item: Reading | AgentEvent) -> None:
         self._meter.hear(item)
-
-    async def _watch_host(self) -> None:
-        """As the run wants it; between runs as the settings do."""
-        while True:
-            self._host_changed.clear()
-            watching = None
-            if self._host.period_s > 0:
-                watching = asyncio.create_task(self._keep_host_samples(self._host))
-            try:
-                await self._host_changed.wait()
-            finally:
-                if watching is not None:
-                    watching.cancel()
-                    await asyncio.gather(watching, return_exceptions=True)
 
     def _hello(self) -> wire.Hello:
         hello = super()._hello()

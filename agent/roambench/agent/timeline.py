@@ -58,6 +58,11 @@ class PhaseTimeline:
     def current(self) -> OpenPhase | None:
         return self._open
 
+    @property
+    def phase(self) -> Phase | None:
+        """Of the open one."""
+        return self._open.phase if self._open is not None else None
+
     def resume(self) -> int:
         """Begin: idle on a first start; after a crash close what was interrupted and name the hole.
 

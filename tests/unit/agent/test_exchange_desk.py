@@ -22,6 +22,7 @@ from roambench.agent.settings import ChaosSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
+from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import decode, digest_of, encode
@@ -63,22 +64,19 @@ class Device:
         await worker.open()
         await worker.prepare(SPEC)
         self.timeline = PhaseTimeline(self.name, "boot", clock, self.folder, self._record)
-        self.desk = OrdersDesk(
+        place = Workplace(
             timeline=self.timeline,
-            shelf=Shelf(self.folder / "shelf"),
             worker=worker,
             clock=clock,
             folder=self.folder,
             emit=lambda frame: self.told.append(frame.answer) if frame.HasField("answer") else None,
             record=lambda kind, payload: None,
-            cpu_slowdown=None,
-            chaos=ChaosSettings(),
         )
         self.peers = Peers(self.authority.issue(self.name), clock, self.folder, lambda name, reason: None)
         self.exchange = ExchangeDesk(
-            self.desk, self.peers, HeldModel(self.folder / "held"), lambda kind, detail: None
+            place, self.peers, HeldModel(self.folder / "held"), lambda kind, detail: None
         )
-        self.desk.exchanges = self.exchange
+        self.desk = OrdersDesk(place, Shelf(self.folder / "shelf"), ChaosSettings(), self.exchange)
         welcome = wire.Welcome(run_id=RUN, data_address="127.0.0.1:50052", exchanges=True)
         await self.exchange.begin_run(welcome)
         working = asyncio.create_task(self.desk.run())
@@ -221,7 +219,7 @@ async def test_whose_model_is_collected_goes_on_being_away(
         one.desk.submit(wire.Order(order_id="run/3/0/collect", step=3, upload=wire.UploadOrder(free=True)))
         await one.answer(1)
         async with asyncio.timeout(5):
-            while one.desk.timeline.current.phase is not (Phase.WAIT if present else Phase.ABSENT):
+            while one.timeline.current.phase is not (Phase.WAIT if present else Phase.ABSENT):
                 await asyncio.sleep(0.01)
 
 

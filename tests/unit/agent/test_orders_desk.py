@@ -11,6 +11,7 @@ from roambench.agent.settings import ChaosSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
+from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import TrainReply
 from roambench.wire.v1 import control_pb2 as wire
@@ -28,15 +29,16 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     clock = DeviceClock()
     with ours, theirs:
         yield lambda told: OrdersDesk(
-            timeline=PhaseTimeline("pi-01", "boot", clock, tmp_path, lambda kind, payload: None),
-            shelf=Shelf(tmp_path / "shelf"),
-            worker=Worker(ours),
-            clock=clock,
-            folder=tmp_path,
-            emit=told.append,
-            record=lambda kind, payload: None,
-            cpu_slowdown=None,
-            chaos=ChaosSettings(),
+            Workplace(
+                timeline=PhaseTimeline("pi-01", "boot", clock, tmp_path, lambda kind, payload: None),
+                worker=Worker(ours),
+                clock=clock,
+                folder=tmp_path,
+                emit=told.append,
+                record=lambda kind, payload: None,
+            ),
+            Shelf(tmp_path / "shelf"),
+            ChaosSettings(),
         )
 
 

@@ -14,6 +14,7 @@ from roambench.agent.settings import ChaosSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
+from roambench.agent.workplace import Workplace
 from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
@@ -47,18 +48,16 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
     async def take(agent: HandAgent, message: wire.Order) -> None:
         if desks:
             return desks[0].submit(message)
-        desk = OrdersDesk(
+        place = Workplace(
             timeline=timeline,
-            shelf=Shelf(tmp_path / "shelf"),
             worker=Worker(ours),
             clock=clock,
             folder=tmp_path,
             emit=agent.link.send,
             record=record,
-            cpu_slowdown=None,
-            chaos=ChaosSettings(),
             data=agent.data,
         )
+        desk = OrdersDesk(place, Shelf(tmp_path / "shelf"), ChaosSettings())
         desks.append(desk)
         desk.submit(message)
         return await desk.run()

@@ -1,0 +1,175 @@
+"""What an agent consists of, and how its parts are wired to each other; each part is testable alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+
+from roambench.agent.board_load import BoardLoad
+from roambench.agent.control_link import ControlLink
+from roambench.agent.data_dial import DataDial
+from roambench.agent.data_link import DataLink
+from roambench.agent.duty_desk import DutyDesk
+from roambench.agent.exchange_desk import ExchangeDesk
+from roambench.agent.held_model import HeldModel
+from roambench.agent.host_watch import HostWatch
+from roambench.agent.identity_files import IdentityFiles
+from roambench.agent.news import News, log
+from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.peers import Peers
+from roambench.agent.quiet import MEASURED, Quiet
+from roambench.agent.settings import AgentSettings
+from roambench.agent.shelf import Shelf
+from roambench.agent.stores import Stores
+from roambench.agent.timeline import PhaseTimeline
+from roambench.agent.worker import Worker
+from roambench.agent.workplace import Workplace
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.duty import DutyLevel
+from roambench.contract.phases import Phase
+from roambench.spool.chapter import following
+from roambench.spool.spool import Spool
+from roambench.wire.v1 import control_pb2 as wire
+
+
+class AgentParts(ABC):
+    """Whoever lives with them says what it is (`_hello`) and takes what the controller sends."""
+
+    def __init__(self, settings: AgentSettings, trainer: socket.socket) -> None:
+        self._settings = settings
+        self._started_ns = time.monotonic_ns()
+        self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._machine_id = settings.machine_id or Path("/etc/machine-id").read_text().strip()
+        self._clock = DeviceClock(settings.epoch_ns, settings.time_scale)
+        self._identity = IdentityFiles(Path(settings.identity_dir), settings.device, self._log)
+        folder = Path(settings.state_dir)
+        self._spool = Spool(folder / "spool.sqlite", consumers=settings.stores)
+        self._shelf = Shelf(folder / "shelf")
+        self._worker = Worker(trainer)
+        emulation = settings.emulation
+        self._load = BoardLoad(emulation, settings.device, self._clock) if emulation is not None else None
+        self._timeline = PhaseTimeline(
+            settings.device, self._boot_id, self._clock, folder, self._spool.append, self._phase_begins
+        )
+        self._link = ControlLink(
+            settings.controller,
+            self._identity.credential,
+            settings.device,
+            self._hello,
+            self._take_frame,
+            self._log,
+            keepalive=not settings.quiet,
+            patient=settings.service,
+        )
+        self._quiet = Quiet(settings.quiet, self._link.send)
+        self._news = News(settings.device, self._clock, self._spool.append, self._quiet.emit)
+        self._stores = Stores(
+            settings,
+            self._spool,
+            self._clock,
+            self._quiet.gate,
+            self._news.tell_and_log,
+            lambda records: self._link.drain(self._spool.uuid, records),
+        )
+        self._place = Workplace(
+            timeline=self._timeline,
+            worker=self._worker,
+            clock=self._clock,
+            folder=folder,
+            emit=self._quiet.emit,
+            before_phase=self._quiet.before_phase,
+            record=self._spool.append,
+            cpu_slowdown=emulation.cpu_slowdown if emulation is not None else None,
+            sgd_step_s=emulation.sgd_step_s if emulation is not None else 0.0,
+            moving=self._radio_moves,
+        )
+        self._peers = Peers(
+            self._identity.current,
+            self._clock,
+            folder,
+            lambda name, reason: self._exchange.refused(name, reason),
+        )
+        self._exchange = ExchangeDesk(
+            self._place, self._peers, HeldModel(folder / "held"), self._news.tell, self._radio_exchanges
+        )
+        self._desk = OrdersDesk(self._place, self._shelf, settings.chaos, self._exchange)
+        self._duty = DutyDesk(self._clock, self._link, self._quiet, self._news.note)
+        self._host = HostWatch(
+            settings.host,
+            self._clock,
+            self._spool.append,
+            emulated=emulation is not None,
+            measured=lambda: self._timeline.phase in MEASURED,
+            hushed=lambda: self._duty.level is DutyLevel.READER,
+        )
+        self._data = DataDial(
+            self._identity, settings.device, self._clock, self._use_data_link, self._begin_chore
+        )
+        self._chores: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    def _hello(self) -> wire.Hello: ...
+
+    @abstractmethod
+    def _take_frame(self, frame: wire.ControllerFrame) -> None: ...
+
+    def _phase_begins(self, phase: Phase, ns: int, mbit_s: float) -> None:
+        """Whether we may speak now; and what an emulated board draws from now on."""
+        self._quiet.follow(phase)
+        if self._load is not None:
+            self._load.follow(phase, ns, mbit_s)
+
+    def _radio_moves(self, total_bytes: int, mbit_s: float) -> None:
+        phase = self._timeline.current
+        if self._load is not None and phase is not None:
+            self._load.radio_moves(phase.start_ns, total_bytes, mbit_s)
+
+    def _radio_exchanges(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
+        if self._load is not None:
+            self._load.exchange(sending_mbit_s, coming_mbit_s)
+
+    def _use_data_link(self, link: DataLink | None) -> None:
+        self._place.data = link
+
+    def _begin_chapter(self, run: str) -> None:
+        """Records from now on belong to `run` (to the one of the life before, if it is not known yet)."""
+        last = self._spool.chapter
+        chapter = following(
+            last,
+            boot_id=self._boot_id,
+            clock=self._clock,
+            meter=self._settings.meter.driver if self._settings.meter.port else "",
+            run=run or (last.run if last is not None else ""),
+        )
+        self._spool.begin_chapter(chapter, self._clock.now_ns())
+
+    def _end_run(self) -> None:
+        """What comes after an orderly end belongs to no run, until a controller names the next."""
+        last = self._spool.chapter
+        if last is not None:
+            self._spool.begin_chapter(replace(last, run=""), self._clock.now_ns())
+
+    def _begin_chore(self, work: Coroutine[None, None, None]) -> None:
+        chore = asyncio.create_task(work)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+    def _log(self, text: str) -> None:
+        log(self._settings.device, text)
+
+    async def _close(self) -> None:
+        for chore in list(self._chores):
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        await self._peers.close()
+        await self._data.close()
+        await self._stores.aclose()
+        self._worker.close()
+        if self._load is not None:
+            self._load.close()
+        self._spool.close()

@@ -1,0 +1,61 @@
+"""The channel to the controller's data port: dialled anew for another address or another certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+
+import grpc.aio
+
+from roambench.agent.control_link import secure_channel
+from roambench.agent.data_link import DataLink
+from roambench.agent.identity_files import IdentityFiles
+from roambench.contract.device_time import DeviceClock
+from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES
+
+_TRANSFER_GRACE_S = 600.0  # host seconds that a transfer over a channel we left may go on
+
+
+class DataDial:
+    """`link` is None until somebody has said where to dial; `changed` hears of every other one.
+
+    `begin_chore` carries a coroutine out beside everything else.
+    """
+
+    def __init__(
+        self,
+        identity: IdentityFiles,
+        device: str,
+        clock: DeviceClock,
+        changed: Callable[[DataLink | None], None],
+        begin_chore: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        self._identity = identity
+        self._device = device
+        self._clock = clock
+        self._changed = changed
+        self._begin_chore = begin_chore
+        self._channel: grpc.aio.Channel | None = None
+        self._address = ""
+        self._credential = identity.current
+
+    def dial(self, address: str, *, keepalive: bool) -> None:
+        """A new channel, if the address or our certificate is another; what is moving over the old one may
+        end there."""
+        if address == self._address and self._credential is self._identity.current:
+            return
+        if self._channel is not None:
+            self._begin_chore(self._channel.close(_TRANSFER_GRACE_S))
+        self._address, self._credential = address, self._identity.current
+        self._channel = secure_channel(address, self._credential, MAX_DATA_MESSAGE_BYTES, keepalive=keepalive)
+        self._changed(DataLink(self._channel, self._device, self._clock))
+
+    def renew(self, *, keepalive: bool) -> None:
+        """Use our new certificate from now on."""
+        if self._channel is not None:
+            self.dial(self._address, keepalive=keepalive)
+
+    async def close(self) -> None:
+        channel, self._channel, self._address = self._channel, None, ""
+        if channel is not None:
+            await channel.close()
+            self._changed(None)

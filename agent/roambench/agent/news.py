@@ -1,0 +1,44 @@
+"""What an agent has to say of itself: into the spool, to the controller, into its own log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.records import AgentEvent, RecordKind
+from roambench.wire.v1 import control_pb2 as wire
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """`record` keeps what is told, `emit` passes it on."""
+
+    device: str
+    clock: DeviceClock
+    record: Callable[[RecordKind, bytes], object]
+    emit: Callable[[wire.AgentFrame], None]
+
+    def note(self, kind: str, detail: str) -> None:
+        """An event for the records."""
+        self.record(RecordKind.EVENT, AgentEvent(kind, self.clock.now_ns(), detail).to_bytes())
+
+    def tell(self, kind: str, detail: str) -> None:
+        """An event that the controller should hear of now, too."""
+        self.note(kind, detail)
+        self.pass_on(kind, detail)
+
+    def pass_on(self, kind: str, detail: str) -> None:
+        """An event for the controller alone."""
+        event = wire.Event(kind=kind, monotonic_ns=self.clock.now_ns(), detail=detail)
+        self.emit(wire.AgentFrame(event=event))
+
+    def tell_and_log(self, kind: str, detail: str) -> None:
+        log(self.device, f"{kind}: {detail}")
+        self.tell(kind, detail)
+
+
+def log(device: str, text: str) -> None:
+    print(f"{time.strftime('%F %T')} {device}: {text}", file=sys.stderr, flush=True)

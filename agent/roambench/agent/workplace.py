@@ -1,0 +1,144 @@
+"""Where orders are carried out: a device's phases, its trainer, its link, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from roambench.agent.data_link import DataLink, Transfer
+from roambench.agent.timeline import PhaseTimeline
+from roambench.agent.worker import TrainJob, TrainOutcome, Worker
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.phases import Phase
+from roambench.contract.records import AgentEvent, RecordKind
+from roambench.wire.v1 import control_pb2 as wire
+
+Emit = Callable[[wire.AgentFrame], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a training phase gave, how long it lasted, and by how much this machine was late (device time)."""
+
+    outcome: TrainOutcome
+    device_s: float
+    late_s: float
+
+
+@dataclass(slots=True)
+class Workplace:
+    """`data` is set by the link once the controller has named its data plane.
+
+    `cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown, unless
+    `sgd_step_s` (above 0) says how many device seconds an SGD step lasts.
+    `moving` hears how many bytes the open phase will move, at which pace.
+    """
+
+    timeline: PhaseTimeline
+    worker: Worker
+    clock: DeviceClock
+    folder: Path
+    emit: Emit
+    record: Callable[[RecordKind, bytes], object]
+    cpu_slowdown: float | None = None
+    sgd_step_s: float = 0.0
+    before_phase: Callable[[], Awaitable[None]] | None = None
+    data: DataLink | None = None
+    moving: Callable[[int, float], None] = lambda total_bytes, mbit_s: None
+
+    async def fall_quiet(self) -> None:
+        if self.before_phase is not None:
+            await self.before_phase()
+
+    def event(self, kind: str, order_id: str) -> None:
+        """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""
+        ns = self.clock.now_ns()
+        self.timeline.alive(ns)
+        self.record(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
+        self.emit(wire.AgentFrame(event=wire.Event(order_id=order_id, kind=kind, monotonic_ns=ns)))
+
+    def limit_s(self, order: wire.Order) -> float:
+        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer."""
+        return self.clock.host_seconds(order.deadline_s)
+
+    def link(self) -> DataLink:
+        if self.data is None:
+            raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
+        return self.data
+
+    async def download(
+        self,
+        order: wire.Order,
+        ap: int,
+        digest: bytes,
+        mbit_s: float,
+        *,
+        train_order_id: str = "",
+        transferred_bytes: int = 0,
+    ) -> tuple[bytes, Transfer]:
+        """A published model, in a phase of its own. `transferred_bytes`: of the phase that ends with its
+        beginning. Raises as `DataLink.download` does."""
+        self.timeline.enter(
+            Phase.DOWNLOAD,
+            order.step,
+            order_id=order.order_id,
+            train_order_id=train_order_id,
+            mbit_s=mbit_s,
+            transferred_bytes=transferred_bytes,
+        )
+        return await self.link().download(
+            order.order_id,
+            ap,
+            digest.hex(),
+            self.limit_s(order),
+            lambda total_bytes: self.moving(total_bytes, mbit_s),
+        )
+
+    async def train(self, order: wire.Order, job: TrainJob, transferred_bytes: int) -> Trained:
+        """The training of `order`, in a phase of its own; what comes after it is no part of it.
+
+        An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
+        `cpu_slowdown`), whatever else keeps this machine busy: its power falls then. If the real training
+        needs longer, the board waits, and by how much is told, so that the run is flagged.
+        """
+        started_ns = self.timeline.enter(
+            Phase.TRAIN,
+            order.step,
+            order_id=order.order_id,
+            train_order_id=order.order_id,
+            transferred_bytes=transferred_bytes,
+        )
+        self.event("train started", order.order_id)
+        outcome, ended_ns, late_s = await self._train_for_its_time(job, order.step, started_ns)
+        return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
+
+    async def _train_for_its_time(
+        self, job: TrainJob, step: int, started_ns: int
+    ) -> tuple[TrainOutcome, int, float]:
+        """The outcome, the stamp at which the board was done, and the lateness."""
+        training = asyncio.ensure_future(self.worker.train(job))
+        if self.cpu_slowdown is None:
+            outcome = await training
+            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+        step_s = self.sgd_step_s or self.worker.step_cpu_s * self.cpu_slowdown
+        expected_s = step_s * self.worker.sgd_steps(job.local_epochs, job.local_steps)
+        due_ns = started_ns + round(expected_s * 1e9)
+        left_s = self.clock.host_seconds((due_ns - self.clock.now_ns()) * 1e-9)
+        await asyncio.wait({training}, timeout=max(0.0, left_s))
+        if training.done():
+            outcome = training.result()
+            await self.clock.sleep_until_ns(due_ns)
+            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+        ended_ns = self.timeline.enter(Phase.WAIT, step)
+        outcome = await training
+        return outcome, ended_ns, (self.clock.now_ns() - due_ns) * 1e-9
+
+
+def overwrite(path: Path, blob: bytes) -> None:
+    """Write over the old bytes: a file that is truncated first is flushed when closed (4 ms, not 0.2)."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        file.write(blob)
+        file.truncate(len(blob))
