@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from roambench.provision.printable import printable
+
 
 class Verdict(StrEnum):
     """`SKIP`: there is no such hardware here, so nothing was shown."""
@@ -56,8 +58,8 @@ class Preflight:
         """One sentence per check of these verdicts: host, check, what was found, what to do."""
         wanted = tuple(verdicts)
         return [
-            f"{host.host}: {check.name}: {check.found}"
-            + (f", expected {check.expected}" if check.expected else "")
+            f"{host.host}: {check.name}: {printable(check.found)}"
+            + (f", expected {printable(check.expected)}" if check.expected else "")
             + (f": {check.what_to_do}" if check.what_to_do else "")
             for host in self.hosts
             for check in host.checks

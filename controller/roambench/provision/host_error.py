@@ -10,14 +10,15 @@ from paramiko.ssh_exception import NoValidConnectionsError
 from roambench.contract.errors import LinkError
 from roambench.provision.inventory import Bench, Host
 from roambench.provision.known_hosts import KnownHosts, fingerprint, known_name
+from roambench.provision.printable import printable
 
 
 class HostError(LinkError):
-    """One host's trouble: `reason` says what is the matter, `next_action` what to do."""
+    """One host's trouble: `reason` says what is the matter, in one line, `next_action` what to do."""
 
     def __init__(self, host: str, reason: str, next_action: str = "") -> None:
-        self.host, self.reason, self.next_action = host, reason, next_action
-        super().__init__(f"{host}: {reason}" + (f"; {next_action}" if next_action else ""))
+        self.host, self.reason, self.next_action = host, printable(reason), next_action
+        super().__init__(f"{host}: {self.reason}" + (f"; {next_action}" if next_action else ""))
 
 
 def connection_error(bench: Bench, host: Host, error: Exception) -> HostError:

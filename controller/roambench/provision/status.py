@@ -11,6 +11,7 @@ from roambench.provision.agent_asks import ask_agent
 from roambench.provision.host_clock import host_clock
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
+from roambench.provision.printable import printable
 
 _CLOCK_EXCHANGES: Final = 3
 _SINCE_BOOT: Final = 16
@@ -63,18 +64,18 @@ def status_of(answer: Mapping[str, Any]) -> HostStatus:
     spool = _table(answer, "spool")
     depths = [_whole(_table(spool, consumer).get("depth")) for consumer in spool]
     return HostStatus(
-        version=str(answer.get("version", "")),
-        build=str(answer.get("build", "")),
-        session=str(answer.get("session", "")),
-        run=str(answer.get("run", "")),
-        phase=str(answer.get("phase", "")),
+        version=_word(answer, "version"),
+        build=_word(answer, "build"),
+        session=_word(answer, "session"),
+        run=_word(answer, "run"),
+        phase=_word(answer, "phase"),
         temperature_c=_number(host.get("temperature_c")),
         throttle_bits=_whole(host.get("throttle_bits")),
         disk_free_bytes=_whole(disk.get("free_bytes")),
         disk_total_bytes=_whole(disk.get("total_bytes")),
         spool_depth=max((depth for depth in depths if depth is not None), default=None),
-        unsent_runs=tuple(sorted(map(str, _table(answer, "unsent_runs")))),
-        meter_state=str(meter.get("state", "")),
+        unsent_runs=tuple(sorted(printable(str(run)) for run in _table(answer, "unsent_runs"))),
+        meter_state=_word(meter, "state"),
         watts=_number(last.get("watts")),
         meter_age_s=_number(last.get("age_s")),
     )
@@ -96,6 +97,10 @@ def throttle_words(bits: int | None) -> str:
 def _table(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = values.get(key)
     return found if isinstance(found, Mapping) else {}
+
+
+def _word(values: Mapping[str, Any], key: str) -> str:
+    return printable(str(values.get(key, "")))
 
 
 def _number(value: object) -> float | None:

@@ -33,12 +33,13 @@ def logs(
     from roambench.provision.hosts import on_hosts
     from roambench.provision.inventory import load_bench
     from roambench.provision.journal_lines import journal
+    from roambench.provision.printable import printable
 
     loaded = load_bench(bench)
     outcomes = on_hosts(loaded, loaded.only(only or (), limit), lambda link: journal(link, lines, since))
     for one in outcomes:
         for line in one.value or ():
-            print(f"{one.host.name}: {line}")
+            print(f"{one.host.name}: {printable(line)}")
     failed = [one for one in outcomes if one.failed]
     if failed:
         Console(highlight=False, stderr=True).print(
@@ -65,6 +66,7 @@ def execute(
 
     from roambench.provision.hosts import on_hosts
     from roambench.provision.inventory import load_bench
+    from roambench.provision.printable import printable
 
     loaded = load_bench(bench)
     line = " ".join(command)
@@ -81,7 +83,7 @@ def execute(
             continue
         for said, stream in ((one.value.out, sys.stdout), (one.value.err, sys.stderr)):
             for text in said.decode(errors="replace").splitlines():
-                print(f"{one.host.name}: {text}", file=stream)
+                print(f"{one.host.name}: {printable(text)}", file=stream)
         if one.value.exit_code:
             print(f"{one.host.name}: exit code {one.value.exit_code}", file=sys.stderr)
             bad += 1
