@@ -12,6 +12,7 @@ from roambench.provision import layout
 from roambench.provision.facts import Facts, gather
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
+from roambench.provision.subjects.environment import keeping
 
 _PATIENCE_S: Final = 300.0
 
@@ -93,8 +94,7 @@ def _swapped(name: str, facts: Facts) -> str:
     other settings. Those of a host that had another name then (a spare's) stay where they are."""
     settings = f"builds/{facts.previous}/{PurePosixPath(layout.SETTINGS).name}"
     mine = shlex.quote(f'"device": "{name}"')
-    lines = [f"if [ -e {file} ]; then cp -p {file} builds/{facts.current}/; fi" for file in layout.RUN_WITH]
-    lines += [f"if grep -qsF {mine} {settings}; then"]
+    lines = [*keeping(facts.current), f"if grep -qsF {mine} {settings}; then"]
     for file in layout.RUN_WITH:
         kept = f"builds/{facts.previous}/{PurePosixPath(file).name}"
         lines += [f"    if [ -e {kept} ]; then cp -p {kept} {file}.new; mv {file}.new {file}; fi"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from roambench.provision.agent_build import AgentBuild
 from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
 from roambench.provision.inventory import Bench
+from roambench.provision.removal import _swapped
 from roambench.provision.step import RemoteFile, Step
 from roambench.provision.subjects.identity import identity_reason
 from roambench.provision.wanted import Identity, Wanted
@@ -269,3 +271,48 @@ def test_a_build_is_called_by_its_code_and_all_it_is_installed_with(wanted: Want
     assert build.hash == hashlib.sha256(b"code house").hexdigest()[:16]
     about = _step(_FRESH, wanted, "environment").command
     assert json.dumps(build.hash) in about
+
+
+def _carried_out(script: str, root: Path) -> int:
+    """What the shell makes of it, with everything of a host under `root`."""
+    for path in (layout.OPT, layout.ETC, "/etc/systemd"):
+        script = script.replace(path, f"{root}{path}")
+    return subprocess.run(["sh", "-c", script], check=False).returncode
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_switch_keeps_what_the_build_before_ran_with_if_that_is_still_there(
+    wanted: Wanted, tmp_path: Path, there: bool
+) -> None:
+    newer = replace(wanted, identity=Identity(), build=replace(wanted.build, code="newer"))
+    old, new = wanted.build.hash, newer.build.hash
+    opt = tmp_path / layout.OPT.lstrip("/")
+    for folder in (opt / "builds" / new / "venv", opt / "wheels", tmp_path / layout.ETC.lstrip("/")):
+        folder.mkdir(parents=True)
+    (tmp_path / layout.SETTINGS.lstrip("/")).write_text("what it ran with")
+    (opt / "current").symlink_to(f"builds/{old}/venv")
+    if there:
+        (opt / "builds" / old / "venv").mkdir(parents=True)
+    assert _carried_out(_step(_after(_FRESH, wanted), newer, "build").command, tmp_path) == 0
+    assert (opt / "current").readlink() == Path(f"builds/{new}/venv")
+    assert (opt / "previous").readlink() == Path(f"builds/{old}/venv")
+    kept = opt / "builds" / old / "agent.json"
+    assert (kept.read_text() if there else kept.exists()) == ("what it ran with" if there else False)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_one_can_go_back_from_a_build_that_is_there_no_more(
+    wanted: Wanted, tmp_path: Path, there: bool
+) -> None:
+    facts = replace(_after(_FRESH, wanted), current="new", previous="old")
+    opt = tmp_path / layout.OPT.lstrip("/")
+    for folder in (opt / "builds/old", tmp_path / layout.ETC.lstrip("/")):
+        folder.mkdir(parents=True)
+    if there:
+        (opt / "builds/new").mkdir()
+    settings = tmp_path / layout.SETTINGS.lstrip("/")
+    settings.write_text('{"device": "pi-01", "of": "new"}')
+    (opt / "builds/old/agent.json").write_text('{"device": "pi-01", "of": "old"}')
+    assert _carried_out(f"set -e\ncd {layout.OPT}\n{_swapped('pi-01', facts)}", tmp_path) == 0
+    assert json.loads(settings.read_text())["of"] == "old"
+    assert (opt / "builds/new/agent.json").exists() is there

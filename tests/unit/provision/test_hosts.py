@@ -188,7 +188,7 @@ from roambench.provision.hosts import on_hosts
 from roambench.provision.inventory import load_bench
 
 def work(link):
-    link.must("touch begun; sleep 50")
+    link.must("what takes long")
     Path(sys.argv[2]).touch()
 
 bench = load_bench(sys.argv[1])
@@ -202,8 +202,9 @@ def test_ctrl_c_waits_for_no_host(server: SshServer, tmp_path: Path) -> None:
         _host("pi-01", server, server.port)
         + _host("pi-02", server, server.port, slot=2).replace("127.0.0.1", "127.0.0.2"),
     )
-    begun, done = tmp_path / "begun", tmp_path / "done"
-    script = _TWO_THINGS.replace("touch begun", f"touch {begun}")
+    begun, done, over = tmp_path / "begun", tmp_path / "done", tmp_path / "over"
+    first = f"touch {begun}; until test -e {over}; do sleep 0.1; done"
+    script = _TWO_THINGS.replace("what takes long", first)
     with subprocess.Popen([sys.executable, "-c", script, str(bench.file), str(done)]) as process:
         try:
             while not begun.exists():
@@ -213,4 +214,5 @@ def test_ctrl_c_waits_for_no_host(server: SshServer, tmp_path: Path) -> None:
             assert process.wait(30) == -signal.SIGINT
         finally:
             process.kill()
+            over.touch()
     assert not done.exists()

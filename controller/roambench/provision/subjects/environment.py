@@ -107,14 +107,20 @@ sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
     )
 
 
+def keeping(build: str) -> list[str]:
+    """Shell lines, in OPT, that put beside a build what it runs with; of one whose folder is lost, nothing."""
+    return [
+        f"if [ -e {file} ] && [ -d builds/{build} ]; then cp -p {file} builds/{build}/; fi"
+        for file in layout.RUN_WITH
+    ]
+
+
 def _switch(facts: Facts, build: str, wheelhouse: str) -> str:
     """The build before stays for `fleet rollback`, and what it ran with; older ones and their wheels go."""
     commands = ["set -e", f"cd {layout.OPT}"]
     keep = [build]
     if facts.current:
-        commands += [
-            f"if [ -e {file} ]; then cp -p {file} builds/{facts.current}/; fi" for file in layout.RUN_WITH
-        ]
+        commands += keeping(facts.current)
         commands += [f"ln -sfn builds/{facts.current}/venv previous.new", "mv -T previous.new previous"]
         keep.append(facts.current)
     elif facts.previous:
