@@ -108,7 +108,7 @@ sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
 
 
 def keeping(build: str) -> list[str]:
-    """Shell lines, in OPT, that put beside a build what it runs with; of one whose folder is lost, nothing."""
+    """Shell lines, in OPT, that put beside a build what it runs with; nothing where its folder is lost."""
     return [
         f"if [ -e {file} ] && [ -d builds/{build} ]; then cp -p {file} builds/{build}/; fi"
         for file in layout.RUN_WITH
