@@ -47,6 +47,8 @@ class DataDial:
             self._begin_chore(self._channel.close(_TRANSFER_GRACE_S))
         self._address, self._credential = address, self._identity.current
         self._channel = secure_channel(address, self._credential, MAX_DATA_MESSAGE_BYTES, keepalive=keepalive)
+        # Now, not with the first transfer: its phase would hold the handshakes of TCP and TLS as well.
+        self._channel.get_state(try_to_connect=True)
         self._changed(DataLink(self._channel, self._device, self._clock))
 
     def renew(self, *, keepalive: bool) -> None:
