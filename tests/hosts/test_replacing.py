@@ -79,6 +79,7 @@ def test_a_board_that_dies_in_mid_run_lives_on_in_a_spare_that_gets_its_card(
     assert hosts.address("pi2") not in listed
 
 
+@pytest.mark.slow
 def test_what_a_host_has_of_a_run_it_saw_no_end_of_moves_to_a_spare_and_is_fetched_there(
     two_and_a_spare: BenchHosts, tmp_path: Path
 ):

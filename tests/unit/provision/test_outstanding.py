@@ -1,25 +1,79 @@
-"""What is read of the models that a host still has."""
+"""The model that a host still has of a run: whole, of that run, or not taken."""
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import numpy as np
 import pytest
+from safetensors import safe_open
 
-from roambench.provision import outstanding
+from roambench.contract.model_blob import digest_of, encode
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink
+from roambench.provision.outstanding import Outstanding, read_outstanding, save_outstanding
+
+_BLOB = encode(np.array([0.5, -1.5], dtype=np.float32), "ab" * 16)
+_DIGEST = digest_of(_BLOB)
+_TRAINED = {"order_id": "demo.1/00001/00001/train", "reply": {"model_digest": _DIGEST}}
+_HELD = {
+    "run_id": "demo.1",
+    "order_id": "demo.1/00002/00001/exchange",
+    "digest": _DIGEST,
+    "model": "held-1.blob",
+}
 
 
-def test_a_file_larger_than_any_model_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outstanding, "MAX_BLOB_BYTES", 10)
+def test_a_trained_model_and_a_held_one_are_found_for_their_run_only():
+    shelf = {"shelf/trained.json": json.dumps(_TRAINED).encode(), f"shelf/trained-{_DIGEST[:16]}.blob": _BLOB}
+    assert read_outstanding(_host(shelf), "demo.1") == Outstanding(_TRAINED["order_id"], _DIGEST, _BLOB)
+    assert read_outstanding(_host(shelf), "demo") is None  # the beginning of a name is another name
+    held = {"held/held.json": json.dumps(_HELD).encode(), "held/held-1.blob": _BLOB}
+    assert read_outstanding(_host(held), "demo.1") == Outstanding(_HELD["order_id"], _DIGEST, _BLOB)
+    assert read_outstanding(_host(held), "demo.2") is None
+    assert read_outstanding(_host({}), "demo.1") is None
+
+
+def test_half_a_model_is_an_error_that_names_host_and_order():
+    shelf = {
+        "shelf/trained.json": json.dumps(_TRAINED).encode(),
+        f"shelf/trained-{_DIGEST[:16]}.blob": _BLOB[:-1],
+    }
+    with pytest.raises(HostError, match=r"pi2: its model of demo\.1/00001/00001/train is damaged"):
+        read_outstanding(_host(shelf), "demo.1")
+
+
+def test_it_is_saved_with_whose_it_is(tmp_path: Path):
+    path = save_outstanding(
+        Outstanding("demo.1/x", _DIGEST, _BLOB), "pi2", "demo.1", tmp_path / "m.safetensors"
+    )
+    with safe_open(path, framework="numpy") as file:
+        assert file.get_tensor("model").tolist() == [0.5, -1.5]
+        about = file.metadata()
+    assert {key: about[f"of_{key}"] for key in ("device", "run", "order")} == {
+        "device": "pi2",
+        "run": "demo.1",
+        "order": "demo.1/x",
+    }
+
+
+def _host(files: Mapping[str, bytes]) -> HostLink:
+    """A host whose state folder holds these."""
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, size in (("held/small", 10), ("held/large", 11)):
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in files.items():
             entry = tarfile.TarInfo(name)
-            entry.size = size
-            tar.addfile(entry, io.BytesIO(bytes(size)))
-    packed.seek(0)
-    with tarfile.open(fileobj=packed, mode="r:gz") as tar:
-        assert outstanding._content(tar, "held/small") == bytes(10)
-        assert outstanding._content(tar, "held/large") is None
-        assert outstanding._content(tar, "held/none") is None
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+
+    def must(command: str, **options: object) -> bytes:
+        return gzip.compress(packed.getvalue())
+
+    return cast(HostLink, SimpleNamespace(host=SimpleNamespace(name="pi2"), must=must))
