@@ -22,6 +22,8 @@ from roambench.provision.replacements import Replacement, read_replacements, wri
 T = TypeVar("T")
 
 _MOVE_S: Final = 600.0
+#: A file that is among a spare's state until it has all of the board's.
+_MOVING: Final = ".moving-in"
 #: More than the largest spool, models and unsent records, compressed.
 _MOST_STATE_BYTES: Final = 2 * 2**30
 
@@ -116,6 +118,14 @@ def _proven_machine(bench: Bench, board: Host) -> str:
 def _is_free(link: HostLink) -> None:
     """HostError if the spare holds records that nobody has fetched, or takes part in a run."""
     if link.run(f"test -S {layout.CTL_SOCKET}", root=True).exit_code != 0:
+        # What is there while a board's state is moved in is the board's, who has it still.
+        found = link.run(f"test -e {layout.STATE}/{_MOVING} || ls -A {layout.STATE}/unsent", root=True)
+        if found.out.strip():
+            raise HostError(
+                link.host.name,
+                "it has records of runs, and no agent runs that could hand them over",
+                f"roambench fleet provision {link.bench.file} --only {link.host.name}, then fleet fetch",
+            )
         return
     status = ask_agent(link, "status")
     if status.get("run"):
@@ -128,7 +138,8 @@ def _hand_over(link: HostLink, state: bytes) -> None:
     """Nothing of the spare's own life remains; provisioning starts its agent again, as the board's."""
     folder = shlex.quote(layout.STATE)
     link.must(
-        f"systemctl disable --quiet --now {layout.UNIT} 2> /dev/null; rm -rf {folder} && mkdir -p {folder}",
+        f"systemctl disable --quiet --now {layout.UNIT} 2> /dev/null; "
+        f"rm -rf {folder} && mkdir -p {folder} && touch {folder}/{_MOVING}",
         root=True,
         timeout_s=_MOVE_S,
     )
@@ -137,6 +148,7 @@ def _hand_over(link: HostLink, state: bytes) -> None:
     # Only where the spare was provisioned before is there such a user; provisioning sees to the rest.
     owner = shlex.quote(f"{layout.USER}:{layout.USER}")
     link.run(f"chown -R {owner} {folder}", root=True, timeout_s=_MOVE_S)
+    link.must(f"rm -f {folder}/{_MOVING}", root=True)
 
 
 def _must(outcomes: list[HostOutcome[T]]) -> None:

@@ -8,13 +8,18 @@ from typing import cast
 
 import pytest
 
+from benches import bench_of
 from roambench.contract.errors import ConfigError
+from roambench.provision import layout
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.facts import Facts
+from roambench.provision.host_error import HostError
+from roambench.provision.hosts import open_link
 from roambench.provision.inventory import Bench, load_bench
 from roambench.provision.replacements import Replacement, read_replacements, write_replacements
-from roambench.provision.replacing import replace_board, take_back
+from roambench.provision.replacing import _MOVING, _is_free, replace_board, take_back
 from roambench.provision.subjects.settings import agent_settings
+from ssh_server import ssh_server
 
 _BENCH = """
 [controller]
@@ -42,6 +47,29 @@ def test_a_board_that_is_played_by_a_spare_is_none_itself(bench: Bench):
     write_replacements(bench.state_dir, {"pi-2": Replacement("pi-3")})
     with pytest.raises(ConfigError, match="pi-2: is no spare"):
         replace_board(bench, bench.host("pi-1"), bench.host("pi-2"), lambda host, text: None)
+
+
+def test_a_spare_whose_records_nobody_has_is_none_although_its_agent_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    state = tmp_path / "state"
+    monkeypatch.setattr(layout, "STATE", str(state))
+    monkeypatch.setattr(layout, "CTL_SOCKET", str(tmp_path / "ctl.sock"))
+    with ssh_server(tmp_path) as server:
+        bench = bench_of(
+            tmp_path,
+            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
+            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
+        )
+        with open_link(bench, bench.hosts[0]) as link:
+            _is_free(link)  # never provisioned
+            (state / "unsent").mkdir(parents=True)
+            _is_free(link)
+            (state / "unsent" / "a run").touch()
+            with pytest.raises(HostError, match="it has records of runs, and no agent runs"):
+                _is_free(link)
+            (state / _MOVING).touch()  # of a board that is moving in, when the connection was lost
+            _is_free(link)
 
 
 def test_taking_a_board_back_refuses_the_certificates_its_spare_had(bench: Bench):
