@@ -48,16 +48,22 @@ def run_experiment(
     `fleet`: one of FLEETS, or `bench:FILE` with the options `bench`. Raises RoambenchError leaves.
     KeyboardInterrupt leaves a readable run folder behind.
     """
-    kind, _, file = fleet.partition(":")
-    if kind == BENCH and file:
+    kind, file = fleet_of(fleet)
+    if kind == BENCH:
         from roambench.controller.bench_run import bench_place
 
         with bench_place(experiment, file, bench or BenchOptions(), console) as place:
             return _run_all(place.experiment, BENCH, runs_dir, console, place)
-    if fleet not in FLEETS:
-        known = ", ".join((*FLEETS, f"{BENCH}:FILE"))
-        raise ConfigError([f"--fleet: expected one of {known}, got {fleet!r}"])
-    return _run_all(experiment, fleet, runs_dir, console)
+    return _run_all(experiment, kind, runs_dir, console)
+
+
+def fleet_of(written: str) -> tuple[str, str]:
+    """Kind of fleet (one of FLEETS or BENCH), and the bench's file; ConfigError for any other."""
+    kind, _, file = written.partition(":")
+    if written in FLEETS or (kind == BENCH and file):
+        return kind, file
+    known = ", ".join((*FLEETS, f"{BENCH}:FILE"))
+    raise ConfigError([f"--fleet: expected one of {known}, got {written!r}"])
 
 
 def refuse_unfit(experiment: Experiment, kind: str) -> None:

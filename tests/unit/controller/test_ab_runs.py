@@ -77,6 +77,12 @@ def test_mistakes_are_told_before_anything_runs(
     assert called(["ab", "t.toml", "gone.toml", "--set-a", "seed=two"]) == 2
     said = capsys.readouterr().err
     assert "gone.toml" in said
+    assert called(["ab", "t.toml", "t.toml", "--set-a", "seed=8", "--fleet", "nonsense"]) == 2
+    assert "--fleet: expected one of local, simulated, rehearsal, bench:FILE, got 'nonsense'" in (
+        capsys.readouterr().err
+    )
+    assert called(["ab", "t.toml", "t.toml", "--set-a", "rounds.lookahead=true", "--fleet", "local"]) == 2
+    assert "rounds.lookahead: an oracle that no bench has" in capsys.readouterr().err
     assert "seed" in said
     assert not Path("runs").exists()
 

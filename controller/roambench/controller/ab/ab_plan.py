@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from roambench.contract.errors import ConfigError
+from roambench.controller.composition import fleet_of, refuse_unfit
 from roambench.controller.config.load import load_experiment, resolved
 from roambench.controller.config.overrides import Override, parse_overrides
 from roambench.controller.config.sections import Experiment
@@ -88,6 +89,7 @@ def plan_ab(asked: Asked) -> AbPlan:
     for arm in ARMS:
         try:
             base[arm] = _experiment(asked, arm, None)
+            refuse_unfit(base[arm], fleet_of(asked.fleet)[0])
             if len(base[arm].systems) != 1:
                 got = ", ".join(base[arm].systems)
                 problems.append(
