@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from roambench.contract.errors import ConfigError
-from roambench.controller.composition import BENCH, FLEETS, refuse_unfit
+from roambench.controller.composition import BENCH, fleet_of, refuse_unfit
 from roambench.controller.config.sections import Experiment
 from roambench.energy.device_power import drawn_step_s
 from roambench.meters.emulator.power import PiPower
@@ -81,17 +80,14 @@ def planned_fleet(experiment: Experiment, fleet: str, only: Sequence[str] = ()) 
 
     ConfigError for a fleet that is none or cannot run the experiment, and what is wrong with a bench's file.
     """
-    kind, _, file = fleet.partition(":")
-    if kind == BENCH and file:
+    kind, file = fleet_of(fleet)
+    if kind == BENCH:
         from roambench.controller.bench_run import taking_part
         from roambench.provision.inventory import load_bench
 
         refuse_unfit(experiment, BENCH)
         hosts, experiment, _ = taking_part(experiment, load_bench(Path(file)), only)
         return PlannedFleet("bench", experiment, tuple(host.name for host in hosts))
-    if fleet not in FLEETS:
-        known = ", ".join((*FLEETS, f"{BENCH}:FILE"))
-        raise ConfigError([f"--fleet: expected one of {known}, got {fleet!r}"])
     refuse_unfit(experiment, fleet)
     found: dict[str, Kind] = {"local": "local", "simulated": "simulated", "rehearsal": "rehearsal"}
     return PlannedFleet(found[fleet], experiment)
