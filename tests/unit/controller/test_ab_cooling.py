@@ -57,6 +57,15 @@ def test_where_no_temperature_can_be_read_a_pause_is_taken_and_said() -> None:
     assert room.told == ["pause of 90 s: no temperature can be read here"]
 
 
+def test_while_one_of_several_boards_is_silent_the_others_do_not_speak_for_it() -> None:
+    room = Room({})
+    said = iter([{"pi-01": 40.0, "pi-02": 60.0}, {"pi-01": 40.0}, {"pi-01": 40.0, "pi-02": 44.0}])
+    clock = Clock(room.now_s, room.slept.append)
+    assert cool_down(Cooling(45.0), lambda: next(said), room.told.append, clock) == Cooled(
+        30.0, 44.0, "pi-02", ""
+    )
+
+
 def test_without_a_limit_the_pause_is_what_was_asked_for() -> None:
     room = Room({"pi-01": lambda s: 58.0})
     assert room.cool(Cooling(pause_s=30.0)) == Cooled(30.0, 58.0, "pi-01", "")

@@ -67,8 +67,11 @@ def cool_down(
         if cooling.limit_c is not None:
             note = f"no temperature can be read: {cooling.pause_s:g} s of pause, not {cooling.limit_c:g} °C"
         return Cooled(clock.now_s() - began_s, highest, where, note)
+    known = set(found)
     while True:
         where, highest = _highest(found)
+        if found and (silent := sorted(known - found.keys())):  # it may be the warmest of all
+            where, highest = silent[0], None
         if highest is not None and highest <= cooling.limit_c:
             return Cooled(clock.now_s() - began_s, highest, where, "")
         waited_s = clock.now_s() - began_s
@@ -80,6 +83,7 @@ def cool_down(
             tell(f"cooling down to {cooling.limit_c:g} °C: {where} is at {highest:.1f} °C")
         clock.sleep(min(_LOOK_S, cooling.most_s - waited_s))
         found = dict(thermometer())
+        known |= found.keys()
 
 
 def _highest(found: Mapping[str, float]) -> tuple[str, float | None]:
