@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS claims(
     user TEXT NOT NULL, machine TEXT NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL,
     asked_s REAL NOT NULL, expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0
 )"""
+_BEGUN: Final = "ALTER TABLE claims ADD COLUMN begun INTEGER NOT NULL DEFAULT 0"
 _COLUMNS: Final = "number, user, machine, pid, purpose, asked_s, expires_s, begun"
 
 
@@ -94,6 +95,8 @@ class LeaseBook:
                     self._share()
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_SCHEMA)
+                if "begun" not in {column[1] for column in connection.execute("PRAGMA table_info(claims)")}:
+                    connection.execute(_BEGUN)  # the book is of an older version
                 yield connection
                 connection.execute("COMMIT")
             finally:

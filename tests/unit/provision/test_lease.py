@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -359,3 +359,17 @@ def test_a_process_that_only_shares_a_number_is_not_taken_for_dead() -> None:
     alive = Claim(1, "a@b", machine(), os.getpid(), "", 0.0, 1.0)
     assert not lease_module._has_died(alive, machine())
     assert not lease_module._has_died(Claim(1, "a@b", "elsewhere", 4194305, "", 0.0, 1.0), machine())
+
+
+def test_a_book_of_an_older_version_is_used_on(tmp_path: Path):
+    """Its claims had no `begun` yet; nobody has to delete the file."""
+    with closing(sqlite3.connect(tmp_path / "lease.sqlite")) as old:
+        old.execute(
+            "CREATE TABLE claims(number INTEGER PRIMARY KEY AUTOINCREMENT, user TEXT NOT NULL, "
+            "machine TEXT NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL, asked_s REAL NOT NULL, "
+            "expires_s REAL NOT NULL)"
+        )
+        old.commit()
+    book = LeaseBook(tmp_path)
+    number = book.claim("run demo")
+    assert book.standing().allows(number)
