@@ -8,6 +8,7 @@ from hosts.lab.bench_hosts import BenchHosts
 _LIVING = (
     "/dev",
     "/home/*/.cache",
+    "/home/*/.sudo_as_admin_successful",
     "/proc",
     "/run",
     "/sys",
