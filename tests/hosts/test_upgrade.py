@@ -34,7 +34,7 @@ def other_tree(tmp_path: Path) -> Path:
     return tree
 
 
-def test_a_host_gets_a_newer_build_goes_back_and_never_keeps_one_that_does_not_start(
+def test_a_host_gets_a_newer_build_and_goes_back_to_the_one_before_with_its_settings(
     provisioned: BenchHosts, other_tree: Path
 ):
     bench, only = provisioned.bench, ("--only", "pi3")
@@ -59,6 +59,10 @@ def test_a_host_gets_a_newer_build_goes_back_and_never_keeps_one_that_does_not_s
     unchanged = json.loads(roambench("fleet", "provision", bench, *only, "--json").out)
     assert [row["state"] for row in unchanged] == ["unchanged"]
 
+
+@pytest.mark.slow
+def test_a_host_never_keeps_a_build_that_does_not_start(provisioned: BenchHosts, other_tree: Path):
+    bench, only, before = provisioned.bench, ("--only", "pi3"), _runs(provisioned)
     agent = other_tree / _AGENT
     starts = "return run_agent("
     assert starts in agent.read_text()
