@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.phases import Phase
 from roambench.spool.chapter import following
+from roambench.spool.consumer import Record
 from roambench.spool.spool import Spool
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -74,7 +75,7 @@ class AgentParts(ABC):
             self._clock,
             self._quiet.gate,
             self._news.tell_and_log,
-            lambda records: self._link.drain(self._spool.uuid, records),
+            lambda records: self._drain(records),
         )
         self._place = Workplace(
             timeline=self._timeline,
@@ -117,6 +118,10 @@ class AgentParts(ABC):
 
     @abstractmethod
     def _take_frame(self, frame: wire.ControllerFrame) -> None: ...
+
+    async def _drain(self, records: Sequence[Record]) -> int:
+        """To the controller; raises as `ControlLink.drain` does."""
+        return await self._link.drain(self._spool.uuid, records)
 
     def _phase_begins(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """Whether we may speak now; and what an emulated board draws from now on."""

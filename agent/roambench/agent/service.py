@@ -11,6 +11,7 @@ import asyncio
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -25,10 +26,11 @@ from roambench.agent.process import Agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.shard_store import ShardStore
 from roambench.agent.unsent import Unsent
-from roambench.contract.errors import ConfigError, MeterError, RoambenchError
+from roambench.contract.errors import ConfigError, LinkError, MeterError, RoambenchError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, Reading, RecordKind
+from roambench.spool.consumer import Record
 from roambench.wire.v1 import control_pb2 as wire
 
 #: Records of no run that are kept for whoever asks: an hour of readings.
@@ -53,6 +55,7 @@ class ServiceAgent(Agent):
         self._meter = MeterWatch()
         self._orders: asyncio.Task[None] | None = None
         self._leaving = False
+        self._welcomed = False  # whether the session is with the controller of our run
         self._ready_for: LearningSpec | None = None
 
     @property
@@ -114,6 +117,7 @@ class ServiceAgent(Agent):
 
     def _take_welcome(self, welcome: wire.Welcome) -> None:
         run = welcome.run_id[:_MOST_RUN_LETTERS]
+        self._welcomed = False
         if self._link.keepalive == welcome.quiet:
             self._link.keepalive = not welcome.quiet
             self._link.redial("dialling as this run wants it")
@@ -125,12 +129,19 @@ class ServiceAgent(Agent):
         self._host.follow(welcome.host_period_s, during_phases=welcome.host_during_phases)
         if not self.run_id:
             self._enter_run(run)
+        self._welcomed = True
         self._stores.controller_is_there()
         if self._ready_for == self._spec and not self._worker.is_prepared:
             self._spec = None  # its trainer has died since, or was ended with the run before: prepare anew
         super()._take_welcome(welcome)
         if self._ready_for == self._spec and self._worker.is_prepared:
             self._news.tell("trainer ready", "as before")  # the controller may be another, or have missed it
+
+    async def _drain(self, records: Sequence[Record]) -> int:
+        """The records of a run whose controller died are none of the next one's."""
+        if not self._welcomed:
+            raise LinkError("no session with this run's controller")
+        return await super()._drain(records)
 
     def _enter_run(self, run: str) -> None:
         self._shelf.clear()

@@ -1,0 +1,45 @@
+"""An agent that outlives its runs, when a controller names another run than the one it is in."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from roambench.agent.service import ServiceAgent
+from roambench.agent.settings import AgentSettings
+from roambench.contract.errors import LinkError
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.records import RecordKind
+from roambench.identity.authority import Authority
+from roambench.wire.v1 import control_pb2 as wire
+
+SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
+
+
+@pytest.mark.asyncio
+async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_path: Path) -> None:
+    Authority.create().issue("pi-01").save(tmp_path / "identity")
+    (tmp_path / "state").mkdir()
+    settings = AgentSettings(
+        "pi-01",
+        "127.0.0.1:9",
+        str(tmp_path / "identity"),
+        str(tmp_path / "state"),
+        machine_id="machine",
+        service=True,
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        agent = ServiceAgent(settings, ours)
+        agent._begin_chapter("dead")
+        agent._timeline.resume()
+        agent._take_welcome(wire.Welcome(run_id="next", experiment_json=SPEC.to_json()))
+        with pytest.raises(LinkError, match="no session with this run's controller"):
+            await agent._drain([(1, RecordKind.EVENT, b"")])
+        async with asyncio.timeout(20):
+            while agent.run_id or agent._chores:
+                await asyncio.sleep(0.05)
+        await agent._close()
