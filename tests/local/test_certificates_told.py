@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import json
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -57,6 +58,7 @@ async def controller(folder: Path) -> AsyncIterator[Controller]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if not name.startswith("GRPC_")},
     )
 
     assert process.stdin is not None

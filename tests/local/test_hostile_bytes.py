@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -90,6 +91,7 @@ async def victim(script: str, folder: Path) -> AsyncIterator[Victim]:
             folder,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
+            env={name: value for name, value in os.environ.items() if not name.startswith("GRPC_")},
         )
         served: list[str] = []
 

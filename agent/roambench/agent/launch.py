@@ -12,10 +12,6 @@ from roambench.agent.settings import AgentSettings
 from roambench.agent.worker import fork_nursery
 from roambench.contract.errors import RoambenchError
 
-# Forked children of a process that holds grpc hang; grpc's fork support would only hide that.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
 
 def load_trainer() -> Callable[[socket.socket], None]:
     """Import the learning stack (seconds on a Pi) and return what a trainer process runs."""
@@ -26,6 +22,9 @@ def load_trainer() -> Callable[[socket.socket], None]:
 
 def run_agent(settings: AgentSettings) -> int:
     """Live as the agent `settings` describe until told to stop; returns the exit status."""
+    # Forked children of a process that holds grpc hang; grpc's fork support would only hide that.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
     if not settings.controller:
         return _run_logger(settings)
