@@ -134,10 +134,11 @@ async def test_an_agent_speaks_to_no_server_but_its_own_controller(server: str, 
 async def test_a_serial_revoked_in_mid_run_ends_the_session_and_everything_that_moves(tmp_path: Path) -> None:
     async def endless(agent: HandAgent, order: wire.Order) -> None:
         try:
-            await agent.data.download(order.order_id, 3, order.train.start_digest.hex(), 20.0)
+            await agent.data.download(order.order_id, 3, order.train.start_digest.hex(), 20.0, moving.append)
         except LinkError as error:
             broken.append(str(error))
 
+    moving: list[int] = []
     broken: list[str] = []
     authority = BenchAuthority(tmp_path)
     async with bench(identity=live(tmp_path), deadline_s=20.0) as where:
@@ -151,7 +152,7 @@ async def test_a_serial_revoked_in_mid_run_ends_the_session_and_everything_that_
             order = train_order(digest)
             slow = type(order)(order.order_id, 0, 1, 3, digest, 1, 7, download_mbit_s=0.5)
             working = asyncio.create_task(where.fleet.perform([slow]))
-            await until(lambda: first.orders)
+            await until(lambda: moving)
             assert authority.revoke_name("pi-01", "board lost") != []
             await until(lambda: first.log and broken)
             assert "the certificate of 'pi-01' is revoked (serial" in first.log[0]
