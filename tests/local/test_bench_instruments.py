@@ -116,5 +116,5 @@ def test_a_fleet_that_cannot_be_measured_is_named(tmp_path: Path, capfd, command
         capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "--fleet: expected local or bench:FILE, got 'simulated'" in done.stderr
+    assert "--fleet: expected one of local, bench:FILE, got 'simulated'" in done.stderr
     assert not (tmp_path / "runs").exists()

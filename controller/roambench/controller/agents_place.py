@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
-from roambench.contract.errors import ConfigError
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.bench_fleet import bench_fleet
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.bench_run import BENCH_FILE, BenchPlace, bench_place
+from roambench.controller.composition import BENCH, fleet_of
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import local_bench
@@ -22,8 +23,7 @@ from roambench.controller.world import Lesson, versions
 from roambench.provision.inventory import load_bench
 from roambench.runs.folder import RunFolder
 
-LOCAL = "local"
-BENCH = "bench"
+LOCAL: Final = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,8 @@ def agents_place(
 
 def bench_file(fleet: str) -> Path | None:
     """The file of `bench:FILE`, None for `local`; ConfigError for anything else."""
-    kind, _, file = fleet.partition(":")
-    if kind == BENCH and file:
-        return Path(file)
-    if fleet != LOCAL:
-        raise ConfigError([f"--fleet: expected {LOCAL} or {BENCH}:FILE, got {fleet!r}"])
-    return None
+    kind, file = fleet_of(fleet, (LOCAL,))
+    return Path(file) if kind == BENCH else None
 
 
 def with_every_host(experiment: Experiment, file: Path, only: tuple[str, ...]) -> Experiment:

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,12 +57,12 @@ def run_experiment(
     return _run_all(experiment, kind, runs_dir, console)
 
 
-def fleet_of(written: str) -> tuple[str, str]:
-    """Kind of fleet (one of FLEETS or BENCH), and the bench's file; ConfigError for any other."""
+def fleet_of(written: str, fleets: Sequence[str] = FLEETS) -> tuple[str, str]:
+    """Kind of fleet (one of `fleets` or BENCH), and the bench's file; ConfigError for any other."""
     kind, _, file = written.partition(":")
-    if written in FLEETS or (kind == BENCH and file):
+    if written in fleets or (kind == BENCH and file):
         return kind, file
-    known = ", ".join((*FLEETS, f"{BENCH}:FILE"))
+    known = ", ".join((*fleets, f"{BENCH}:FILE"))
     raise ConfigError([f"--fleet: expected one of {known}, got {written!r}"])
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import psutil
 
 from roambench.controller.ab.cooling import Thermometer
+from roambench.controller.composition import BENCH, fleet_of
 from roambench.provision.hosts import HostLink, on_hosts
 from roambench.provision.inventory import Bench, Host, load_bench
 
@@ -22,8 +23,8 @@ _READ: Final = (
 
 def thermometer_of(fleet: str, only: Sequence[str] = ()) -> Thermometer | None:
     """None for a fleet whose energy nobody measures: it need not cool."""
-    kind, _, file = fleet.partition(":")
-    if kind == "bench":
+    kind, file = fleet_of(fleet)
+    if kind == BENCH:
         bench = load_bench(Path(file))
         hosts = bench.only(only)
         return lambda: bench_temperatures(bench, hosts)
