@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from roambench.contract.errors import TraceError
@@ -14,7 +13,7 @@ from roambench.controller.cli import main
 from roambench.learning.models import model_names
 from roambench.mobility.files import read_trace, write_trace
 from roambench.mobility.readers import READERS
-from roambench.mobility.trace import Trace
+from two_walks import two_walks
 
 CLI = [sys.executable, "-m", "roambench.controller.cli"]
 CHECKINS = """\
@@ -30,24 +29,6 @@ def roambench(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedP
     environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1"}
     return subprocess.run(
         [*CLI, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd, env=environment, check=False
-    )
-
-
-def small_trace() -> Trace:
-    """Two devices, three steps, two APs 1 km apart."""
-    return Trace(
-        steps=3,
-        step_s=3600.0,
-        device_names=("ann", "bob"),
-        step=np.array([0, 0, 2], np.int32),
-        device=np.array([0, 1, 1], np.int32),
-        x_m=np.array([30.0, 900.0, 1000.0]),
-        y_m=np.array([40.0, 0.0, 0.0]),
-        ap_names=("AP0", "AP1"),
-        ap_x_m=np.array([0.0, 1000.0]),
-        ap_y_m=np.array([0.0, 0.0]),
-        start_utc_s=1334620800,
-        provenance={"source": "written by hand"},
     )
 
 
@@ -163,7 +144,7 @@ def test_mistakes_in_import_options_come_all_at_once(tmp_path: Path) -> None:
 
 def test_stats_prints_the_trace_beside_the_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.parquet"
-    found = write_trace(small_trace(), path)
+    found = write_trace(two_walks(), path)
     with pytest.raises(SystemExit) as ended:
         main(["trace", "stats", str(path)])
     assert ended.value.code == 0
@@ -179,7 +160,7 @@ def test_stats_prints_the_trace_beside_the_paper(tmp_path: Path, capsys: pytest.
 
 def test_show_prints_who_is_where_at_a_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.parquet"
-    write_trace(small_trace(), path)
+    write_trace(two_walks(), path)
     with pytest.raises(SystemExit):
         main(["trace", "show", str(path)])
     assert "written by hand" in capsys.readouterr().out

@@ -8,7 +8,6 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from roambench.contract.errors import RunError
@@ -23,8 +22,8 @@ from roambench.controller.sweep.session_notes import SessionNotes, command_of, n
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
 from roambench.mobility.files import write_trace
-from roambench.mobility.trace import Trace
 from roambench.report.curves_svg import Curve, curves_svg
+from two_walks import two_walks
 
 CLI = [sys.executable, "-m", "roambench.controller.cli"]
 SWEEP = """\
@@ -50,30 +49,12 @@ def roambench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def walks(steps: int) -> Trace:
-    """Ann is seen once, 50 m from AP0; Bob 100 m from AP1 at first and beside it at step 2; then nobody."""
-    return Trace(
-        steps=steps,
-        step_s=3600.0,
-        device_names=("ann", "bob"),
-        step=np.array([0, 0, 2], np.int32),
-        device=np.array([0, 1, 1], np.int32),
-        x_m=np.array([30.0, 900.0, 1000.0]),
-        y_m=np.array([40.0, 0.0, 0.0]),
-        ap_names=("AP0", "AP1"),
-        ap_x_m=np.array([0.0, 1000.0]),
-        ap_y_m=np.array([0.0, 0.0]),
-        start_utc_s=1334620800,
-        provenance={"source": "written by hand"},
-    )
-
-
 @pytest.mark.timeout(400)
 def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None:
     """Everybody has 1 % at the first cloud aggregation, t = 2 of eight steps. Until then MOHAWK used one
     model in two steps (Bob's, who came back to an AP), HierFAVG none."""
     (tmp_path / "data").mkdir()
-    write_trace(walks(8), tmp_path / "data" / "walks.parquet")
+    write_trace(two_walks(8), tmp_path / "data" / "walks.parquet")
     (tmp_path / "tiny.toml").write_text(SWEEP)
     done = roambench("sweep", "tiny.toml", "--trace", "data/walks.parquet", "--jobs", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr + done.stdout

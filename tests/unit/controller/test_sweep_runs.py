@@ -8,13 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from roambench.mobility.files import write_trace
-from roambench.mobility.trace import Trace
 from roambench.runs.lock import is_held
+from two_walks import two_walks
 
 # Every run is a process that loads torch: seconds on a quiet machine, a minute on a busy one.
 pytestmark = pytest.mark.timeout(300)
@@ -57,24 +56,6 @@ def wait_for(path: Path, pattern: str, count: int = 1) -> list[Path]:
         assert time.monotonic() < deadline_s, f"no {pattern} in {path}"
         time.sleep(0.02)
     return found
-
-
-def two_walks() -> Trace:
-    """Ann is seen once, at the first of three steps; Bob at the first and the last, at two APs 1 km apart."""
-    return Trace(
-        steps=3,
-        step_s=3600.0,
-        device_names=("ann", "bob"),
-        step=np.array([0, 0, 2], np.int32),
-        device=np.array([0, 1, 1], np.int32),
-        x_m=np.array([30.0, 900.0, 1000.0]),
-        y_m=np.array([40.0, 0.0, 0.0]),
-        ap_names=("AP0", "AP1"),
-        ap_x_m=np.array([0.0, 1000.0]),
-        ap_y_m=np.array([0.0, 0.0]),
-        start_utc_s=1334620800,
-        provenance={"source": "written by hand"},
-    )
 
 
 def test_the_table_of_a_hand_made_trace_is_what_one_counts_on_paper(tmp_path: Path) -> None:

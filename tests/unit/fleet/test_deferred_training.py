@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from compared_records import without_clock_and_loss
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
@@ -16,7 +16,7 @@ from roambench.controller.simulated_run import simulated_fleet
 from roambench.controller.world import Movement, lesson_of
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.records import EdgeAggregated, FateDecided, OrderAnswered, RoundRecord, StepClosed
+from roambench.rounds.records import EdgeAggregated, FateDecided, OrderAnswered, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from whereabouts import drawn_trace
@@ -77,19 +77,6 @@ async def _run(base: Path, setting: Experiment, system: str) -> tuple[list[Round
 
 def of(records: Sequence[RoundRecord], kind: type) -> list:
     return [record for record in records if isinstance(record, kind)]
-
-
-def without_clock_and_loss(records: Sequence[RoundRecord]) -> list[RoundRecord]:
-    kept: list[RoundRecord] = []
-    for record in records:
-        match record:
-            case OrderAnswered():
-                kept.append(dataclasses.replace(record, mean_loss=None))
-            case StepClosed():
-                kept.append(dataclasses.replace(record, wall_s=0.0))
-            case _:
-                kept.append(record)
-    return kept
 
 
 @pytest.mark.parametrize("system", ["mohawk", "hierfavg"])

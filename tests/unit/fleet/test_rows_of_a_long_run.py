@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compared_records import without_clock_and_loss
 from roambench.contract.orders import DiscardOrder, SyncOrder, TrainOrder
 from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.controller.simulated_run import may_defer
@@ -21,7 +22,7 @@ from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.records import EdgeAggregated, OrderAnswered, RoundRecord, StepClosed
+from roambench.rounds.records import EdgeAggregated, OrderAnswered, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.rounds.run import RunSettings, StepSummary
 from roambench.rounds.state import RunState
@@ -171,19 +172,6 @@ def test_a_long_run_leaves_no_row_but_those_of_the_published_versions(
     assert told.versions <= told.most_rows <= 2 * DEVICES + 2 * APS
     assert sum(isinstance(record, EdgeAggregated) for record in told.records) > STEPS / 2
     assert bool(told.refused) is bool(refuse_each)
-
-
-def without_clock_and_loss(records: Sequence[RoundRecord]) -> list[RoundRecord]:
-    kept: list[RoundRecord] = []
-    for record in records:
-        match record:
-            case OrderAnswered():
-                kept.append(dataclasses.replace(record, mean_loss=None))
-            case StepClosed():
-                kept.append(dataclasses.replace(record, wall_s=0.0))
-            case _:
-                kept.append(record)
-    return kept
 
 
 @pytest.mark.parametrize("name", DEFERRED)
