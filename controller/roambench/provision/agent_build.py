@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import FleetError
+from roambench.contract.whole_file import take_place
 from roambench.provision.inventory import Bench
 from roambench.provision.platforms import PLATFORMS, Platform
 from roambench.provision.source_tree import source_root
@@ -102,5 +103,5 @@ def build_wheel(root: Path, folder: Path) -> tuple[Path, str]:
         wheel = folder / code / made[0].name
         wheel.parent.mkdir(exist_ok=True)
         if not wheel.exists():
-            made[0].replace(wheel)
+            take_place(made[0], wheel)
     return wheel, code

@@ -125,13 +125,10 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     if agent.meter_state == "ok" and age_s is not None and age_s <= _FRESH_S:
         return Check(name, Verdict.PASS, f"a reading {age_s:.1f} s ago")
     found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")
-    return Check(
-        name,
-        Verdict.FAIL,
-        found,
-        f"a reading within {_FRESH_S:g} s",
-        "is the meter on, is its USB cable in? a Smart Power 2 says nothing while its output is off",
-    )
+    what_to_do = "is the meter on, is its USB cable in? a Smart Power 2 says nothing while its output is off"
+    if agent.meter_state == "unavailable" and agent.meter_detail:
+        what_to_do = agent.meter_detail  # names the port and the cause, and where it is the latch the way out
+    return Check(name, Verdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)
 
 
 def idle_watts(facts: HostFacts, agent: AgentAnswers, host: Host) -> Check:

@@ -29,10 +29,9 @@ def from_card(board: str, card: Path) -> Belongings:
 
     ConfigError where that is no card of a provisioned board, or may not be read.
     """
-    state = card / layout.STATE.lstrip("/")
     try:
-        machine_id = (card / "etc/machine-id").read_text(encoding="ascii").strip()
-        entries = sorted(state.iterdir())
+        machine_id = _beneath(card, "etc/machine-id").read_text(encoding="ascii").strip()
+        entries = sorted(_beneath(card, layout.STATE.lstrip("/")).iterdir())
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as tar:
             for entry in entries:
@@ -51,6 +50,14 @@ def from_card(board: str, card: Path) -> Belongings:
     return Belongings(
         machine_id, packed.getvalue(), f"{board}'s card handed over {size / 1e6:.1f} MB of state"
     )
+
+
+def _beneath(card: Path, name: str) -> Path:
+    """The file on the card; ConfigError for a link on the way, which leads into this machine's own files."""
+    for path in [card.joinpath(*Path(name).parts[:end]) for end in range(1, len(Path(name).parts) + 1)]:
+        if path.is_symlink():
+            raise ConfigError([f"--card {card}: {path} is a link: no provisioned board has one there"])
+    return card / name
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

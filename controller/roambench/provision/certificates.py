@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import IdentityError
+from roambench.contract.whole_file import write_whole
 from roambench.fleet.guard import FleetIdentity
 from roambench.identity.authority import (
     CONTROLLER_NAME,
@@ -30,7 +31,6 @@ from roambench.identity.authority import (
     expiry_of,
     name_of,
     serial_of,
-    write_private,
 )
 from roambench.identity.revocation import RevocationList
 from roambench.provision.inventory import Bench, Host
@@ -253,7 +253,7 @@ def _is_old(certificate_pem: bytes) -> bool:
 
 
 def _save(authority: Authority, path: Path) -> None:
-    write_private(path, authority.certificate_pem + authority.key_pem)
+    write_whole(path, authority.certificate_pem + authority.key_pem, mode=0o600)
 
 
 def _load(path: Path) -> Authority:

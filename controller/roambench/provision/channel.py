@@ -8,17 +8,31 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import paramiko
 
+Sink = Callable[[bytes], None]
+
 _PIECE_BYTES: Final = 256 * 1024
+_LAST_S: Final = 2.0  # what a connection that is gone takes at most to say so
+#: The exit code of a command that a signal ended: paramiko does not say which.
+SIGNALLED: Final = -1
+
+
+class TooMuch(Exception):
+    """A command's output is larger than it may be."""
+
+
+class ConnectionEnded(OSError):
+    """It was lost before the command's exit code came: nobody knows how the command ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command ended with."""
+    """What a command ended with: its exit code (`SIGNALLED`: none), and both its outputs."""
 
     exit_code: int
     out: bytes
@@ -32,13 +46,40 @@ class Ran:
     def why(self) -> str:
         """The last line it complained with, or its exit code."""
         lines = [line.strip() for line in self.err.decode(errors="replace").splitlines() if line.strip()]
-        return lines[-1][:300] if lines else f"exit code {self.exit_code}"
+        return lines[-1][:300] if lines else ending(self.exit_code)
+
+
+def ending(exit_code: int) -> str:
+    """In words."""
+    return "killed by a signal (out of memory?)" if exit_code == SIGNALLED else f"exit code {exit_code}"
 
 
 def perform(
     channel: paramiko.Channel, command: str, stdin: bytes | Path, *, timeout_s: float, most_bytes: int
 ) -> Ran:
-    """Run `command` to its end. TimeoutError after `timeout_s`; OSError beyond `most_bytes` of either output.
+    """Run `command` to its end and keep what it says; TooMuch beyond `most_bytes` of either output.
+
+    What else can go wrong is as with `stream`.
+    """
+    outputs = bytearray(), bytearray()
+
+    def keep(output: bytearray, piece: bytes) -> None:
+        output.extend(piece)
+        if len(output) > most_bytes:
+            raise TooMuch
+
+    sinks = [partial(keep, output) for output in outputs]
+    exit_code = stream(channel, command, stdin, sinks[0], sinks[1], timeout_s=timeout_s)
+    return Ran(exit_code, bytes(outputs[0]), bytes(outputs[1]))
+
+
+def stream(
+    channel: paramiko.Channel, command: str, stdin: bytes | Path, out: Sink, err: Sink, *, timeout_s: float
+) -> int:
+    """Run `command` to its end, pass on what it says as it comes, and return its exit code.
+
+    TimeoutError after `timeout_s`, ConnectionEnded where no exit code comes any more; what a sink raises ends
+    the command. Both sinks are called from threads, each from one.
 
     Input and both outputs move at once, each in a thread of its own: the outputs share one window, and a
     command whose outputs nobody takes stops reading its input. Nobody selects on the channel: its one
@@ -48,19 +89,25 @@ def perform(
     _ask(channel, command, deadline)
     with ThreadPoolExecutor(3) as pool:
         moving = (
-            pool.submit(_take, channel, channel.recv, deadline, most_bytes),
-            pool.submit(_take, channel, channel.recv_stderr, deadline, most_bytes),
+            pool.submit(_take, channel, channel.recv, deadline, out),
+            pool.submit(_take, channel, channel.recv_stderr, deadline, err),
             pool.submit(_send, channel, stdin, deadline),
         )
         try:
-            out, err = (output.result() for output in moving[:2])
+            for output in moving[:2]:
+                output.result()
             if not channel.status_event.wait(_left(deadline)):
                 raise TimeoutError
             exit_code = channel.recv_exit_status()
         finally:
             channel.close()  # whoever still waits is let go
     moving[2].result()
-    return Ran(exit_code, out, err)
+    if exit_code == SIGNALLED:  # or there was nobody left to report the end
+        transport = channel.get_transport()
+        transport.join(_LAST_S)
+        if not transport.is_active():
+            raise ConnectionEnded
+    return exit_code
 
 
 def _ask(channel: paramiko.Channel, command: str, deadline: float) -> None:
@@ -76,19 +123,17 @@ def _ask(channel: paramiko.Channel, command: str, deadline: float) -> None:
         enough.cancel()
 
 
-def _take(
-    channel: paramiko.Channel, receive: Callable[[int], bytes], deadline: float, most_bytes: int
-) -> bytes:
-    taken = bytearray()
+def _take(channel: paramiko.Channel, receive: Callable[[int], bytes], deadline: float, sink: Sink) -> None:
     while True:
         channel.settimeout(_left(deadline))
         piece = receive(_PIECE_BYTES)
         if not piece:
-            return bytes(taken)
-        taken.extend(piece)
-        if len(taken) > most_bytes:
-            channel.close()
-            raise OSError(f"more than {most_bytes} bytes of output")
+            return
+        try:
+            sink(piece)
+        except BaseException:
+            channel.close()  # whoever waits for the other output need wait no more
+            raise
 
 
 def _send(channel: paramiko.Channel, stdin: bytes | Path, deadline: float) -> None:

@@ -36,8 +36,6 @@ SUBJECTS: Final[tuple[Subject, ...]] = (
     board,
     service,
 )
-#: A host needs this much for readings that the controller has not got yet.
-_SPOOL_BYTES: Final = 64 * 2**20
 
 
 def plan(facts: Facts, wanted: Wanted) -> Plan:
@@ -66,9 +64,11 @@ def unfit(facts: Facts) -> tuple[Refusal, ...]:
 
 
 def _room(facts: Facts, wanted: Wanted) -> Iterator[Refusal]:
-    needed = needed_bytes(facts, wanted) + _SPOOL_BYTES
-    if facts.disk_free_bytes < needed:
+    needed = needed_bytes(facts, wanted)
+    if facts.disk_free_bytes < sum(needed.values()):
+        for_what = ", ".join(f"{size / 1e6:.0f} for {what}" for what, size in needed.items())
         yield Refusal(
-            f"its disk has {facts.disk_free_bytes / 1e6:.0f} MB left, needs {needed / 1e6:.0f} MB",
+            f"its disk has {facts.disk_free_bytes / 1e6:.0f} MB left, needs "
+            f"{sum(needed.values()) / 1e6:.0f} MB ({for_what})",
             "make room on it (df -h; journalctl --vacuum-size=16M; apt-get clean), or a larger SD card",
         )

@@ -108,17 +108,22 @@ class Questions:
 
 #: All that provisioning may want to know.
 QUESTIONS: Final = Questions(
-    packages=("python3-venv", "chrony", "iw", "udev", "rfkill"),
+    packages=("chrony", "systemd-timesyncd", "iw"),
     files=(
         *layout.OWN_FILES,
         *layout.OWN_FOLDERS,
         layout.SETTINGS,
         layout.IDENTITY,
+        layout.BUILDS,
+        layout.WHEELS,
         f"{layout.IDENTITY}/key.pem",
         layout.TOKEN,
         layout.BOARD_SCRIPT,
     ),
-    units=(layout.UNIT, layout.BOARD_UNIT, "chrony.service", "chrony-wait.service"),
+    units=(
+        *(layout.UNIT, layout.BOARD_UNIT, "chrony.service", "chrony-wait.service"),
+        *("systemd-timesyncd.service", "systemd-time-wait-sync.service"),
+    ),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import os
 import shlex
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from roambench.contract.errors import RecordConflict
+from roambench.contract.whole_file import write_whole
 from roambench.provision.agent_asks import AGENT, ask_agent
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.provision.outstanding import read_outstanding, save_outstanding
+from roambench.provision.printable import printable
 from roambench.runs.folder import RunFolder
 
 _EXPORT_S: Final = 600.0
@@ -42,11 +44,17 @@ class Unsent:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came from one host: how many records, where they are now, and its outstanding model, if any."""
+    """What came from one host: how many records, where they are now, and its outstanding model, if any.
+
+    `torn`: lines of its files that power cuts and full disks left, which are no records. `trouble`: why a
+    run's records are still on the host.
+    """
 
     records: int
     place: Path | None = None
     model: Path | None = None
+    torn: int = 0
+    trouble: str = ""
 
 
 def unsent_runs(link: HostLink) -> tuple[str, ...]:
@@ -70,46 +78,79 @@ def end_orphaned(link: HostLink, run: str | None, place: Callable[[str], Path]) 
     return saved
 
 
-def fetch_run(link: HostLink, folder: RunFolder) -> Fetched:
+def revive(link: HostLink, run: str | None = None) -> None:
+    """The host's dead letters of `run` (None: of every run) become unsent records again."""
+    ask_agent(link, "spool-revive", "" if run is None else shlex.quote(run))
+
+
+def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) -> Fetched:
     """The host's records and outstanding model of `folder`'s run into the folder, where they have to be
-    before the host forgets them. What the folder has already is left as it is.
+    before the host forgets them; `dead_letters`: also those that a store had refused for good. What the
+    folder has already is left as it is; where it has something else under a record's number, the host keeps
+    its records and HostError says so.
 
     Nobody else may write the folder: a host that is still in its run waits for a controller that is gone.
     """
-    count = 0
+    count, conflicts = 0, 0
+    torn: list[int] = []
     run = folder.info.run_id
     place = folder.path / "models" / f"outstanding-{link.host.name}.safetensors"
     model = end_orphaned(link, run, lambda going_on: place)
+    if dead_letters:
+        revive(link, run)
     batch: dict[str, list[tuple[int, int, bytes]]] = {}
-    for record in records_of(link.host.name, _export(link, run)):
+
+    def store(spool_uuid: str, rows: list[tuple[int, int, bytes]]) -> int:
+        try:
+            folder.records.insert(link.host.name, spool_uuid, rows)
+        except RecordConflict as error:
+            return error.count
+        return 0
+
+    for record in records_of(link.host.name, _export(link, run), torn.append):
         if record.run != run:
             raise HostError(link.host.name, f"spool-export {run}: a record of {record.run!r}")
         rows = batch.setdefault(record.spool_uuid, [])
         rows.append((record.seq, record.kind, record.payload))
         count += 1
         if len(rows) >= _BATCH:
-            folder.records.insert(link.host.name, record.spool_uuid, rows)
+            conflicts += store(record.spool_uuid, rows)
             rows.clear()
     for spool_uuid, rows in batch.items():
-        if rows:
-            folder.records.insert(link.host.name, spool_uuid, rows)
+        conflicts += store(spool_uuid, rows) if rows else 0
+    if conflicts:
+        raise HostError(
+            link.host.name,
+            f"{conflicts} of its {count} records of {run} have numbers that others in {folder.path} have: "
+            "these are not there, the rest is",
+            "the host keeps them all: look for a board with a copied card, or one put back from a backup",
+        )
     forget(link, run)
-    return Fetched(count, folder.path, model)
+    return Fetched(count, folder.path, model, sum(torn))
 
 
 def save_run(link: HostLink, run: str, place: Path) -> Fetched:
     """The host's records of a run whose folder is not here, as JSON lines in `place`."""
     packed = _export(link, run)
-    count = sum(1 for _ in records_of(link.host.name, packed))
+    torn: list[int] = []
+    count = sum(1 for _ in records_of(link.host.name, packed, torn.append))
     place.parent.mkdir(parents=True, exist_ok=True)
-    fresh = place.with_name(place.name + ".new")
-    with fresh.open("wb") as file:
-        file.write(packed)
-        file.flush()
-        os.fsync(file.fileno())  # this is the only copy when the host has forgotten its own
-    fresh.replace(place)
+    write_whole(place, packed)  # this is the only copy when the host has forgotten its own
     forget(link, run)
-    return Fetched(count, place)
+    return Fetched(count, place, torn=sum(torn))
+
+
+def save_runs(link: HostLink, place: Callable[[str], Path]) -> list[Fetched]:
+    """`save_run` to `place(run)` of every run that the host has records of; the others follow where one
+    cannot be had."""
+    saved = []
+    for run in unsent_runs(link):
+        try:
+            saved.append(save_run(link, run, place(run)))
+        except HostError as error:
+            trouble = f"{printable(run)}: {error.reason}; {error.next_action}"
+            saved.append(Fetched(0, trouble=trouble.removesuffix("; ")))
+    return saved
 
 
 def forget(link: HostLink, run: str) -> None:
@@ -122,8 +163,13 @@ def _export(link: HostLink, run: str) -> bytes:
     return link.must(f"{AGENT} ctl spool-export {shlex.quote(run)} | gzip", root=True, timeout_s=_EXPORT_S)
 
 
-def records_of(host: str, packed: bytes) -> Iterator[Unsent]:
-    """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete."""
+def records_of(
+    host: str, packed: bytes, torn: Callable[[int], None] = lambda lines: None
+) -> Iterator[Unsent]:
+    """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete.
+
+    At the end `torn` gets the number of the host's lines that were no records.
+    """
     count, ended = 0, False
     for line in _lines(host, packed):
         values = _values(host, line)
@@ -136,6 +182,8 @@ def records_of(host: str, packed: bytes) -> Iterator[Unsent]:
                     f"spool-export: {count} records of {values.get('device')!r}, not {values['end']}",
                     "try again",
                 )
+            if isinstance(values.get("torn"), int):
+                torn(values["torn"])
             continue
         count += 1
         yield _record(host, values)

@@ -12,7 +12,9 @@ _AGAIN: Final = "roambench fleet provision sets it"
 _MIB: Final = 2**20
 #: Between stamps of two machines (rule R2): from here on a run is flagged, and from there on refused.
 _WARN_CLOCK_S, _FAIL_CLOCK_S = 0.1, 0.4
-_WARN_DISK, _FAIL_DISK = 2048 * _MIB, 512 * _MIB
+_WARN_DISK: Final = 2048 * _MIB
+#: What a run may write to a host's disk before somebody fetches it.
+LEAST_DISK_BYTES: Final = 512 * _MIB
 #: A trainer of the small models takes 260 MB.
 _WARN_MEMORY, _FAIL_MEMORY = 400 * _MIB, 200 * _MIB
 #: These keep one clock rate, so that equal work costs equal joules.
@@ -53,7 +55,8 @@ def clock_bound(clock: ClockOffset) -> Check:
         return Check("clock", verdict, found)
     if abs(clock.offset_s) <= clock.bound_s:
         return Check("clock", verdict, found, expected, "slow: is the network or the host busy?")
-    return Check("clock", verdict, found, expected, "look at `chronyc tracking` on the host")
+    look = "look at `timedatectl timesync-status`, or `chronyc tracking`, on the host"
+    return Check("clock", verdict, found, expected, look)
 
 
 def time_sync(facts: HostFacts) -> Check:
@@ -63,14 +66,16 @@ def time_sync(facts: HostFacts) -> Check:
     if facts.time_synchronised:
         return Check(name, Verdict.PASS, "synchronised")
     found = "unknown" if facts.time_synchronised is None else "not synchronised"
-    return Check(name, Verdict.WARN, found, "synchronised", "is chrony running on the bench's time server?")
+    then = "does the bench's time server answer NTP? (chrony there needs an `allow` line)"
+    return Check(name, Verdict.WARN, found, "synchronised", then)
 
 
 def disk(facts: HostFacts) -> Check:
     free = facts.disk_free_bytes
     if free is None:
         return Check("disk", Verdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
-    return _at_least("disk", free, _WARN_DISK, _FAIL_DISK, "free some space, or fetch and remove old runs")
+    better = "free some space, or fetch and remove old runs"
+    return _at_least("disk", free, _WARN_DISK, LEAST_DISK_BYTES, better)
 
 
 def memory(facts: HostFacts) -> Check:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
+from typing import Final
 
 import paramiko
+from fabric import Connection
 from paramiko.ssh_exception import NoValidConnectionsError
 
 from roambench.contract.errors import LinkError
-from roambench.provision.inventory import Bench, Host
-from roambench.provision.known_hosts import KnownHosts, fingerprint, known_name
+from roambench.provision.inventory import Host
+from roambench.provision.known_hosts import fingerprint, known_name
 from roambench.provision.printable import printable
+
+_NO_ANSWER: Final = "is it powered, booted and on this network?"
+_FORWARDING: Final = "AllowTcpForwarding in the jump host's sshd_config"
+_PROHIBITED: Final = 1  # RFC 4254: SSH_OPEN_ADMINISTRATIVELY_PROHIBITED
 
 
 class HostError(LinkError):
@@ -21,50 +28,68 @@ class HostError(LinkError):
         super().__init__(f"{host}: {self.reason}" + (f"; {next_action}" if next_action else ""))
 
 
-def connection_error(bench: Bench, host: Host, error: Exception) -> HostError:
-    """What an attempt to log in ended with, in words."""
-    where = f"{host.address} port {host.ssh_port}"
+class ConnectionLost(HostError):
+    """The connection ended before the command did, or before its exit code came."""
+
+
+def connection_error(
+    host: Host, connection: Connection, error: Exception, known: Path, *, gate: bool
+) -> HostError:
+    """What an attempt to log in over `connection` ended with, in words: to a `gate`, a jump host on the way
+    to `host`, or to `host` itself."""
+    if not gate:
+        return HostError(host.name, *_explained(connection, error, known, host.ssh_key, "the bench file"))
+    reason, next_action = _explained(connection, error, known, None, "~/.ssh/config")
+    return HostError(host.name, f"its jump host: {reason}", next_action)
+
+
+def unreached(host: Host, gate: Connection, connection: Connection, error: Exception) -> HostError:
+    """`gate` was reached and `connection` was not, through it."""
+    reason = f"its jump host {gate.host} cannot reach {_where(connection)}: "
+    if isinstance(error, paramiko.ChannelException):
+        next_action = _FORWARDING if error.code == _PROHIBITED else _NO_ANSWER
+        return HostError(host.name, reason + error.text, next_action)
+    return HostError(host.name, reason + (str(error) or type(error).__name__), _NO_ANSWER)
+
+
+def _explained(
+    connection: Connection, error: Exception, known: Path, key: Path | None, described_in: str
+) -> tuple[str, str]:
+    """Reason and next action."""
+    where = _where(connection)
     if isinstance(error, NoValidConnectionsError):  # one per address of the name: the first tells enough
         error = next(iter(error.errors.values()))
     match error:
-        case HostError():
-            return error
         case paramiko.BadHostKeyException():
-            known = KnownHosts.of(bench)
-            return HostError(
-                host.name,
+            return (
                 f"another host key than recorded: {fingerprint(error.key)} instead of "
                 f"{fingerprint(error.expected_key)}",
                 "if its SD card was flashed anew: "
-                f"ssh-keygen -R '{known_name(host)}' -f '{known.path}'; if not, someone is in between",
+                f"ssh-keygen -R '{known_name(connection.host, connection.port)}' -f '{known}'; "
+                "if not, someone is in between",
             )
         case paramiko.PasswordRequiredException():
-            return HostError(
-                host.name, "the SSH key has a passphrase", f"ssh-add {host.ssh_key or ''}".strip()
-            )
+            return "the SSH key has a passphrase", "ssh-add"
         case paramiko.AuthenticationException():
-            key = f"-i {host.ssh_key} " if host.ssh_key else ""
-            return HostError(
-                host.name,
-                f"{host.ssh_user} may not log in with {host.ssh_key or 'any key of yours'}",
-                f"ssh-copy-id {key}-p {host.ssh_port} {host.ssh_user}@{host.address}",
+            return (
+                f"{connection.user} may not log in with {key or 'any key of yours'}",
+                f"ssh-copy-id {f'-i {key} ' if key else ''}-p {connection.port} "
+                f"{connection.user}@{connection.host}",
             )
         case socket.gaierror():
-            return HostError(
-                host.name, f"{host.address}: no such name", "check its address in the bench file"
-            )
+            return f"{connection.host}: no such name", f"check its address in {described_in}"
         case TimeoutError():
-            return HostError(
-                host.name, f"no answer from {where}", "is it powered, booted and on this network?"
-            )
+            return f"no answer from {where}", _NO_ANSWER
         case ConnectionRefusedError():
-            return HostError(host.name, f"{where} refuses", "is its SSH server enabled and on this port?")
-        case FileNotFoundError():
-            return HostError(host.name, f"{error.filename}: no such file", "check ssh_key in the bench file")
+            return f"{where} refuses", "is its SSH server enabled and on this port?"
         case OSError():
-            return HostError(
-                host.name, f"{where}: {error.strerror or error}", "is it powered, booted and on this network?"
-            )
+            return f"{where}: {error.strerror or error}", _NO_ANSWER
         case _:
-            what = f"no proper SSH server answers at {where} ({error or type(error).__name__})"
-            return HostError(host.name, what, "is it still booting? try again in a minute")
+            return (
+                f"no proper SSH server answers at {where} ({error or type(error).__name__})",
+                "is it still booting? try again in a minute",
+            )
+
+
+def _where(connection: Connection) -> str:
+    return f"{connection.host} port {connection.port}"

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, Generic, TypeVar
 
 import paramiko
-from fabric import Connection
 
 from roambench.contract.errors import RoambenchError
-from roambench.provision.channel import Ran, perform
-from roambench.provision.host_error import HostError, connection_error
+from roambench.provision.channel import ConnectionEnded, Ran, Sink, TooMuch, perform, stream
+from roambench.provision.host_error import ConnectionLost, HostError
 from roambench.provision.inventory import Bench, Host
-from roambench.provision.known_hosts import KnownHosts, TrustOnFirstUse
+from roambench.provision.login import CONNECT_S, logged_in
 
 T = TypeVar("T")
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())  # or its tracebacks end on the terminal
-
-_CONNECT_S: Final = 10  # for each of: TCP, the banner, authentication, a channel
-_KEEPALIVE_S: Final = 15
 _COMMAND_S: Final = 60.0
 _UPLOAD_S: Final = 900.0  # a wheelhouse of 250 MB over a Pi's Wi-Fi
 _MOST_BYTES: Final = 64 * 2**20
@@ -48,14 +42,44 @@ class HostLink:
         timeout_s: float = _COMMAND_S,
         most_bytes: int = _MOST_BYTES,
     ) -> Ran:
-        """What `sh -c command` says, as the login user or as root; `ps` shows it, so no secrets."""
-        words = ["env", "LC_ALL=C.UTF-8", "sh", "-c", command]
+        """What `sh -c command` says, as the login user or as root; `ps` shows it, so no secrets.
+
+        What root makes has the modes that Debian's root gives it, whatever umask the login came with.
+        """
+        with self._channel(command, root, timeout_s) as (channel, line):
+            try:
+                return perform(channel, line, stdin, timeout_s=timeout_s, most_bytes=most_bytes)
+            except TooMuch:
+                what = f"{_brief(command)}: more than {most_bytes / 2**20:g} MiB of output"
+                raise HostError(self.host.name, what, "look at it on the host") from None
+
+    def stream(
+        self,
+        command: str,
+        out: Sink,
+        err: Sink,
+        *,
+        root: bool = False,
+        timeout_s: float = _COMMAND_S,
+    ) -> int:
+        """As `run`, with both outputs passed on as they come, however much that is; returns the exit code.
+
+        A host waits while a sink takes its time. A sink that raises a RoambenchError ends the command.
+        """
+        with self._channel(command, root, timeout_s) as (channel, line):
+            return stream(channel, line, b"", out, err, timeout_s=timeout_s)
+
+    @contextmanager
+    def _channel(self, command: str, root: bool, timeout_s: float) -> Iterator[tuple[paramiko.Channel, str]]:
+        """A channel, and the line to run on it; what goes wrong with it is a HostError."""
+        words = ["env", "LC_ALL=C.UTF-8", "sh", "-c", f"umask 022\n{command}" if root else command]
         if root and self.host.ssh_user != "root":
             words = ["sudo", "-n", *words]
         try:
-            channel = self._transport.open_session(timeout=_CONNECT_S)
-            with channel:
-                return perform(channel, shlex.join(words), stdin, timeout_s=timeout_s, most_bytes=most_bytes)
+            with self._transport.open_session(timeout=CONNECT_S) as channel:
+                yield channel, shlex.join(words)
+        except RoambenchError:
+            raise
         except TimeoutError:
             raise HostError(
                 self.host.name,
@@ -63,8 +87,11 @@ class HostLink:
                 "look at its load, try again",
             ) from None
         except (paramiko.SSHException, EOFError, OSError) as error:
-            raise HostError(
-                self.host.name, f"connection lost ({error or type(error).__name__})", "try again"
+            about = "" if isinstance(error, ConnectionEnded) else f" ({error or type(error).__name__})"
+            raise ConnectionLost(
+                self.host.name,
+                f"connection lost{about}",
+                "look at its power and its network, then again",
             ) from None
 
     def hang_up(self) -> None:
@@ -95,11 +122,12 @@ class HostLink:
         owner: str = "root:root",
         timeout_s: float = _UPLOAD_S,
     ) -> None:
-        """Write a file as root, whole or not at all; its folder has to be there."""
+        """Write a file as root, whole or not at all; a folder that is missing is made, for all to read."""
         fresh = shlex.quote(f"{remote}.new")
         # A file that this shell has made (-C), and by its descriptor: the folder may be the agent's, which
         # could lay a link in the way.
         command = (
+            f"mkdir -p {shlex.quote(str(PurePosixPath(remote).parent))} || exit 1; "
             f"umask 077; set -C; rm -f {fresh}; exec 3> {fresh}; "
             f"chown {shlex.quote(owner)} /proc/self/fd/3 && chmod {mode:o} /proc/self/fd/3 && cat >&3 && "
             f"sync {fresh} && mv -fT {fresh} {shlex.quote(remote)} || {{ rm -f {fresh}; exit 1; }}"
@@ -132,38 +160,9 @@ class HostOutcome(Generic[T]):
 
 @contextmanager
 def open_link(bench: Bench, host: Host) -> Iterator[HostLink]:
-    """Log in to a host with a key, never with a password; HostError if that is not possible.
-
-    The host has to have the key that the bench's own `known_hosts` records; the first one is recorded.
-    """
-    connection = Connection(
-        host.address,
-        user=host.ssh_user,
-        port=host.ssh_port,
-        forward_agent=False,
-        connect_timeout=_CONNECT_S,
-        connect_kwargs={
-            "banner_timeout": _CONNECT_S,
-            "auth_timeout": _CONNECT_S,
-            "channel_timeout": _CONNECT_S,
-            "allow_agent": host.ssh_key is None,
-            "look_for_keys": host.ssh_key is None,
-            **({} if host.ssh_key is None else {"key_filename": [str(host.ssh_key)]}),
-        },
-    )
-    try:
-        known = KnownHosts.of(bench)
-        try:
-            connection.client.get_host_keys().update(known.keys())
-            connection.client.set_missing_host_key_policy(TrustOnFirstUse(known))
-            connection.open()
-            transport = connection.transport
-            transport.set_keepalive(_KEEPALIVE_S)
-        except (paramiko.SSHException, EOFError, OSError, ValueError) as error:
-            raise connection_error(bench, host, error) from None
+    """Log in to a host with a key, never with a password; HostError if that is not possible."""
+    with logged_in(bench, host) as transport:
         yield HostLink(bench, host, transport)
-    finally:
-        connection.close()
 
 
 def on_hosts(

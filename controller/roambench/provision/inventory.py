@@ -31,6 +31,7 @@ class MeterEntry:
     """Calibrated watts = gain x reading + `offset_watts`. No `port`: the host has no meter.
 
     `emulated`: the host is a container; `port` names a pty or a TCP address that a program there feeds.
+    `reopen_allowed`: somebody has seen that opening the port resets nothing; the agent keeps no latch.
     """
 
     driver: str
@@ -40,6 +41,13 @@ class MeterEntry:
     offset_watts: float
     wifi_hop: str
     emulated: bool
+    reopen_allowed: bool = False
+
+    @property
+    def known_serial(self) -> str:
+        """The serial number that the agent tells: the port's own where it has one."""
+        options = (item.partition("=") for item in self.port.partition("?")[2].split("&"))
+        return next((value for name, _, value in options if name == "serial"), self.serial)
 
 
 @dataclass(frozen=True, slots=True)

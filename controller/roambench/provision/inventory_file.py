@@ -29,17 +29,26 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def read_bench(path: Path) -> Bench:
-    """The bench that the file describes; ConfigError's `problems` name file, table and key."""
+    """The bench that the file describes; ConfigError's `problems` name file, table and key.
+
+    The keys that are right are checked with each other, also where others beside them are not.
+    """
     problems: list[str] = []
     values = read_toml(path)
     tables = values.pop("hosts", [])
     defaults = values.pop("defaults", {})
     bench = _checked(BenchTable, values, (), path.name, problems)
-    common = _checked(HostDefaults, defaults, ("defaults",), path.name, problems)
-    hosts = _hosts(tables, defaults if common is not None else {}, path, problems)
+    if bench is None:
+        right = _without(values, _mistaken(BenchTable, values))
+        bench = _checked(BenchTable, right, (), path.name, [])
+    _checked(HostDefaults, defaults, ("defaults",), path.name, problems)
+    mistaken = _mistaken(HostDefaults, defaults)
+    hosts = _hosts(tables, _without(defaults, mistaken), path, problems)
     if bench is not None:
         problems += [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
-    problems += [f"{path.name}: {line}" for line in host_mistakes(hosts)]
+    # The meter's table, or one that was to be it: what the hosts' meters lack may stand there.
+    meters_known = not any(key == "meter" or isinstance(defaults[key], Mapping) for key, *_ in mistaken)
+    problems += [f"{path.name}: {line}" for line in host_mistakes(hosts, meters_known=meters_known)]
     if problems or bench is None:
         raise ConfigError(problems)
     name = bench.name or path.stem
@@ -67,6 +76,28 @@ def _checked(
         else:
             problems += [f"{source}: {mistake}" for mistake in mistakes_of(error, model, prefix)]
         return None
+
+
+def _mistaken(model: type[BaseModel], values: Any) -> set[tuple[str, ...]]:
+    """The keys in `values`, with those of the tables around them, that are wrong by themselves."""
+    try:
+        model.model_validate(values)
+    except ValidationError as error:
+        found = (tuple(part for part in one["loc"] if isinstance(part, str)) for one in error.errors())
+        return {path for path in found if path}
+    return set()
+
+
+def _without(values: Any, mistaken: set[tuple[str, ...]]) -> dict[str, Any]:
+    """`values` but for those keys; nothing where it is no table."""
+    if not isinstance(values, Mapping):
+        return {}
+    inner = {key: {path[1:] for path in mistaken if path[0] == key} for key in values}
+    return {
+        key: _without(value, inner[key]) if inner[key] and isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if () not in inner[key]
+    }
 
 
 def _hosts(tables: Any, defaults: Mapping[str, Any], path: Path, problems: list[str]) -> list[Host]:
@@ -132,6 +163,7 @@ def _meter(table: MeterTable) -> MeterEntry:
         offset_watts=table.offset_watts,
         wifi_hop=table.wifi_hop,
         emulated=table.emulated,
+        reopen_allowed=table.reopen_allowed,
     )
 
 

@@ -37,9 +37,13 @@ def _influx_mistakes(influxdb: InfluxTable) -> list[str]:
     return []
 
 
-def host_mistakes(hosts: Sequence[Host]) -> list[str]:
-    """Mistakes of single hosts, and what two hosts may not share; every line names its hosts."""
-    problems = list(dict.fromkeys(line for host in hosts for line in _meter_mistakes(host)))
+def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[str]:
+    """Mistakes of single hosts, and what two hosts may not share; every line names its hosts.
+
+    Not `meters_known`: the meters may lack what the file wanted them to have.
+    """
+    lines = (line for host in hosts for line in _meter_mistakes(host, known=meters_known))
+    problems = list(dict.fromkeys(lines))
     for what, values in (
         ("name", [(host.name, host) for host in hosts]),
         ("slot", [(str(host.slot), host) for host in hosts]),
@@ -67,7 +71,7 @@ def _shared(meter: MeterEntry) -> bool:
     return bool(address) and not address.startswith(("/", *_LOOPBACK)) and meter.driver != "replay"
 
 
-def _meter_mistakes(host: Host) -> Iterator[str]:
+def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
     meter, where = host.meter, f"hosts: {host.name}: meter"
     if meter.wifi_hop:
         try:
@@ -83,6 +87,8 @@ def _meter_mistakes(host: Host) -> Iterator[str]:
         wanted = f"{NO_METER!r} or a name of `roambench meter list`"
         near = did_you_mean(meter.driver, names)
         yield f"{where}.driver: expected {wanted}, got {meter.driver!r}{near}"
+    elif not known:
+        return
     elif not meter.port:
         yield f"{where}: expected a port, or a serial, or the driver {NO_METER!r}"
     elif meter.driver in wired_names():

@@ -86,6 +86,11 @@ class MeterTable(Section):
     emulated: bool = Field(
         False, description="The host is a container and its meter a program: opening the port is harmless."
     )
+    reopen_allowed: bool = Field(
+        False,
+        description="You have tried that opening the port resets nothing: the agent opens it whenever it "
+        "wants, without the latch (firmware_notes/README.md).",
+    )
 
 
 class HostDefaults(Section):
@@ -101,8 +106,8 @@ class HostDefaults(Section):
     ssh_key: _Path = Field(
         "",
         json_schema_extra=_PATH,
-        description="Private key, relative to the bench description; empty: the SSH agent's and "
-        "the user's own keys are tried.",
+        description="Private key, relative to the bench description, the only one that is offered; one with "
+        "a passphrase has to be in the SSH agent. Empty: the agent's and the user's own keys are tried.",
     )
     interface: str = Field(
         "wlan0",

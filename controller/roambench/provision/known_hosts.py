@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import fcntl
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,9 +12,11 @@ from pathlib import Path
 from typing import Final
 
 import paramiko
+from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from roambench.contract.errors import IdentityError
-from roambench.provision.inventory import Bench, Host
+from roambench.contract.line_file import append_lines
+from roambench.provision.inventory import Bench
 
 _SSH_PORT: Final = 22
 
@@ -31,14 +32,19 @@ class KnownHosts:
         return cls(bench.state_dir / "known_hosts")
 
     def keys(self) -> paramiko.HostKeys:
-        """What is recorded; IdentityError where the file cannot be read."""
+        """What is recorded, of lines that are none nothing; IdentityError where the file cannot be read."""
         keys = paramiko.HostKeys()
         try:
-            keys.load(str(self.path))
+            lines = self.path.read_text(encoding="utf-8").split("\n")
         except FileNotFoundError:
-            pass
-        except (OSError, paramiko.SSHException) as error:
+            lines = []
+        except (OSError, UnicodeDecodeError) as error:
             raise IdentityError(f"{self.path}: host keys cannot be read: {error}") from None
+        for entry in filter(None, map(_entry, lines)):
+            for name in entry.hostnames:
+                known = keys.lookup(name)
+                if known is None or entry.key.get_name() not in known:  # the first line about a host counts
+                    keys.add(name, entry.key.get_name(), entry.key)
         return keys
 
     def record(self, name: str, key: paramiko.PKey) -> None:
@@ -49,24 +55,9 @@ class KnownHosts:
                 if known.get(key.get_name()) != key:
                     raise paramiko.BadHostKeyException(name, key, next(iter(known.values())))
                 return
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(f"{name} {key.get_name()} {key.get_base64()}\n")
-                file.flush()
-                os.fsync(file.fileno())
-
-    def forget(self, name: str) -> bool:
-        """Trust the next key of this host, whatever it is; False if none was recorded."""
-        with self._alone():
-            keys = self.keys()
-            if keys.lookup(name) is None:
-                return False
-            del keys[name]
-            fresh = self.path.with_suffix(".new")
-            keys.save(str(fresh))
-            fresh.chmod(0o600)
-            fresh.replace(self.path)
-            return True
+            line = f"{name} {key.get_name()} {key.get_base64()}"
+            # People edit it, too: an unknown last line stays, whatever it is.
+            append_lines(self.path, [line], lambda last: True, mode=0o600)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -86,9 +77,20 @@ class TrustOnFirstUse(paramiko.MissingHostKeyPolicy):
         self._known.record(hostname, key)
 
 
-def known_name(host: Host) -> str:
-    """How OpenSSH writes the host in this file."""
-    return host.address if host.ssh_port == _SSH_PORT else f"[{host.address}]:{host.ssh_port}"
+def _entry(line: str) -> HostKeyEntry | None:
+    """None for a comment, a kind of key that paramiko does not know, and half a line."""
+    try:
+        entry = HostKeyEntry.from_line(line.strip())
+    except (paramiko.SSHException, InvalidHostKey, ValueError):
+        return None
+    # paramiko fills up a key that is cut off with zeros.
+    whole = entry is not None and entry.key is not None and entry.key.get_base64() in line.split()
+    return entry if whole else None
+
+
+def known_name(address: str, port: int) -> str:
+    """How OpenSSH writes a host in this file."""
+    return address if port == _SSH_PORT else f"[{address}]:{port}"
 
 
 def fingerprint(key: paramiko.PKey) -> str:

@@ -35,6 +35,8 @@ UDEV_RULES: Final = "/etc/udev/rules.d/70-roambench-meter.rules"
 CHRONY_CONF: Final = "/etc/chrony/roambench.conf"
 CHRONY_OPTIONS: Final = "/etc/chrony/roambench.env"
 CHRONY_DROP_IN: Final = "/etc/systemd/system/chrony.service.d/roambench.conf"
+TIMESYNCD_CONF: Final = "/etc/systemd/timesyncd.conf.d/roambench.conf"
+TIME_WAIT_DROP_IN: Final = "/etc/systemd/system/systemd-time-wait-sync.service.d/roambench.conf"
 JOURNAL_CONF: Final = "/etc/systemd/journald.conf.d/roambench.conf"
 NETWORK_CONF: Final = "/etc/NetworkManager/conf.d/roambench.conf"
 
@@ -46,7 +48,11 @@ OWN_FILES: Final = (
     CHRONY_CONF,
     CHRONY_OPTIONS,
     CHRONY_DROP_IN,
+    TIMESYNCD_CONF,
+    TIME_WAIT_DROP_IN,
     JOURNAL_CONF,
     NETWORK_CONF,
 )
+#: Those in folders that no package brings: they are made for them, and go with them.
+DROP_INS: Final = (CHRONY_DROP_IN, TIMESYNCD_CONF, TIME_WAIT_DROP_IN, JOURNAL_CONF)
 OWN_FOLDERS: Final = (OPT, ETC, STATE)

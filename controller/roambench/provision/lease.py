@@ -2,7 +2,8 @@
 
 A claim is written, renewed and dropped in transactions that no other process can come between; whoever looks
 first removes the dead. Dead is what was not renewed in time, and at once what was a process of this machine
-that is no more: a claim left by `kill -9` does not have to run out.
+that is no more: a claim left by `kill -9` does not have to run out. Time is how long this machine is up for
+its own processes, which no step of the wall clock moves, and the wall clock for all others.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS claims(
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     user TEXT NOT NULL, machine TEXT NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL,
-    asked_s REAL NOT NULL, expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0
+    asked_s REAL NOT NULL, expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0, until_s REAL
 )"""
-_BEGUN: Final = "ALTER TABLE claims ADD COLUMN begun INTEGER NOT NULL DEFAULT 0"
-_COLUMNS: Final = "number, user, machine, pid, purpose, asked_s, expires_s, begun"
+#: What books of older versions lack. `until_s` is when the claim expires by its machine's uptime.
+_ADDED: Final = {"begun": "INTEGER NOT NULL DEFAULT 0", "until_s": "REAL"}
+_COLUMNS: Final = "until_s, number, user, machine, pid, purpose, asked_s, expires_s, begun"
 
 
 class LeaseBook:
@@ -51,13 +53,14 @@ class LeaseBook:
 
     def claim(self, purpose: str, *, lasts_s: float = LEASE_S, reserve: bool = False) -> int:
         """Join the queue and get a number; `standing().allows(number)` tells when it is one's turn."""
-        now_s = time.time()
+        now_s, until_s = time.time(), _uptime_s() + lasts_s
         pid = NO_PROCESS if reserve else os.getpid()
         with self._transaction() as claims:
             _living(claims)
             found = claims.execute(
-                "INSERT INTO claims(user, machine, pid, purpose, asked_s, expires_s) VALUES (?,?,?,?,?,?)",
-                (user(), machine(), pid, purpose, now_s, now_s + lasts_s),
+                "INSERT INTO claims(user, machine, pid, purpose, asked_s, expires_s, until_s) "
+                "VALUES (?,?,?,?,?,?,?)",
+                (user(), machine(), pid, purpose, now_s, now_s + lasts_s, until_s),
             )
             assert found.lastrowid is not None
             return found.lastrowid
@@ -65,11 +68,10 @@ class LeaseBook:
     def renew(self, number: int, *, lasts_s: float = LEASE_S) -> Standing | None:
         """Live on; None where the claim is gone (it ran out, or somebody removed it)."""
         with self._transaction() as claims:
-            mine = "UPDATE claims SET expires_s = ? WHERE number = ? AND expires_s > ?"
-            now_s = time.time()
-            if not claims.execute(mine, (now_s + lasts_s, number, now_s)).rowcount:
-                _living(claims)
+            if not any(claim.number == number for claim in _living(claims)):
                 return None
+            mine = "UPDATE claims SET expires_s = ?, until_s = ? WHERE number = ?"
+            claims.execute(mine, (time.time() + lasts_s, _uptime_s() + lasts_s, number))
             return _standing(claims)
 
     def reserve(self, number: int, *, lasts_s: float) -> bool:
@@ -95,8 +97,9 @@ class LeaseBook:
                     self._share()
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_SCHEMA)
-                if "begun" not in {column[1] for column in connection.execute("PRAGMA table_info(claims)")}:
-                    connection.execute(_BEGUN)  # the book is of an older version
+                there = {column[1] for column in connection.execute("PRAGMA table_info(claims)")}
+                for name in _ADDED.keys() - there:
+                    connection.execute(f"ALTER TABLE claims ADD COLUMN {name} {_ADDED[name]}")
                 yield connection
                 connection.execute("COMMIT")
             finally:
@@ -134,6 +137,11 @@ def machine() -> str:
     return " ".join(parts)
 
 
+def _uptime_s() -> float:
+    """Also while it is suspended; the same for all processes of a boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def _standing(claims: sqlite3.Connection) -> Standing:
     """How the living stand; whose turn it is keeps it from now on."""
     found = standing(_living(claims))
@@ -145,12 +153,16 @@ def _standing(claims: sqlite3.Connection) -> Standing:
 
 def _living(claims: sqlite3.Connection) -> list[Claim]:
     """The claims that are alive; the others are removed in the same transaction."""
-    now_s, here = time.time(), machine()
-    found = claims.execute(f"SELECT {_COLUMNS} FROM claims ORDER BY number")
-    rows = [replace(Claim(*row[:-1]), begun=bool(row[-1])) for row in found]
-    alive = [claim for claim in rows if claim.expires_s > now_s and not _has_died(claim, here)]
-    for claim in rows:
-        if claim not in alive:
+    here = machine()
+    alive = []
+    for until_s, *row in claims.execute(f"SELECT {_COLUMNS} FROM claims ORDER BY number").fetchall():
+        claim = Claim(*row)
+        claim = replace(claim, begun=bool(claim.begun))
+        by_wall = claim.reserves or claim.machine != here or until_s is None
+        left_s = claim.expires_s - time.time() if by_wall else until_s - _uptime_s()
+        if left_s > 0.0 and not _has_died(claim, here):
+            alive.append(claim)
+        else:
             claims.execute("DELETE FROM claims WHERE number = ?", (claim.number,))
     return alive
 

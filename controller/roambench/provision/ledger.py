@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from roambench.contract.errors import IdentityError
+from roambench.contract.line_file import append_lines, whole_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +31,34 @@ class Issued:
 
 
 def read_ledger(path: Path) -> list[Issued]:
-    """Oldest first; of two lines about one certificate the later tells. IdentityError names a line that is
-    none."""
+    """Oldest first; of two lines about one certificate the later counts. IdentityError names a line that is
+    none; half a last line is of a certificate that never left."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = whole_lines(path, _is_entry)
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
         raise IdentityError(f"{path}: cannot be read ({error})") from None
     entries: dict[str, Issued] = {}
     for number, line in enumerate(lines, start=1):
-        try:
-            entry = Issued(**json.loads(line))
-            entries[entry.serial] = entry
-        except (ValueError, TypeError):
-            raise IdentityError(f"{path}:{number}: not a line of the ledger") from None
+        entry = _entry(line)
+        if entry is None:
+            raise IdentityError(f"{path}:{number}: not a line of the ledger; mend it by hand, or remove it")
+        entries[entry.serial] = entry
     return list(entries.values())
 
 
 def enter(path: Path, entry: Issued) -> None:
     """Durable when it returns; OSError where it cannot be written."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(entry)) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    append_lines(path, [json.dumps(asdict(entry))], _is_entry)
+
+
+def _entry(line: str) -> Issued | None:
+    try:
+        return Issued(**json.loads(line))
+    except (ValueError, TypeError):
+        return None
+
+
+def _is_entry(line: str) -> bool:
+    return _entry(line) is not None

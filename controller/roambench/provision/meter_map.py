@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -13,6 +12,7 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.json_values import from_json
+from roambench.contract.whole_file import write_whole
 from roambench.provision.inventory import NO_METER, Bench, Host
 from roambench.provision.meter_steps import BoardMeter, Finding
 
@@ -154,15 +154,10 @@ def write_map(bench: Bench, made: MeterMap) -> Path:
     before = read_map(bench)
     kept = [] if before is None else [entry for entry in before.entries if entry.board in names - asked]
     path = map_path(bench)
-    beside = path.with_name(path.name + ".new")
     text = json.dumps(asdict(MeterMap(made.bench, (*made.entries, *kept))), indent=1)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        write_whole(path, text + "\n")
     except OSError as error:
         raise FleetError(f"{path}: cannot be written: {error.strerror or error}") from None
     return path

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from roambench.contract.errors import RoambenchError
-from roambench.meters.power_switch import PowerSwitch, Unavailable, power_switch
+from roambench.meters.power_switch import PowerSwitch, ReadsAutorun, Unavailable, power_switch
 from roambench.provision.inventory import NO_METER, Host
 
 #: Off for so long before on again: capacitors, and a card that still writes.
@@ -39,6 +39,28 @@ class Switched:
 async def switch_power(hosts: Sequence[Host], deed: Deed, off_s: float = OFF_S) -> list[Switched]:
     """All at once; one answer per host, in their order. Never raises for a host."""
     return list(await asyncio.gather(*(_one(host, deed, off_s) for host in hosts)))
+
+
+async def autorun_of(host: Host) -> bool | str:
+    """Whether the meter switches its output on after a reset, or why nobody knows; never raises.
+
+    A meter that is read over its WebSocket is not asked: when the asker hangs up, its reader hears nothing
+    for some 10 s.
+    """
+    meter = host.meter
+    if meter.driver == NO_METER:
+        return "no meter"
+    if meter.driver == "smartpower2-websocket":
+        return "cannot be asked: it would silence its reader"
+    try:
+        switch = power_switch(meter.driver, meter.port, meter.wifi_hop)
+        if isinstance(switch, Unavailable):
+            return f"cannot be asked: {switch.reason}"
+        if isinstance(switch, ReadsAutorun):
+            return await switch.autorun()
+    except RoambenchError as error:
+        return f"cannot be asked: {error}"
+    return "this firmware is not asked: see its own setting"
 
 
 async def _one(host: Host, deed: Deed, off_s: float) -> Switched:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import io
 import json
 import shlex
-import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.contract.errors import ModelError
+from roambench.contract.errors import DataError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of
+from roambench.learning.archives import Limits, read_members
 from roambench.provision import layout
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.runs.models import save_model
 
 _READ_S: Final = 600.0
-_MOST_BYTES: Final = 2 * MAX_BLOB_BYTES
+#: A trained and a held model, packed and unpacked.
+_MOST_BYTES: Final = 2 * MAX_BLOB_BYTES + 2**20
+_LIMITS: Final = Limits(MAX_BLOB_BYTES, _MOST_BYTES)
 #: An agent's descriptions of its trained and of its held model, and where its blob's digest stands in them.
 _TRAINED, _HELD = "shelf/trained.json", "held/held.json"
 
@@ -42,10 +45,11 @@ def read_outstanding(link: HostLink, run: str) -> Outstanding | None:
         most_bytes=_MOST_BYTES,
     )
     try:
-        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
-            return _outstanding(link.host.name, tar, run)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise HostError(link.host.name, f"its models cannot be read: {error}", "try again") from None
+        members = read_members(io.BytesIO(packed), "its models", _may_matter, _LIMITS)
+        files = dict(members)
+    except DataError as error:
+        raise HostError(link.host.name, str(error), "try again") from None
+    return _outstanding(link.host.name, files, run)
 
 
 def save_outstanding(found: Outstanding, device: str, run: str, path: Path) -> Path:
@@ -58,41 +62,32 @@ def save_outstanding(found: Outstanding, device: str, run: str, path: Path) -> P
     return save_model(path, vector, about={f"of_{key}": value for key, value in about.items()})
 
 
-def _outstanding(device: str, tar: tarfile.TarFile, run: str) -> Outstanding | None:
-    trained, held = _described(tar, _TRAINED), _described(tar, _HELD)
+def _may_matter(name: str) -> bool:
+    return name.startswith(("shelf/trained", "held/"))
+
+
+def _outstanding(device: str, files: Mapping[str, bytes], run: str) -> Outstanding | None:
+    trained, held = _described(files, _TRAINED), _described(files, _HELD)
     if trained is not None and str(trained.get("order_id", "")).startswith(f"{run}/"):
         reply = trained.get("reply")
         digest = str(reply.get("model_digest", "")) if isinstance(reply, dict) else ""
-        return _with_blob(device, tar, str(trained["order_id"]), digest, f"shelf/trained-{digest[:16]}.blob")
+        name = f"shelf/trained-{digest[:16]}.blob"
+        return _with_blob(device, files.get(name), str(trained["order_id"]), digest)
     if held is not None and held.get("run_id") == run:
         name = f"held/{held.get('model', '')}"
-        return _with_blob(device, tar, str(held.get("order_id", "")), str(held.get("digest", "")), name)
+        return _with_blob(device, files.get(name), str(held.get("order_id", "")), str(held.get("digest", "")))
     return None
 
 
-def _with_blob(device: str, tar: tarfile.TarFile, order_id: str, digest: str, name: str) -> Outstanding:
-    blob = _content(tar, name)
+def _with_blob(device: str, blob: bytes | None, order_id: str, digest: str) -> Outstanding:
     if blob is None or digest_of(blob) != digest:
         raise HostError(device, f"its model of {order_id} is damaged", "try again")
     return Outstanding(order_id, digest, blob)
 
 
-def _described(tar: tarfile.TarFile, name: str) -> dict[str, Any] | None:
-    content = _content(tar, name)
+def _described(files: Mapping[str, bytes], name: str) -> dict[str, Any] | None:
     try:
-        values = json.loads(content) if content is not None else None
+        values = json.loads(files[name]) if name in files else None
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
-
-
-def _content(tar: tarfile.TarFile, name: str) -> bytes | None:
-    """Of a plain file in it; None without one, and of one larger than any model."""
-    try:
-        member = tar.getmember(name)
-    except KeyError:
-        return None
-    if member.size > MAX_BLOB_BYTES:
-        return None
-    file = tar.extractfile(member)
-    return file.read() if file is not None else None

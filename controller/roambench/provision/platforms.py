@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 #: The Python and the C library of Debian 12.
@@ -14,10 +14,10 @@ _OLDEST_GLIBC_MINOR: Final = 17
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`machine` as `uname -m` says; `constraints` is the file in the source tree that pins versions."""
+    """`machine` as `uname -m` says. `unlocked`: by package, what pip is asked for without a digest."""
 
     machine: str
-    constraints: str
+    unlocked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tags(self) -> list[str]:
@@ -49,6 +49,7 @@ class Platform:
 
 #: By `uname -m`: a Raspberry Pi with a 64-bit system, and containers on a server.
 PLATFORMS: Final = {
-    "aarch64": Platform("aarch64", "constraints-aarch64.txt"),
-    "x86_64": Platform("x86_64", "constraints.txt"),
+    "aarch64": Platform("aarch64"),
+    # Builds with and without CUDA have one version: which of them comes depends on where pip is to look.
+    "x86_64": Platform("x86_64", {"torch": "torch==2.13.0"}),
 }

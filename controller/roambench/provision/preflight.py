@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime as dt
 import time
@@ -21,6 +22,7 @@ from roambench.provision.host_clock import host_clock
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, on_hosts
 from roambench.provision.inventory import NO_METER, Bench, Host
+from roambench.provision.meter_power import autorun_of
 from roambench.provision.preflight_facts import AgentAnswers, HostFacts, Seen
 from roambench.provision.preflight_judge import judge
 
@@ -85,7 +87,8 @@ def look(link: HostLink, *, smoke: bool = True) -> Seen:
     if ran.exit_code != 0:
         raise HostError(link.host.name, f"python3: {ran.why}", "roambench fleet provision")
     try:
-        return Seen(HostFacts.read(ran.out, link.host.name), clock, agent)
+        facts = HostFacts.read(ran.out, link.host.name)
+        return Seen(facts, clock, agent, autorun=asyncio.run(autorun_of(link.host)))
     except ConfigError as error:
         raise HostError(link.host.name, error.problems[0]) from None
 

@@ -36,6 +36,7 @@ class HostFacts:
     power_save: bool | None
     time_synchronised: bool | None
     certificate_pem: str | None
+    port_openers: tuple[str, ...] = ()  # programs that run and open serial ports which nobody gave them
 
     @classmethod
     def read(cls, text: bytes, host: str) -> HostFacts:
@@ -69,6 +70,7 @@ class AgentAnswers:
     build: str = ""
     run: str = ""
     meter_state: str = ""
+    meter_detail: str = ""  # why it is unavailable or lost, as the agent says
     meter_age_s: float | None = None
     idle_watts: float | None = None  # median of the last readings before anybody asked
     smoke_ok: bool | None = None  # None: not asked
@@ -87,6 +89,7 @@ class AgentAnswers:
                 build=str(status["build"]),
                 run=str(status["run"]),
                 meter_state=str(meter["state"]),
+                meter_detail=str(meter.get("detail", ""))[:300],
                 meter_age_s=_number(last.get("age_s")),
                 idle_watts=idle_watts,
                 smoke_ok=None if smoke is None else bool(smoke.get("ok")),
@@ -98,13 +101,17 @@ class AgentAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that was found of one host. `facts` and `clock` are None where `reason` says why."""
+    """All that was found of one host. `facts` and `clock` are None where `reason` says why.
+
+    `autorun`: whether its meter's output comes back on after the meter's reset; text says why nobody knows.
+    """
 
     facts: HostFacts | None
     clock: ClockOffset | None
     agent: AgentAnswers
     reason: str = ""
     next_action: str = ""
+    autorun: bool | str = "not asked"
 
 
 def _number(value: object) -> float | None:

@@ -13,6 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+#: Programs that open serial ports which nobody gave them.
+_PORT_OPENERS = ("ModemManager", "brltty")
+
 
 def probe(root: Path, interface: str) -> dict[str, Any]:
     """The keys of `preflight_facts.HostFacts`."""
@@ -44,7 +47,14 @@ def probe(root: Path, interface: str) -> dict[str, Any]:
         "power_save": _power_save(root, interface),
         "time_synchronised": _synchronised(root),
         "certificate_pem": _text(root / "etc/roambench/identity/cert.pem"),
+        "port_openers": _running(root, _PORT_OPENERS),
     }
+
+
+def _running(root: Path, names: tuple[str, ...]) -> list[str]:
+    """Which of these programs run, however they were started; names are cut to 15 letters by the kernel."""
+    found = {_text(comm) for comm in root.glob("proc/[0-9]*/comm")}
+    return [name for name in names if name in found]
 
 
 def _text(path: Path) -> str | None:

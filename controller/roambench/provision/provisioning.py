@@ -98,11 +98,11 @@ def perform(link: HostLink, step: Step) -> None:
     try:
         for file in step.files:
             link.put(file.content, file.path, mode=file.mode, owner=file.owner)
+        if not step.command:
+            return
+        ran = link.run(step.command, root=True, stdin=step.stdin or b"", timeout_s=step.timeout_s)
     except HostError as error:
         raise HostError(link.host.name, f"{step.subject}: {error.reason}", error.next_action) from None
-    if not step.command:
-        return
-    ran = link.run(step.command, root=True, stdin=step.stdin or b"", timeout_s=step.timeout_s)
     if ran.exit_code == 0:
         return
     if b"No space left" in ran.err:

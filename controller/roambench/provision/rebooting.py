@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from roambench.provision.host_error import HostError
+from roambench.provision.channel import SIGNALLED
+from roambench.provision.host_error import ConnectionLost, HostError
 from roambench.provision.hosts import HostLink, open_link
 
 _BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id"
@@ -24,9 +26,10 @@ def reboot(link: HostLink, wait_s: float) -> Rebooted:
     """Reboot, and wait at most `wait_s` (0: not at all) for another boot; HostError if none comes."""
     before = link.must(_BOOT_ID)
     asked_s = time.monotonic()
-    ran = link.run("systemctl reboot --no-block || reboot", root=True)
-    if ran.exit_code not in (0, -1):  # -1: it was faster than its answer
-        raise HostError(link.host.name, f"systemctl reboot: {ran.why}")
+    with suppress(ConnectionLost):  # it was faster than its answer
+        ran = link.run("systemctl reboot --no-block || reboot", root=True)
+        if ran.exit_code not in (0, SIGNALLED):
+            raise HostError(link.host.name, f"systemctl reboot: {ran.why}")
     if not wait_s:
         return Rebooted(None)
     while time.monotonic() - asked_s < wait_s:

@@ -12,6 +12,7 @@ from roambench.provision import layout
 from roambench.provision.facts import Facts, gather
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
+from roambench.provision.subjects.clock import CHRONY, TIMESYNCD
 from roambench.provision.subjects.environment import keeping
 
 _PATIENCE_S: Final = 300.0
@@ -24,11 +25,11 @@ pkill -KILL -f '^{layout.OPT}/'  # an installation whose connection was lost goe
 exec 9>{layout.LOCK}; flock -w 120 9
 added=$(cat {layout.PACKAGES_ADDED} 2>/dev/null | tr '\\n' ' ')
 removed=$(cat {layout.PACKAGES_REMOVED} 2>/dev/null | tr '\\n' ' ')
-chrony=$(test -e {layout.CHRONY_DROP_IN} && echo yes)
+clock=$(ls {layout.CHRONY_DROP_IN} {layout.TIMESYNCD_CONF} 2>/dev/null)
 meter=$(test -e {layout.UDEV_RULES} && echo yes)
 logs=$(test -e {layout.JOURNAL_CONF} && echo yes)
 rm -f {" ".join(layout.OWN_FILES)}
-for file in {layout.CHRONY_DROP_IN} {layout.JOURNAL_CONF}; do rmdir $(dirname $file) 2>/dev/null; done
+for file in {" ".join(layout.DROP_INS)}; do rmdir $(dirname $file) 2>/dev/null; done
 rm -rf {" ".join(layout.OWN_FOLDERS)} {layout.RUN} {layout.LOCK}
 systemctl daemon-reload
 systemctl reset-failed {layout.UNIT} {layout.BOARD_UNIT} 2>/dev/null
@@ -42,9 +43,9 @@ getent group {layout.USER} >/dev/null && groupdel {layout.USER}
 [ -n "$added" ] && apt-get purge -y -qq $added >/dev/null
 [ -n "$removed" ] && {{ apt-get install -y -qq --no-install-recommends $removed >/dev/null 2>&1 ||
     echo "cannot be brought back without internet: $removed"; }}
-if [ -n "$chrony" ]; then
-    systemctl disable --quiet chrony-wait.service 2>/dev/null
-    systemctl try-restart chrony 2>/dev/null
+if [ -n "$clock" ]; then
+    systemctl disable --quiet {CHRONY.waiter} {TIMESYNCD.waiter} 2>/dev/null
+    systemctl try-restart {CHRONY.unit} {TIMESYNCD.unit} 2>/dev/null
 fi
 exit 0
 """

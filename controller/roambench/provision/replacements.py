@@ -7,13 +7,13 @@ spare is; the spare's own name is out of service until the replacement is taken 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.json_values import from_values
+from roambench.contract.whole_file import write_whole
 from roambench.provision.inventory import Host
 
 FILE = "replaced.json"
@@ -50,14 +50,11 @@ def read_replacements(state_dir: Path) -> dict[str, Replacement]:
 def write_replacements(state_dir: Path, replaced: Mapping[str, Replacement]) -> None:
     """Whole or not at all; FleetError where it cannot be written."""
     path = state_dir / FILE
-    fresh = path.with_suffix(".new")
     try:
         state_dir.mkdir(parents=True, exist_ok=True)
-        with fresh.open("w") as file:
-            json.dump({board: asdict(one) for board, one in sorted(replaced.items())}, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_whole(
+            path, json.dumps({board: asdict(one) for board, one in sorted(replaced.items())}, indent=2)
+        )
     except OSError as error:
         raise FleetError(f"{path}: cannot be written: {error.strerror}") from None
 

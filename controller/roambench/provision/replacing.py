@@ -144,7 +144,14 @@ def _hand_over(link: HostLink, state: bytes) -> None:
         timeout_s=_MOVE_S,
     )
     if state:
-        link.must(f"tar -C {folder} --no-same-owner -xzf -", root=True, stdin=state, timeout_s=_MOVE_S)
+        # An agent leaves files and folders; a board that was taken over may leave links, devices and set-uid.
+        link.must(
+            f"umask 027; tar -C {folder} --no-same-owner --no-same-permissions -xzf - && "
+            f"find {folder} ! -type f ! -type d -delete",
+            root=True,
+            stdin=state,
+            timeout_s=_MOVE_S,
+        )
     # Only where the spare was provisioned before is there such a user; provisioning sees to the rest.
     owner = shlex.quote(f"{layout.USER}:{layout.USER}")
     link.run(f"chown -R {owner} {folder}", root=True, timeout_s=_MOVE_S)

@@ -3,7 +3,8 @@
     state_dir/wheelhouse/MACHINE-KEY/wheelhouse.json   what is in it; written last
     state_dir/wheelhouse/MACHINE-KEY/HASH.tar          the wheels and SHA256SUMS
 
-KEY stands for what was asked (requirements, constraints), HASH for what was found.
+KEY stands for what was asked (requirements, lock), HASH for what was found. A wheel whose digest is not in
+the lock (boards.txt) is refused; packages that a platform leaves unlocked are the exception.
 """
 
 from __future__ import annotations
@@ -11,24 +12,33 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from pydantic import TypeAdapter, ValidationError
 
 from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.whole_file import take_place, write_whole
+from roambench.provision.locked import LOCK, read_lock
 from roambench.provision.platforms import PYTHON, Platform
 from roambench.provision.source_tree import base_requirements
 from roambench.provision.wheel_closure import Wheel, closure
 
 _INDEX: Final = "wheelhouse.json"
+#: Runs out of its wheel, as ensurepip runs it.
+_INSTALLER: Final = "pip"
 _SUMS: Final = "SHA256SUMS"
+#: How pip begins a file whose digest is another one.
+_OTHER: Final = re.compile(r"DO NOT MATCH THE HASHES.*?\n +(\S.*?):\n", re.DOTALL)
 _PATIENCE_S: Final = 1800.0
 
 
@@ -46,6 +56,11 @@ class Wheelhouse:
         return sum(wheel.size_bytes for wheel in self.wheels)
 
     @property
+    def pip(self) -> str:
+        """The wheel of the installer itself: a host needs Python alone, neither its pip nor its ensurepip."""
+        return next(wheel.file for wheel in self.wheels if wheel.name == _INSTALLER)
+
+    @property
     def unpacked_bytes(self) -> int:
         return sum(wheel.unpacked_bytes for wheel in self.wheels)
 
@@ -53,26 +68,31 @@ class Wheelhouse:
 def build_wheelhouse(state_dir: Path, root: Path, platform: Platform, *, refresh: bool = False) -> Wheelhouse:
     """Fetch the wheels, unless they were before; `refresh` asks the index again.
 
-    ConfigError where the constraints do not fit, FleetError where pip cannot fetch a wheel.
+    ConfigError where the lock does not fit, FleetError where pip cannot fetch a wheel that is in it.
     """
-    requirements = base_requirements(root)
-    constraints = root / platform.constraints
+    requirements = _requirements(root)
     folder = _folder(state_dir, root, platform)
     if not refresh and (kept := _load(folder)) is not None:
         return kept
+    wanted = {**read_lock(root / LOCK), **platform.unlocked}
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         wheels = Path(scratch)
 
         def fetch(asked: Sequence[str]) -> Iterable[Wheel]:
             before = set(wheels.iterdir())
-            _pip_download(asked, constraints, platform, wheels)
+            names = [canonicalize_name(Requirement(need).name) for need in asked]
+            if strangers := [name for name in names if name not in wanted]:
+                raise ConfigError([f"{name} is not in it, and is needed: make lock" for name in strangers])
+            locked = [wanted[name] for name in names if name not in platform.unlocked]
+            _pip_download(locked, platform, wheels, "--require-hashes")
+            _pip_download([wanted[name] for name in names if name in platform.unlocked], platform, wheels)
             return [Wheel.of(path) for path in sorted(set(wheels.iterdir()) - before)]
 
         try:
             found = closure(requirements, platform.markers, fetch)
         except ConfigError as error:
-            raise ConfigError([f"{constraints.name}: {problem}" for problem in error.problems]) from None
+            raise ConfigError([f"{LOCK}: {problem}" for problem in error.problems]) from None
         return _pack(folder, platform, wheels, found)
 
 
@@ -82,12 +102,16 @@ def kept_wheelhouse(state_dir: Path, root: Path, platform: Platform) -> Wheelhou
 
 
 def _folder(state_dir: Path, root: Path, platform: Platform) -> Path:
-    key = _key(base_requirements(root), root / platform.constraints)
+    key = _key(_requirements(root), platform.unlocked, root / LOCK)
     return state_dir / "wheelhouse" / f"{platform.machine}-{key}"
 
 
-def _key(requirements: Sequence[str], constraints: Path) -> str:
-    asked = json.dumps([sorted(requirements), constraints.read_text(encoding="utf-8"), PYTHON])
+def _requirements(root: Path) -> list[str]:
+    return [*base_requirements(root), _INSTALLER]
+
+
+def _key(requirements: Sequence[str], unlocked: Mapping[str, str], lock: Path) -> str:
+    asked = json.dumps([sorted(requirements), sorted(unlocked.values()), lock.read_text("utf-8"), PYTHON])
     return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
@@ -102,16 +126,24 @@ def _load(folder: Path) -> Wheelhouse | None:
     return house if house.archive.is_file() else None
 
 
-def _pip_download(asked: Sequence[str], constraints: Path, platform: Platform, folder: Path) -> None:
+def _pip_download(lines: Sequence[str], platform: Platform, folder: Path, *options: str) -> None:
     """Without dependencies: pip decides them by this machine's markers, which pulls in gigabytes of CUDA."""
+    if not lines:
+        return
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"]
     command += [f"--platform={tag}" for tag in platform.tags]
-    command += ["--constraint", str(constraints), "--dest", str(folder), *asked]
+    command += ["--dest", str(folder), *options, "--requirement", "/dev/stdin"]
+    text = "\n".join(lines)
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S)
+        ran = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired:
         raise FleetError(f"pip download: no end within {_PATIENCE_S:g} s") from None
+    if ran.returncode != 0 and (other := _OTHER.search(ran.stderr)):
+        raise FleetError(
+            f"pip download for {platform.machine}: {' '.join(other[1].split())} is none of the files that"
+            f" {LOCK} names: find out who changed it"
+        )
     if ran.returncode != 0:
         lines = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")]
         raise FleetError(f"pip download for {platform.machine}: {(lines or [ran.stderr.strip()])[-1]}")
@@ -130,12 +162,10 @@ def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel
         tar.addfile(entry, io.BytesIO(sums))
         for wheel in wheels:
             tar.add(source / wheel.file, arcname=wheel.file, filter=_anonymous)
-    fresh.replace(archive)
+    take_place(fresh, archive)
     house = Wheelhouse(platform.machine, digest, archive, tuple(wheels))
     index = {"machine": house.machine, "hash": house.hash, "wheels": [asdict(wheel) for wheel in wheels]}
-    written = folder / f"{_INDEX}.new"
-    written.write_text(json.dumps(index, indent=1))
-    written.replace(folder / _INDEX)
+    write_whole(folder / _INDEX, json.dumps(index, indent=1))
     return house
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -39,3 +40,19 @@ def test_a_folder_that_is_no_boards_card_is_an_error_that_says_what_is_missing(t
     (tmp_path / "etc/machine-id").write_text("ab" * 16)
     with pytest.raises(ConfigError, match=r"--card .*: no .*var/lib/roambench"):
         from_card("pi2", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["etc", "etc/machine-id", "var", "var/lib", "var/lib/roambench"])
+def test_a_link_on_the_card_does_not_lead_into_this_machine(tmp_path: Path, name: str):
+    """The card is a board's that may have been taken over, and the command root's."""
+    card, own = tmp_path / "card", tmp_path / "own"
+    for root in (card, own):
+        (root / "var/lib/roambench").mkdir(parents=True)
+        (root / "etc").mkdir()
+        (root / "etc/machine-id").write_text("ab" * 16)
+    (own / "var/lib/roambench/id_ed25519").write_text("the controller's own")
+    link = card / name
+    shutil.rmtree(link) if link.is_dir() else link.unlink()
+    link.symlink_to(own / name)
+    with pytest.raises(ConfigError, match=f"{name} is a link: no provisioned board has one there"):
+        from_card("pi2", card)

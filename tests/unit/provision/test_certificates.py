@@ -18,6 +18,7 @@ from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import open_link
 from roambench.provision.inventory import Bench, load_bench
+from roambench.provision.ledger import Issued, enter
 from roambench.provision.provisioning import _perform_all
 from roambench.provision.step import Plan, Step
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT
@@ -95,7 +96,7 @@ def test_the_controllers_certificate_is_kept_and_renewed_in_the_last_third_of_it
     assert BenchAuthority(bench.state_dir).controller_credential() == first
     signed = bench.state_dir / "authority" / "signer.pem"
     pem, mark, key = signed.read_bytes().partition(b"-----BEGIN PRIVATE KEY-----")
-    # Certificates are dated back by five minutes: of seven minutes of life two are left.
+    # Certificates are dated back by a day: of a day and two minutes of life two minutes are left.
     short = Authority(pem, mark + key).issue(CONTROLLER_NAME, lifetime=dt.timedelta(minutes=2))
     short.save(authority.folder / "controller")
     renewed = authority.controller_credential()
@@ -248,3 +249,33 @@ def test_a_host_that_cannot_be_reached_gets_no_certificate_and_is_a_row(tmp_path
     assert "refuses" in done.output
     assert "is its SSH server enabled and on this port?" in done.output
     assert BenchAuthority(bench.state_dir).ledger() == []
+
+
+def test_a_ledger_cut_at_any_byte_goes_on_and_everybody_in_it_can_be_revoked(bench: Bench) -> None:
+    authority = BenchAuthority(bench.state_dir)
+    first, second = (authority.issue(name) for name in ("pi-01", "pi-02"))
+    path = authority.folder / "issued.jsonl"
+    content = path.read_bytes()
+    until_first = content.index(b"\n")
+    for cut in range(len(content) + 1):
+        path.write_bytes(content[:cut])
+        entered = ["pi-01"] * (cut >= until_first) + ["pi-02"] * (cut >= len(content) - 1)
+        assert [entry.name for entry in authority.ledger()] == entered
+        enter(path, Issued("pi-03", "ab", "2026-01-01T00:00:00+00:00", "2027-01-01T00:00:00+00:00", "cd"))
+        assert [entry.name for entry in authority.ledger()] == [*entered, "pi-03"]
+    path.write_bytes(content[:-20])
+    third = authority.issue("pi-03")
+    assert authority.revoke_name("pi-03", "lost") == [f"{serial_of(third.certificate_pem):x}"]
+    assert authority.revoke_name("pi-01", "lost") == [f"{serial_of(first.certificate_pem):x}"]
+    assert authority.revocations.serials().isdisjoint({serial_of(second.certificate_pem)})
+
+
+def test_a_damaged_line_in_the_midst_of_the_ledger_is_named(bench: Bench) -> None:
+    """It may be of a certificate that somebody has."""
+    authority = BenchAuthority(bench.state_dir)
+    for name in ("pi-01", "pi-02"):
+        authority.issue(name)
+    path = authority.folder / "issued.jsonl"
+    path.write_text(path.read_text()[10:])
+    with pytest.raises(IdentityError, match=r"issued\.jsonl:1: not a line of the ledger; mend it by hand"):
+        authority.ledger()

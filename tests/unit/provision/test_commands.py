@@ -21,12 +21,14 @@ from roambench.provision.inventory import Bench
 from roambench.provision.removal import _swapped
 from roambench.provision.step import RemoteFile, Step
 from roambench.provision.subjects.identity import identity_reason
+from roambench.provision.subjects.settings import agent_settings
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheel_closure import Wheel
 from roambench.provision.wheelhouse import Wheelhouse
 
 _QUIET = BoardFacts(("performance",), {"ACT": "none"}, {}, {"wlan0": "off"}, (), {})
 _CREDENTIAL = Credential(b"cert\n", b"key\n", b"ca\n")
+#: A card of Raspberry Pi OS as it was flashed.
 _FRESH = Facts(
     machine="aarch64",
     bits=64,
@@ -39,7 +41,7 @@ _FRESH = Facts(
     model="Raspberry Pi 3 Model B Plus Rev 1.3",
     memory_bytes=10**9,
     disk_free_bytes=4 * 10**9,
-    packages={},
+    packages={"systemd-timesyncd": "252", "iw": "5.19"},
     user_groups=None,
     groups=("dialout", "video"),
     files={},
@@ -66,9 +68,10 @@ def bench(tmp_path: Path) -> Bench:
 def wanted(bench: Bench, tmp_path: Path) -> Wanted:
     wheel = tmp_path / "roambench-0.1.0-py3-none-any.whl"
     wheel.write_bytes(b"a wheel")
-    torch = Wheel("torch", "2.9.1", "torch.whl", "0" * 64, 100_000_000, 400_000_000, ())
+    torch = Wheel("torch", "2.9.1", "torch.whl", "0" * 64, 98_000_000, 390_000_000, ())
+    pip = Wheel("pip", "26.3", "pip-26.3-py3-none-any.whl", "1" * 64, 2_000_000, 10_000_000, ())
     build = AgentBuild(
-        "code", wheel, "0.1.0", Wheelhouse("aarch64", "house", tmp_path / "house.tar", (torch,))
+        "code", wheel, "0.1.0", Wheelhouse("aarch64", "house", tmp_path / "house.tar", (pip, torch))
     )
     return Wanted(bench, bench.hosts[0], build, Identity("no certificate", _CREDENTIAL))
 
@@ -82,16 +85,18 @@ def _after(facts: Facts, wanted: Wanted) -> Facts:
     steps = plan(facts, wanted).steps
     files = {file.path: _seen(file) for step in steps for file in step.files}
     folders = {
-        layout.OPT: FileFacts("", 0o755, "root:root"),
+        **dict.fromkeys((layout.OPT, layout.BUILDS, layout.WHEELS), FileFacts("", 0o755, "root:root")),
         layout.ETC: FileFacts("", 0o750, "root:roambench"),
         layout.IDENTITY: FileFacts("", 0o700, "roambench:roambench"),
         layout.STATE: FileFacts("", 0o750, "roambench:roambench"),
     }
     running = UnitFacts("active", "enabled", "no")
-    units = (layout.UNIT, layout.BOARD_UNIT, "chrony.service", "chrony-wait.service")
+    units = (
+        *(layout.UNIT, layout.BOARD_UNIT, "chrony.service", "chrony-wait.service"),
+        *("systemd-timesyncd.service", "systemd-time-wait-sync.service"),
+    )
     return replace(
         facts,
-        packages=dict.fromkeys(("python3-venv", "chrony", "iw"), "1"),
         user_groups=("dialout", "roambench", "video"),
         files={**facts.files, **folders, **files},
         units=dict.fromkeys(units, running),
@@ -115,7 +120,6 @@ def _step(facts: Facts, wanted: Wanted, subject: str) -> Step:
 
 def test_a_fresh_board_needs_everything_in_this_order(wanted: Wanted) -> None:
     assert _subjects(_FRESH, wanted) == [
-        "packages",
         "user",
         "folders",
         "logs",
@@ -175,7 +179,7 @@ def test_a_certificate_is_renewed_for_a_doubt_a_lost_key_or_another_authority(wa
 
 
 def test_what_a_container_does_not_have_is_listed_and_not_done(wanted: Wanted) -> None:
-    facts = replace(_FRESH, container="systemd-nspawn", packages={"python3-venv": "3.11"})
+    facts = replace(_FRESH, container="systemd-nspawn", packages={})
     planned = plan(facts, wanted)
     assert {"packages", "clock", "board"}.isdisjoint(step.subject for step in planned.steps)
     assert {skip.subject for skip in planned.skips} == {
@@ -209,20 +213,37 @@ def test_settings_are_what_the_agent_itself_accepts(wanted: Wanted, tmp_path: Pa
     assert (file.mode, file.owner) == (0o640, "root:roambench")
 
 
-def test_the_meter_is_named_by_its_serial_and_keeps_its_port_settings(wanted: Wanted) -> None:
+def test_whoever_has_tried_it_allows_a_meter_to_be_opened_again(wanted: Wanted) -> None:
+    host = replace(wanted.host, meter=replace(wanted.host.meter, reopen_allowed=True))
+    assert agent_settings(wanted.bench, host, _FRESH).meter.reopen_allowed
+
+
+def test_the_meter_is_named_by_its_serial_and_nothing_opens_its_port(wanted: Wanted) -> None:
+    """Opening it may cut the board's power: only the agent does that, with its latch."""
     (file,) = _step(_FRESH, wanted, "meter's name").files
     rule = file.content.decode()
     assert 'ATTRS{serial}=="A7"' in rule
     assert 'SYMLINK+="roambench-meter"' in rule
-    assert "-hupcl" in rule
+    assert not any(word in rule for word in ("RUN", "PROGRAM", "IMPORT", "stty"))
+    assert 'ENV{ID_MM_PORT_IGNORE}="1"' in rule  # ModemManager is on every card
 
 
 def test_a_disk_without_room_is_refused_with_both_numbers(wanted: Wanted) -> None:
-    facts = replace(_FRESH, disk_free_bytes=500_000_000)
-    (refusal,) = plan(facts, wanted).refusals
-    # 100 MB of wheels, 400 MB x 1.3 installed, 64 MiB for readings
-    assert refusal.reason == "its disk has 500 MB left, needs 687 MB"
-    assert plan(replace(_after(_FRESH, wanted), disk_free_bytes=70_000_000), wanted).refusals == ()
+    """100 MB of wheels and 400 MB x 1.3 installed, the same again for an upgrade, and what preflight asks."""
+    (refusal,) = plan(replace(_FRESH, disk_free_bytes=1_700_000_000), wanted).refusals
+    assert refusal.reason == (
+        "its disk has 1700 MB left, needs 1777 MB (620 for this build, 620 for an upgrade, 537 for a run)"
+    )
+    assert plan(replace(_FRESH, disk_free_bytes=1_777_000_000), wanted).refusals == ()
+
+
+def test_an_upgrade_needs_room_for_itself_and_a_run_and_a_host_with_nothing_to_ship_for_readings(
+    wanted: Wanted,
+) -> None:
+    there = replace(_after(_FRESH, wanted), disk_free_bytes=70_000_000)
+    assert plan(there, wanted).refusals == ()
+    (refusal,) = plan(there, replace(wanted, build=replace(wanted.build, code="newer"))).refusals
+    assert refusal.reason == "its disk has 70 MB left, needs 1057 MB (520 for this build, 537 for a run)"
 
 
 def test_a_host_of_another_kind_is_unfit(wanted: Wanted) -> None:
@@ -259,8 +280,45 @@ def test_an_agent_that_runs_now_but_not_after_a_boot_is_enabled(wanted: Wanted) 
     assert (step.subject, step.reason) == ("agent", "it does not start at boot")
 
 
-def test_the_clock_steps_in_its_first_minute_and_never_later(wanted: Wanted) -> None:
-    (conf,) = (file for file in _step(_FRESH, wanted, "clock").files if file.path == layout.CHRONY_CONF)
+def test_a_card_of_raspberry_pi_os_keeps_its_time_client_and_asks_the_internet_for_nothing(
+    wanted: Wanted,
+) -> None:
+    step = _step(_FRESH, wanted, "clock")
+    conf, wait = step.files
+    assert (conf.path, conf.content.splitlines()[:2]) == (
+        layout.TIMESYNCD_CONF,
+        [b"[Time]", b"NTP=10.36.0.1"],
+    )
+    # Without its server a board would never start its agent.
+    assert (wait.path, wait.content) == (layout.TIME_WAIT_DROP_IN, b"[Service]\nTimeoutStartSec=180\n")
+    assert "systemctl restart systemd-timesyncd.service" in step.command
+    at_boot = _step(_FRESH, wanted, "clock at boot").command
+    assert at_boot == "systemctl enable --quiet systemd-time-wait-sync.service"
+    assert not [s for s in plan(_FRESH, wanted).steps if "apt-get" in s.command or "ensurepip" in s.command]
+
+
+def test_what_a_bare_debian_lacks_is_said_to_need_the_internet_before_anything_is_done(
+    wanted: Wanted,
+) -> None:
+    step = _step(replace(_FRESH, packages={}), wanted, "packages")
+    assert step.reason == (
+        "not installed: systemd-timesyncd, iw (from Debian's archive: this needs the internet)"
+    )
+    assert "packages" not in _subjects(replace(_FRESH, packages={"chrony": "4.3", "iw": "5.19"}), wanted)
+
+
+def test_folders_that_a_careful_umask_shut_are_opened_again(wanted: Wanted) -> None:
+    facts = _after(_FRESH, wanted)
+    shut = {path: FileFacts("", 0o700, "root:root") for path in (layout.BUILDS, layout.WHEELS)}
+    done = replace(wanted, identity=Identity())
+    (step,) = plan(replace(facts, files={**facts.files, **shut}), done).steps
+    assert step.reason == f"missing or not as they should be: {layout.BUILDS}, {layout.WHEELS}"
+    assert f"install -d -m 0755 -o root -g root {layout.BUILDS}" in step.command
+
+
+def test_chrony_steps_in_its_first_minute_and_never_later(wanted: Wanted) -> None:
+    facts = replace(_FRESH, packages={"chrony": "4.3", "iw": "5.19"})
+    (conf,) = (file for file in _step(facts, wanted, "clock").files if file.path == layout.CHRONY_CONF)
     lines = conf.content.decode().splitlines()
     assert [line for line in lines if line.startswith("makestep")] == ["makestep 1 3"]
     assert lines[0] == "server 10.36.0.1 iburst minpoll 4 maxpoll 6"

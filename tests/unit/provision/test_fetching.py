@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import tracemalloc
+from base64 import b64encode
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from roambench.provision.fetching import Unsent, records_of
+from roambench.agent.control_desk import ControlDesk
+from roambench.agent.unsent import Unsent as Files
+from roambench.contract.records import AgentEvent, RecordKind
+from roambench.provision.fetching import Unsent, fetch_run, records_of
 from roambench.provision.host_error import HostError
+from roambench.provision.hosts import HostLink
+from roambench.runs.folder import RunFolder
+from roambench.spool.chapter import Chapter
+from roambench.spool.spool import Spool
 
 _RECORD = {"run": "demo", "spool_uuid": "ab" * 16, "seq": 7, "kind": 1, "payload": "AAEC"}
 _END = {"end": 1, "device": "pi1"}
@@ -43,6 +55,33 @@ def test_anything_else_is_an_error_that_names_the_host(lines: list[object], reas
         list(records_of("pi1", _packed(*lines)))
 
 
+def test_what_an_agent_exports_of_torn_files_is_taken_and_the_torn_lines_are_counted(tmp_path: Path):
+    spool = Spool(tmp_path / "spool.sqlite")
+    others = cast(Any, None)
+    files = Files(tmp_path / "unsent", spool)
+    desk = ControlDesk("pi1", others, spool, files, *[others] * 6)
+
+    async def exported() -> bytes:
+        lines = [line async for line in desk.answer({"ask": "spool-export", "words": ["demo"]})]
+        return gzip.compress("".join(f"{line}\n" for line in lines).encode())
+
+    try:
+        spool.begin_chapter(Chapter("boot", "0/1.0", 0, "smartpower2", "demo"), 0)
+        for _ in range(1100):
+            spool.append(RecordKind.EVENT, AgentEvent("x", 0, "y").to_bytes())
+        files.set_aside()
+        (file,) = (tmp_path / "unsent").iterdir()
+        whole = file.read_bytes()
+        half = whole[: len(whole) // 2]  # as agents left it that appended behind half a line
+        file.write_bytes(half + whole + b"\0" * 512)
+        torn: list[int] = []
+        records = list(records_of("pi1", asyncio.run(exported()), torn.append))
+    finally:
+        spool.close()
+    assert {record.seq for record in records} >= set(range(2, 1102))
+    assert torn == [2]
+
+
 def test_bytes_that_are_not_compressed_are_an_error():
     with pytest.raises(HostError, match="pi1: spool-export"):
         list(records_of("pi1", b'{"end": 0}'))
@@ -57,6 +96,38 @@ def test_what_becomes_endless_when_it_is_unpacked_is_refused_before_it_fills_the
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
+
+
+class Answering:
+    """What `fetch_run` needs of a host's link: an agent that is in no run, and its export."""
+
+    def __init__(self, packed: bytes) -> None:
+        self.host = SimpleNamespace(name="pi1")
+        self.packed = packed
+        self.asked: list[str] = []
+
+    def must(self, command: str, **options: object) -> bytes:
+        return self.packed
+
+    def run(self, command: str, **options: object) -> SimpleNamespace:
+        self.asked.append(command.split(" ctl ")[1])
+        return SimpleNamespace(out=b'{"run": ""}', exit_code=0)
+
+
+def test_records_under_numbers_that_the_folder_has_for_others_stay_on_the_host_and_the_rest_comes(tmp_path):
+    folder = RunFolder.create(
+        tmp_path / "demo", config={}, run_id="demo", system="mohawk", seed=1, trace_hash="", fleet="bench",
+        device_names=["pi1"],
+    )  # fmt: skip
+    seen = [AgentEvent("seen", seq, "").to_bytes() for seq in range(4)]
+    folder.records.insert("pi1", "ab" * 16, [(2, 3, AgentEvent("another", 2, "").to_bytes())])
+    lines = [{**_RECORD, "seq": seq, "kind": 3, "payload": b64encode(seen[seq]).decode()} for seq in range(4)]
+    link = Answering(_packed(*lines, {"end": 4, "device": "pi1"}))
+    with pytest.raises(HostError, match=r"pi1: 1 of its 4 records of demo have numbers that others .* have"):
+        fetch_run(cast(HostLink, link), folder)
+    assert [event.kind for event in folder.records.events("pi1")] == ["seen", "seen", "another", "seen"]
+    assert link.asked == ["status"]  # it is not told to forget anything
+    folder.close()
 
 
 def _packed(*lines: object) -> bytes:

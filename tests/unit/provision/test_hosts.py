@@ -16,10 +16,12 @@ import paramiko
 import pytest
 
 from benches import bench_of
-from roambench.provision.host_error import HostError
+from roambench.provision.host_error import ConnectionLost, HostError
 from roambench.provision.hosts import HostLink, on_hosts, open_link
 from roambench.provision.inventory import Bench
 from roambench.provision.known_hosts import KnownHosts
+from roambench.provision.provisioning import perform
+from roambench.provision.step import Step
 from ssh_server import SshServer, free_port, make_key, ssh_server
 
 
@@ -74,14 +76,56 @@ def test_a_command_that_reads_nothing_is_judged_by_its_exit_code(bench: Bench) -
         assert link.run("exit 4", stdin=bytes(8 * 2**20)).exit_code == 4
 
 
+def test_what_root_makes_is_readable_whatever_umask_the_login_has(tmp_path: Path) -> None:
+    """sshd hands its umask on: so pam_umask, or a careful administrator, may have set it."""
+    (tmp_path / "sshd").mkdir()
+    before = os.umask(0o077)
+    try:
+        with ssh_server(tmp_path / "sshd") as server:
+            os.umask(before)
+            bench = bench_of(tmp_path, _host("pi-01", server, server.port))
+            with open_link(bench, bench.hosts[0]) as link:
+                umask = link.run("umask").text.strip()
+                link.put(b"x", str(tmp_path / "opt/drop in.d/file"))
+                link.must(f"mkdir {tmp_path}/opt/made", root=True)
+    finally:
+        os.umask(before)
+    assert umask == "0077"
+    found = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.glob("opt/**/*")}
+    assert found == {"drop in.d": "0o755", "file": "0o644", "made": "0o755"}
+    assert (tmp_path / "opt").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_connection_that_ends_in_a_command_is_no_exit_code(bench: Bench) -> None:
+    lost = r"^pi-01: environment: connection lost; look at its power and its network, then again$"
+    dropped = Step("environment", "is missing", "kill -9 $PPID; sleep 20")  # the sshd of this connection
+    with open_link(bench, bench.hosts[0]) as link:
+        with pytest.raises(HostError, match=lost):
+            perform(link, dropped)
+        with pytest.raises(ConnectionLost, match=r"^pi-01: connection lost"):
+            link.run("true")
+    with open_link(bench, bench.hosts[0]) as link:
+        assert link.run("kill -9 $$").why == "killed by a signal (out of memory?)"
+        assert link.run("echo still here").out == b"still here\n"
+
+
+def test_more_than_an_answer_may_be_is_called_so(bench: Bench) -> None:
+    with open_link(bench, bench.hosts[0]) as link:
+        with pytest.raises(HostError, match=r"^pi-01: yes: more than 1 MiB of output; look at it"):
+            link.run("yes", most_bytes=2**20)
+        with pytest.raises(HostError, match=r"^pi-01: yes >&2: more than 1 MiB of output; look at it"):
+            link.run("yes >&2", most_bytes=2**20)
+        assert link.run("echo still here").out == b"still here\n"
+
+
 def test_a_file_arrives_whole_with_its_mode_or_not_at_all(bench: Bench, tmp_path: Path) -> None:
     remote = tmp_path / "it's here"
     with open_link(bench, bench.hosts[0]) as link:
         link.put(b"secret", str(remote), mode=0o600)
         assert (remote.read_bytes(), oct(remote.stat().st_mode & 0o777)) == (b"secret", "0o600")
         assert link.get(str(remote)) == b"secret"
-        with pytest.raises(HostError, match="no/folder: cannot be written"):
-            link.put(b"x", str(tmp_path / "no/folder"))
+        with pytest.raises(HostError, match="here/folder: cannot be written: mkdir: cannot create"):
+            link.put(b"x", str(remote / "folder"))
     assert sorted(path.name for path in tmp_path.iterdir() if "here" in path.name) == ["it's here"]
 
 
@@ -112,7 +156,8 @@ def test_the_first_key_is_recorded_and_another_one_refused(server: SshServer, tm
         assert "another host key than recorded: SHA256:" in outcome.reason
         assert f"ssh-keygen -R '[127.0.0.1]:{server.port}' -f '{known.path}'" in outcome.next_action
         assert known.path.read_text() == recorded
-        assert known.forget(f"[127.0.0.1]:{server.port}")
+        remedy = outcome.next_action.partition(": ")[2].partition("; if not")[0]
+        subprocess.run(["sh", "-c", remedy], check=True, capture_output=True)
         with open_link(bench, bench.hosts[0]):
             assert known.path.read_text() != recorded
     finally:
@@ -154,7 +199,7 @@ def test_whoever_cannot_be_reached_is_a_row_and_the_others_are_done(
 def test_a_host_that_accepts_and_says_nothing_is_given_up(
     tmp_path: Path, server: SshServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roambench.provision.hosts._CONNECT_S", 1)
+    monkeypatch.setattr("roambench.provision.login.CONNECT_S", 1)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

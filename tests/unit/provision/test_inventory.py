@@ -145,6 +145,72 @@ def test_all_mistakes_are_told_at_once_with_table_and_key(tmp_path: Path) -> Non
     ]
 
 
+_RACK = """
+[controller]
+address = "10.36.0.1"
+[[hosts]]
+name = "a"
+address = "10.0.0.11"
+meter.serial = "S1"
+[[hosts]]
+name = "b"
+address = "10.0.0.11"
+ssh_port = 2223
+meter.serial = "S2"
+"""
+
+
+@pytest.mark.parametrize(
+    ("defaults", "mistakes"),
+    [
+        (
+            'ssh_usr = "ann"\nssh_port = 2222\nmeter.driver = "smartpowr2"',
+            [
+                "defaults.ssh_usr: unknown key, did you mean ssh_user?",
+                "hosts: a: meter.driver: expected 'none' or a name of `roambench meter list`, "
+                "got 'smartpowr2', did you mean smartpower2?",
+                "hosts: b: meter.driver: expected 'none' or a name of `roambench meter list`, "
+                "got 'smartpowr2', did you mean smartpower2?",
+            ],
+        ),
+        (
+            'ssh_port = "2222"\nmeter.gain = -1.0\nmeter.drivr = "none"\ntags = ["x", 3]',
+            [
+                'defaults.ssh_port: expected an integer ≥ 1 and ≤ 65535, got "2222"',
+                "defaults.tags: expected a list of texts, got 3",
+                "defaults.meter.gain: expected a number > 0.0, got -1.0",
+                "defaults.meter.drivr: unknown key, did you mean driver?",
+            ],
+        ),
+        ("metre.gain = 1.1", ["defaults.metre: unknown key, did you mean meter?"]),
+        ("meter = 3", ["defaults.meter: expected a table, got 3"]),
+    ],
+)
+def test_a_wrong_key_in_the_defaults_hides_and_invents_no_other_mistake(
+    tmp_path: Path, defaults: str, mistakes: list[str]
+) -> None:
+    found = _problems(tmp_path, f"[defaults]\n{defaults}\n{_RACK}")
+    assert found == [f"mine.toml: {mistake}" for mistake in mistakes]
+
+
+def test_a_wrong_default_of_the_meters_calls_no_meter_incomplete(tmp_path: Path) -> None:
+    rack = _RACK.replace('meter.serial = "S1"\n', "").replace('"S2"', '"S1"\nmeter.wifi_hop = "gate:x"')
+    found = _problems(tmp_path, f"[defaults]\nmeter.driver = 3\nmeter.sreial = 7\n{rack}")
+    assert [line.removeprefix("mine.toml: ").partition(": expected")[0] for line in found] == [
+        "defaults.meter.driver",
+        "defaults.meter.sreial: unknown key, did you mean serial?",
+        "hosts: b: meter.wifi_hop",
+    ]
+
+
+def test_a_wrong_key_beside_the_controller_hides_no_other_mistake(tmp_path: Path) -> None:
+    rack = _RACK.replace("[[hosts]]", "control_port = 47101\n[[hosts]]", 1)
+    assert _problems(tmp_path, f'nmae = "x"\n{rack}') == [
+        "mine.toml: nmae: unknown key, did you mean name?",
+        "mine.toml: controller.data_port: expected another than control_port, got 47101",
+    ]
+
+
 def test_what_two_hosts_share_is_a_mistake_that_names_both(tmp_path: Path) -> None:
     problems = _problems(
         tmp_path,

@@ -196,6 +196,38 @@ def test_a_claim_of_another_machine_runs_out_unless_it_is_renewed(bench: Bench) 
     assert book.standing().holder is None
 
 
+@pytest.mark.parametrize("step_s", [61.0, 3600.0 * 24 * 365, -61.0, -3600.0 * 24 * 365])
+def test_a_step_of_the_wall_clock_ends_no_claim_of_this_machine(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    """NTP finds the controller's clock wrong while one process runs on the bench and another one waits."""
+    monkeypatch.setattr(holding_module, "_HEARTBEAT_S", 0.02)
+    now = time.time
+    with holding(bench, "run") as held, holder(bench, "waiter", 60) as waiter:
+        until(lambda: len(standing_of(bench).waiting) == 1)
+        monkeypatch.setattr(time, "time", lambda: now() + step_s)
+        found = standing_of(bench)
+        assert found.holder is not None
+        assert (found.holder.pid, [claim.pid for claim in found.waiting]) == (os.getpid(), [waiter.pid])
+        number = found.holder.number
+        for _ in range(5):  # heartbeats on the new time
+            assert LeaseBook(bench.state_dir).renew(number) is not None
+        monkeypatch.setattr(time, "time", now)  # and back
+        assert held.still()
+        held.ensure()
+
+
+def test_a_process_that_stood_still_for_too_long_has_lost_its_claim(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = LeaseBook(bench.state_dir)
+    number = book.claim("run")
+    up_s = lease_module._uptime_s
+    monkeypatch.setattr(lease_module, "_uptime_s", lambda: up_s() + lease_module.LEASE_S + 1.0)
+    assert book.renew(number) is None
+    assert book.standing().holder is None
+
+
 def test_renewing_moves_the_expiry(bench: Bench) -> None:
     book = LeaseBook(bench.state_dir)
     number = book.claim("run", lasts_s=30.0)

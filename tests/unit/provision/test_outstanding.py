@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import tarfile
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ import pytest
 from safetensors import safe_open
 
 from roambench.contract.model_blob import digest_of, encode
+from roambench.learning.archives import Limits
+from roambench.provision import outstanding
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.provision.outstanding import Outstanding, read_outstanding, save_outstanding
@@ -48,6 +51,32 @@ def test_half_a_model_is_an_error_that_names_host_and_order():
     }
     with pytest.raises(HostError, match=r"pi2: its model of demo\.1/00001/00001/train is damaged"):
         read_outstanding(_host(shelf), "demo.1")
+
+
+@pytest.mark.parametrize("kind", ["a long name", "a large member", "many members"])
+def test_what_becomes_larger_than_any_model_is_refused_before_it_fills_the_memory(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    """A thousandth of it comes over the network: a tar's header may say that a name has any length."""
+    monkeypatch.setattr(outstanding, "_LIMITS", Limits(4_000_000, 8_000_000))
+    large = tarfile.TarInfo("x" if kind != "a large member" else "held/held.json")
+    large.size = 60_000_000 if kind != "many members" else 3_000_000
+    large.type = tarfile.GNUTYPE_LONGNAME if kind == "a long name" else tarfile.REGTYPE
+    one = large.tobuf(tarfile.GNU_FORMAT) + bytes(-(-large.size // 512) * 512)
+    packed = gzip.compress(one * (20 if kind == "many members" else 1) + bytes(1024), 1)
+
+    def must(command: str, **options: object) -> bytes:
+        return packed
+
+    host = cast(HostLink, SimpleNamespace(host=SimpleNamespace(name="pi2"), must=must))
+    del one
+    tracemalloc.start()
+    try:
+        with pytest.raises(HostError, match=r"pi2: its models: .*more than .*; try again"):
+            read_outstanding(host, "demo.1")
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_it_is_saved_with_whose_it_is(tmp_path: Path):

@@ -63,11 +63,12 @@ def checks(
     clock: ClockOffset = CLOCK,
     host: Host | None = None,
     build: str = "b" * 64,
+    autorun: bool | str = True,
 ) -> dict[str, Check]:
     host = host or a_host(1)
     (found,) = judge(
         [host],
-        {host.name: Seen(facts, clock, agent)},
+        {host.name: Seen(facts, clock, agent, autorun=autorun)},
         builds={"aarch64": build} if build else {},
         trust=Trust(AUTHORITY.certificate_pem),
         now=NOW,
@@ -84,7 +85,8 @@ def test_a_pi_as_it_should_be_passes_everything() -> None:
     assert set(verdicts(found).values()) == {Verdict.PASS}
     assert list(found) == [
         "SSH", "OS image", "agent", "wheels", "certificate", "clock", "time sync", "disk", "memory",
-        "governor", "power supply", "Wi-Fi power save", "torch", "meter", "idle watts",
+        "governor", "power supply", "Wi-Fi power save", "torch", "meter", "autorun",
+        "meter's port", "idle watts",
     ]  # fmt: skip
     assert not any(check.what_to_do for check in found.values())
 
@@ -97,6 +99,7 @@ def test_what_a_container_does_not_have_is_skipped_and_not_passed() -> None:
         "governor": "no such hardware",
         "power supply": "no such hardware",
         "Wi-Fi power save": "no such hardware: host0 is no radio",
+        "meter's port": "no such hardware",
     }
     assert {check.verdict for name, check in found.items() if name not in skipped} == {Verdict.PASS}
 
@@ -129,6 +132,9 @@ WRONG = [
     ({"throttled": None}, "power supply", Verdict.WARN, "unknown", "vcgencmd"),
     ({"power_save": True}, "Wi-Fi power save", Verdict.FAIL, "on", "fleet provision"),
     ({"power_save": None}, "Wi-Fi power save", Verdict.WARN, "unknown", "iw"),
+    ({"port_openers": ("brltty",)}, "meter's port", Verdict.WARN, "brltty runs", "mask --now brltty"),
+    ({"port_openers": ("ModemManager", "brltty")}, "meter's port", Verdict.WARN,
+     "ModemManager and brltty run", "mask --now ModemManager brltty"),
     ({"interface_there": False}, "Wi-Fi power save", Verdict.FAIL, "no interface wlan0", "bench file"),
 ]  # fmt: skip
 
@@ -152,6 +158,16 @@ WRONG_AGENT = [
     ({"smoke_ok": None}, "torch", Verdict.SKIP, "not tried", ""),
     ({"meter_age_s": 3.1}, "meter", Verdict.FAIL, "ok, last reading 3 s ago", "USB cable"),
     ({"meter_state": "lost"}, "meter", Verdict.FAIL, "lost, last reading 0 s ago", "USB cable"),
+    (
+        {
+            "meter_state": "unavailable",
+            "meter_detail": "meter /dev/x: the meter restarted; remove /var/latch",
+        },
+        "meter",
+        Verdict.FAIL,
+        "unavailable",
+        "remove /var/latch",
+    ),
     ({"meter_age_s": None, "meter_state": "stale"}, "meter", Verdict.FAIL, "stale", "USB cable"),
     ({"idle_watts": None}, "idle watts", Verdict.FAIL, "no readings", "meter's line"),
     ({"idle_watts": 1.29}, "idle watts", Verdict.FAIL, "1.29 W", "identify"),
@@ -168,6 +184,14 @@ def test_what_is_wrong_with_an_agent_is_found(
         verdict, True, True,
     )  # fmt: skip
     assert {check.verdict for other, check in got.items() if other != name} == {Verdict.PASS}
+
+
+def test_an_output_that_would_stay_off_is_warned_of_and_one_that_nobody_knows_is_not_passed() -> None:
+    off = checks(autorun=False)["autorun"]
+    assert (off.verdict, off.found) == (Verdict.WARN, "off")
+    assert "autorun" in off.what_to_do
+    unknown = checks(autorun="cannot be asked: the serial port only talks")["autorun"]
+    assert (unknown.verdict, unknown.found) == (Verdict.SKIP, "cannot be asked: the serial port only talks")
 
 
 def test_an_agent_of_another_build_than_this_server_is_refused() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -15,10 +18,14 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from made_up_benches import a_host
+from roambench.meters.emulator import control
+from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision import agent_asks
 from roambench.provision.agent_build import NOT_MADE
 from roambench.provision.checks import Verdict
 from roambench.provision.inventory import Bench
+from roambench.provision.meter_power import autorun_of
 from roambench.provision.preflight import builds_of, check
 from roambench.provision.preflight_facts import AgentAnswers, ClockOffset, HostFacts, Seen
 from ssh_server import SshServer, free_port, ssh_server
@@ -77,7 +84,48 @@ def test_the_probe_finds_nothing_where_nothing_is(tmp_path: Path) -> None:
     found = probed(tmp_path / "empty")
     assert (found.board, found.unit, found.build, found.wheels) == ("", "", "", None)
     assert (found.governor, found.throttled, found.power_save, found.time_synchronised) == (None,) * 4
-    assert (found.interface_there, found.certificate_pem) == (False, None)
+    assert (found.interface_there, found.certificate_pem, found.port_openers) == (False, None, ())
+
+
+def test_programs_that_open_serial_ports_are_found_by_what_really_runs(tmp_path: Path) -> None:
+    """A real process of that name; the kernel tells it, whoever started it."""
+    program = shutil.copy(shutil.which("sleep") or "", tmp_path / "brltty")
+    with subprocess.Popen([program, "60"]) as running:
+        try:
+            assert "brltty" in probed(Path("/"), "lo").port_openers
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize("autorun", [True, False])
+def test_autorun_is_read_from_the_meters_own_web_socket(tmp_path: Path, autorun: bool) -> None:
+    spec = EmulatorSpec(
+        (EmulatedDevice("pi-01", websocket_port=0, autorun=autorun),),
+        socket_path=str(tmp_path / "emulator.sock"),
+        truth_dir=str(tmp_path),
+    )
+    path = tmp_path / "spec.json"
+    path.write_text(spec.to_json())
+    with subprocess.Popen([sys.executable, "-m", "roambench.meters.emulator", str(path)]) as running:
+        try:
+            while not Path(spec.socket_path).exists():
+                assert running.poll() is None
+                time.sleep(0.01)
+            hop = control.addresses(Path(spec.socket_path))["pi-01"]["websocket"].removeprefix("ws://")
+            assert asyncio.run(autorun_of(a_host(1, wifi_hop=hop))) is autorun
+        finally:
+            running.kill()
+
+
+def test_why_autorun_is_not_known_is_said() -> None:
+    def told(**meter: object) -> bool | str:
+        return asyncio.run(autorun_of(a_host(1, **meter)))
+
+    assert "the serial port only talks; name a wifi-hop" in str(told())
+    assert "cannot be reached" in str(told(wifi_hop=f"127.0.0.1:{free_port()}"))
+    assert "silence its reader" in str(told(driver="smartpower2-websocket", port="127.0.0.1"))
+    assert "not asked" in str(told(driver="smartpower2-ytrikoz-telnet", port="127.0.0.1"))
+    assert told(driver="none", port="") == "no meter"
 
 
 def test_the_wheels_digest_knows_every_file_but_what_is_made_here(pi: Path) -> None:

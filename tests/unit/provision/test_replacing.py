@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -17,7 +21,7 @@ from roambench.provision.host_error import HostError
 from roambench.provision.hosts import open_link
 from roambench.provision.inventory import Bench, load_bench
 from roambench.provision.replacements import Replacement, read_replacements, write_replacements
-from roambench.provision.replacing import _MOVING, _is_free, replace_board, take_back
+from roambench.provision.replacing import _MOVING, _hand_over, _is_free, replace_board, take_back
 from roambench.provision.subjects.settings import agent_settings
 from ssh_server import ssh_server
 
@@ -70,6 +74,35 @@ def test_a_spare_whose_records_nobody_has_is_none_although_its_agent_does_not_ru
                 _is_free(link)
             (state / _MOVING).touch()  # of a board that is moving in, when the connection was lost
             _is_free(link)
+
+
+def test_of_a_boards_state_only_files_and_folders_reach_its_spare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    state = tmp_path / "state"
+    monkeypatch.setattr(layout, "STATE", str(state))
+    board = tmp_path / "board"
+    (board / "shelf").mkdir(parents=True)
+    (board / "shelf/trained.json").write_text("{}")
+    (board / "sh").write_text("#!/bin/sh")
+    (board / "sh").chmod(0o6777)
+    (board / "passwords").symlink_to("/etc/shadow")
+    os.mkfifo(board / "pipe")
+    with suppress(PermissionError):  # some containers' root may not
+        os.mknod(board / "memory", 0o666 | stat.S_IFCHR, os.makedev(1, 1))
+    packed = subprocess.run(["tar", "-C", board, "-czf", "-", "."], check=True, capture_output=True).stdout
+    with ssh_server(tmp_path) as server:
+        bench = bench_of(
+            tmp_path,
+            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
+            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
+        )
+        with open_link(bench, bench.hosts[0]) as link:
+            _hand_over(link, packed)
+    assert sorted(str(path.relative_to(state)) for path in state.rglob("*")) == [
+        "sh", "shelf", "shelf/trained.json",
+    ]  # fmt: skip
+    assert stat.S_IMODE((state / "sh").stat().st_mode) == 0o750
 
 
 def test_taking_a_board_back_refuses_the_certificates_its_spare_had(bench: Bench):

@@ -11,6 +11,8 @@ from roambench.provision.wanted import Wanted
 
 _FOLDERS = (
     (layout.OPT, 0o755, "root:root"),
+    (layout.BUILDS, 0o755, "root:root"),
+    (layout.WHEELS, 0o755, "root:root"),
     (layout.ETC, 0o750, f"root:{layout.USER}"),
     (layout.IDENTITY, 0o700, f"{layout.USER}:{layout.USER}"),
     (layout.STATE, 0o750, f"{layout.USER}:{layout.USER}"),
@@ -57,5 +59,5 @@ def folders(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
         yield Step(
             "folders",
             "missing or not as they should be: " + ", ".join(path for path, _, _ in wrong),
-            " && ".join([*commands, f"mkdir -p {layout.BUILDS} {layout.WHEELS}"]),
+            " && ".join(commands),
         )

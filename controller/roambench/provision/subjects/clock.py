@@ -1,8 +1,10 @@
-"""The clock: chrony follows the controller. After its first minute it slews and never steps."""
+"""The clock: the NTP client that the host has follows the bench's time server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from roambench.provision import layout
 from roambench.provision.differences import differing
@@ -10,47 +12,88 @@ from roambench.provision.facts import Facts
 from roambench.provision.step import RemoteFile, Skip, Step
 from roambench.provision.wanted import Wanted
 
-_CONF = """\
+
+@dataclass(frozen=True, slots=True)
+class TimeClient:
+    """An NTP client as Debian packages it: its unit, the one that makes a boot wait for the time, where it
+    logs, and the files (path, content with {server}) that make it follow one server and no other."""
+
+    name: str
+    package: str
+    unit: str
+    waiter: str
+    log: str
+    files: tuple[tuple[str, str], ...]
+
+
+#: Its own configuration stays as it is, beside ours.
+CHRONY: Final = TimeClient(
+    "chrony",
+    "chrony",
+    "chrony.service",
+    "chrony-wait.service",
+    "-u chrony -t chronyd",
+    (
+        (
+            layout.CHRONY_CONF,
+            """\
 server {server} iburst minpoll 4 maxpoll 6
 driftfile /var/lib/chrony/chrony.drift
 # A board wakes up with the time it last saw: the first three updates may step, no later one.
 makestep 1 3
 rtcsync
-"""
-#: systemctl would only say where to look.
-_LAST_WORDS = "journalctl -u chrony -t chronyd -n 1 -o cat --no-pager"
-_DROP_IN = f"[Service]\nEnvironmentFile={layout.CHRONY_OPTIONS}\n"
+""",
+        ),
+        (layout.CHRONY_OPTIONS, f'DAEMON_OPTS="-F 1 -f {layout.CHRONY_CONF}"\n'),
+        (layout.CHRONY_DROP_IN, f"[Service]\nEnvironmentFile={layout.CHRONY_OPTIONS}\n"),
+    ),
+)
+#: Asks as often as chrony. It steps only what is more than 0.4 s off, which a board that has its server never
+#: is after its first answer. Its waiter would wait for ever, and the agent with it.
+TIMESYNCD: Final = TimeClient(
+    "systemd-timesyncd",
+    "systemd-timesyncd",
+    "systemd-timesyncd.service",
+    "systemd-time-wait-sync.service",
+    "-u systemd-timesyncd",
+    (
+        (
+            layout.TIMESYNCD_CONF,
+            "[Time]\nNTP={server}\nPollIntervalMinSec=16\nPollIntervalMaxSec=64\n",
+        ),
+        (layout.TIME_WAIT_DROP_IN, "[Service]\nTimeoutStartSec=180\n"),
+    ),
+)
+
+
+def time_client(facts: Facts) -> TimeClient:
+    """chrony where that is installed; else what Debian and Raspberry Pi OS have, or get."""
+    return CHRONY if CHRONY.package in facts.packages else TIMESYNCD
 
 
 def clock(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
-    """chrony's own configuration stays as it is, beside ours."""
-    if facts.container and "chrony" not in facts.packages:
+    if facts.container:
         yield Skip("clock", "a container has its machine's clock")
         return
-    look_only = " -x" if facts.container else ""  # nobody may set a machine's clock from a container
-    files = (
-        RemoteFile(layout.CHRONY_CONF, _CONF.format(server=wanted.bench.time_server).encode()),
-        RemoteFile(
-            layout.CHRONY_OPTIONS, f'DAEMON_OPTS="-F 1{look_only} -f {layout.CHRONY_CONF}"\n'.encode()
-        ),
-        RemoteFile(layout.CHRONY_DROP_IN, _DROP_IN.encode()),
-    )
+    client = time_client(facts)
+    server = wanted.bench.time_server
+    files = [RemoteFile(path, text.format(server=server).encode()) for path, text in client.files]
     differ, reason = differing(facts, files)
-    unit = facts.unit("chrony.service")
-    if not facts.container and unit.active != "active":
-        reason = "; ".join(filter(None, (reason, f"chrony is {unit.active or 'not there'}")))
+    unit = facts.unit(client.unit)
+    if unit.active != "active":
+        reason = "; ".join(filter(None, (reason, f"{client.name} is {unit.active or 'not there'}")))
     if reason:
+        # systemctl would only say where to look.
+        last_words = f"journalctl {client.log} -n 1 -o cat --no-pager"
         yield Step(
             "clock",
             reason,
-            f"systemctl daemon-reload && systemctl enable --quiet chrony && systemctl restart chrony || "
-            f"{{ {_LAST_WORDS} >&2; exit 1; }}",
+            f"systemctl daemon-reload && systemctl enable --quiet {client.unit} && "
+            f"systemctl restart {client.unit} || {{ {last_words} >&2; exit 1; }}",
             files=differ,
-            explained={1: ("chrony does not start", "journalctl -u chrony on it")},
+            explained={1: (f"{client.name} does not start", f"journalctl -u {client.unit} on it")},
         )
-    if facts.container:
-        yield Skip("clock at boot", "a container has its machine's clock: nothing waits for chrony")
-    elif facts.unit("chrony-wait.service").enabled != "enabled":
+    if facts.unit(client.waiter).enabled != "enabled":
         yield Step(
-            "clock at boot", "nothing waits for the clock", "systemctl enable --quiet chrony-wait.service"
+            "clock at boot", "nothing waits for the clock", f"systemctl enable --quiet {client.waiter}"
         )

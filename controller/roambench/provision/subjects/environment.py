@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
+from roambench.provision.host_checks import LEAST_DISK_BYTES
 from roambench.provision.step import RemoteFile, Skip, Step
 from roambench.provision.wanted import Wanted
 
@@ -16,6 +17,8 @@ _INSTALLING_S = 1800.0  # a Pi 3B+ unpacks torch to its SD card
 _KILLED_BY_SIGILL = 132
 _KILLED_BY_SIGKILL = 137
 _CORRUPT = 65
+#: Readings that the controller has not got yet.
+_SPOOL_BYTES = 64 * 2**20
 #: A forward and a backward pass use the vector instructions that some boards do not have.
 _SMOKE = (
     "import torch\n"
@@ -44,13 +47,17 @@ def environment(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
         )
 
 
-def needed_bytes(facts: Facts, wanted: Wanted) -> int:
-    """Room on the disk that the build takes, byte code included."""
-    build = wanted.build
-    if facts.builds.get(build.hash) is not None:
-        return 0
-    shipping = 0 if build.wheelhouse.hash in facts.wheelhouses else build.wheelhouse.size_bytes
-    return shipping + int(build.wheelhouse.unpacked_bytes * 1.3)
+def needed_bytes(facts: Facts, wanted: Wanted) -> dict[str, int]:
+    """Room on the disk, by what it is for. Nobody ships a build to a host that could then not run, or never
+    have another: a build lies beside the one before it."""
+    house = wanted.build.wheelhouse
+    if facts.builds.get(wanted.build.hash) is not None:
+        return {"readings": _SPOOL_BYTES}
+    installed = int(house.unpacked_bytes * 1.3)  # byte code included
+    needed = {"this build": installed + (0 if house.hash in facts.wheelhouses else house.size_bytes)}
+    if not any(facts.builds.values()):
+        needed["an upgrade"] = installed + house.size_bytes
+    return {**needed, "a run": LEAST_DISK_BYTES}
 
 
 def _ship(wanted: Wanted) -> Step:
@@ -73,6 +80,7 @@ def _install(facts: Facts, wanted: Wanted) -> Step:
     build = wanted.build
     folder, venv = f"{layout.BUILDS}/{build.hash}", f"{layout.BUILDS}/{build.hash}/venv"
     wheel = f"{layout.OPT}/{build.wheel.name}"
+    house = f"{layout.WHEELS}/{build.wheelhouse.hash}"
     about = {
         "build": build.hash,
         "code": build.code,
@@ -86,10 +94,12 @@ def _install(facts: Facts, wanted: Wanted) -> Step:
         f"""set -e
 exec 9>{layout.LOCK}; flock 9
 rm -rf {folder}; mkdir -p {folder}; mv {wheel} {folder}/
-python3 -m venv {venv}
-{venv}/bin/pip install --quiet --no-index --no-cache-dir --disable-pip-version-check \\
-    --find-links {layout.WHEELS}/{build.wheelhouse.hash} {folder}/{build.wheel.name}
-cd / && runuser -u {layout.USER} -- {venv}/bin/python -c {shlex.quote(_SMOKE)}
+python3 -m venv --without-pip {venv}
+{venv}/bin/python {house}/{build.wheelhouse.pip}/pip install --quiet --no-index --no-cache-dir \\
+    --disable-pip-version-check --find-links {house} {folder}/{build.wheel.name}
+install -d -o {layout.USER} {folder}/tmp
+cd / && TMPDIR={folder}/tmp runuser -u {layout.USER} -- {venv}/bin/python -c {shlex.quote(_SMOKE)}
+rm -rf {folder}/tmp
 printf '%s' {shlex.quote(json.dumps(about))} >{folder}/build.json.new
 sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
         files=(RemoteFile(wheel, build.wheel.read_bytes()),),

@@ -1,4 +1,4 @@
-"""Logs: bounded, and seldom written to the SD card."""
+"""Logs: bounded, and seldom written to the SD card, but written: a board that lost its power tells why."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from roambench.provision.wanted import Wanted
 
 _CONF = """\
 [Journal]
+Storage=persistent
 SystemMaxUse=64M
 SystemMaxFileSize=8M
 RuntimeMaxUse=16M
@@ -24,4 +25,4 @@ RateLimitBurst=1000
 def journal(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
     differ, reason = differing(facts, [RemoteFile(layout.JOURNAL_CONF, _CONF.encode())])
     if differ:
-        yield Step("logs", reason, "systemctl restart systemd-journald", files=differ)
+        yield Step("logs", reason, "systemctl restart systemd-journald && journalctl --flush", files=differ)

@@ -11,11 +11,11 @@ from roambench.provision.inventory import METER_LINK, NO_METER
 from roambench.provision.step import RemoteFile, Skip, Step
 from roambench.provision.wanted import Wanted
 
-#: The port's settings survive its closing: otherwise that drops DTR, and DTR resets a Smart Power 2, which
-#: takes the board's power.
+#: ModemManager, which Raspberry Pi OS brings along, does not look for a modem there. Nothing here opens the
+#: port: that may reset a Smart Power 2, which takes the board's power, and only the agent keeps a latch.
 _RULE = (
     'SUBSYSTEM=="tty", ATTRS{{serial}}=="{serial}", SYMLINK+="{link}", GROUP="dialout", MODE="0660", '
-    'RUN+="/bin/stty -F $devnode -hupcl"\n'
+    'ENV{{ID_MM_PORT_IGNORE}}="1"\n'
 )
 
 

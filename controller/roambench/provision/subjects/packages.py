@@ -1,4 +1,4 @@
-"""Debian packages. A host that has them needs no internet."""
+"""Debian packages that no card of Raspberry Pi OS lacks: such a host needs no internet."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from roambench.provision import layout
 from roambench.provision.facts import Facts
 from roambench.provision.step import Skip, Step
+from roambench.provision.subjects.clock import time_client
 from roambench.provision.wanted import Wanted
 
 _PATIENCE_S = 900.0
 
 
 def packages(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
-    """What comes and goes is noted, so that unprovisioning can undo it (chrony replaces timesyncd)."""
-    needed = ["python3-venv"]
-    if not facts.container:
-        needed.append("chrony")
-        if facts.board.power_save:
-            needed.append("iw")
+    """What comes and goes is noted, so that unprovisioning can undo it."""
+    if facts.container:
+        return
+    needed = [time_client(facts).package]
+    if facts.board.power_save:
+        needed.append("iw")
     missing = [name for name in needed if name not in facts.packages]
     if not missing:
         return
@@ -27,7 +28,7 @@ def packages(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
     listed = "dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' | sed -n 's/^ii  *//p' | sort"
     yield Step(
         "packages",
-        f"not installed: {', '.join(missing)}",
+        f"not installed: {', '.join(missing)} (from Debian's archive: this needs the internet)",
         f"""set -e
 export DEBIAN_FRONTEND=noninteractive
 install -d -m 0755 {layout.ETC}

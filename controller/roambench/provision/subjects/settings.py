@@ -52,9 +52,8 @@ def _meter(entry: MeterEntry) -> MeterSettings:
     port = entry.port
     if entry.serial and "serial=" not in port:
         port += f"{'&' if '?' in port else '?'}serial={entry.serial}"
-    return MeterSettings(
-        driver=entry.driver, port=port, reopen_allowed=entry.emulated, wifi_hop=entry.wifi_hop
-    )
+    harmless = entry.emulated or entry.reopen_allowed
+    return MeterSettings(driver=entry.driver, port=port, reopen_allowed=harmless, wifi_hop=entry.wifi_hop)
 
 
 def _bracketed(address: str) -> str:
