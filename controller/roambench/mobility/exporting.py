@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import ConfigError, TraceError
+from roambench.contract.whole_file import replaced
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.mobility.writers import WRITERS
@@ -55,14 +54,7 @@ def export_trace(trace: Trace, path: Path, form: str, absent: Absent | None = No
 
 def _write_lines(lines: Iterable[str], path: Path) -> None:
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{line}\n" for line in lines)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replaced(path) as fresh, fresh.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
     except OSError as error:
         raise TraceError(f"{path}: cannot write the trace: {error.strerror or error}") from None

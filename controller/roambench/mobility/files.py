@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.trace import Trace
+from roambench.contract.whole_file import replaced
+from roambench.mobility.trace import MAX_STEPS, Trace
 
 FORMAT: Final = 1
-_MAX_STEPS: Final = 10_000_000  # a step table of 80 MB; more is a damaged or hostile header
 _KEY: Final = b"roambench.trace"
 _SCHEMA: Final = pa.schema(
     [
@@ -75,15 +73,8 @@ def write_trace(trace: Trace, path: Path) -> str:
         raise TraceError(f"{path}: the trace's provenance cannot be written as JSON: {error}") from None
     table = _table(trace).replace_schema_metadata({_KEY: text.encode()})
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                pq.write_table(table, file, compression="zstd")
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replaced(path) as file:
+            pq.write_table(table, file, compression="zstd")
     except OSError as error:
         raise TraceError(f"{path}: cannot write the trace: {error.strerror or error}") from None
     return found
@@ -150,8 +141,8 @@ def _header(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     for key, kind in expected.items():
         if type(header.get(key)) is not kind:
             raise TraceError(f"{path}: trace header: {key} must be {kind.__name__}")
-    if not 1 <= header["steps"] <= _MAX_STEPS:
-        raise TraceError(f"{path}: trace header: steps is {header['steps']}, expected 1 to {_MAX_STEPS}")
+    if not 1 <= header["steps"] <= MAX_STEPS:
+        raise TraceError(f"{path}: trace header: steps is {header['steps']}, expected 1 to {MAX_STEPS}")
     if not 0.0 < header["step_s"] <= 1e9 or abs(header["start_utc_s"]) > 1 << 40:
         raise TraceError(f"{path}: trace header: step_s or start_utc_s is no time")
     return header

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,10 @@ from roambench.mobility.plane_box import PlaneBox
 from roambench.mobility.projection import Box
 from roambench.mobility.readers import READERS
 from roambench.mobility.readers.account import MalformedRow
-from roambench.mobility.readers.condensing import Area, condensed, counts
+from roambench.mobility.readers.condensing import MORE_OF_A_STEP, OUTSIDE, Area, condensed, counts
 from roambench.mobility.readers.fixes import Fixes, Stations, rows_of, with_used_ids
 from roambench.mobility.readers.medians import Tally
-from roambench.mobility.readers.opening import SourceOptions, read_files
+from roambench.mobility.readers.opening import Source, SourceOptions, read_files
 from roambench.mobility.readers.stations import read_stations
 from roambench.mobility.recipe import Recipe, build_trace
 from roambench.mobility.trace import FloatColumn, Trace
@@ -28,7 +29,9 @@ class Imported:
     """A trace and what to tell the user about the reading.
 
     All malformed rows are counted, the first of them kept; `left_out` counts by reason the rows that are
-    sound, but no part of the trace (duplicates too).
+    sound, but no part of the trace (duplicates too). Where rows are stays or movement, the `sampled` fixes
+    that they make are what is left out (`fixes_left_out`); else None, and every row is a fix. `used` counts
+    the rows or fixes that are in the trace before its presence policy adds any: everything adds up.
     """
 
     trace: Trace
@@ -36,6 +39,11 @@ class Imported:
     malformed: int
     malformed_rows: tuple[MalformedRow, ...]
     left_out: Mapping[str, int]
+    sampled: int | None
+    fixes_left_out: Mapping[str, int]
+    used: int
+    sources: tuple[Source, ...]
+    chosen_box: Box | None  # around the median fix, where the user gave none
 
 
 def import_trace(
@@ -64,14 +72,39 @@ def import_trace(
     trace = build_trace(fixes, recipe, described)
     coordinates = "synthetic" if fixes.synthetic else "metres" if fixes.plane else "degrees"
     provenance = {**trace.provenance, "reader": reader, "coordinates": coordinates, "reading": counts(fixes)}
-    duplicates = {"duplicates": fixes.duplicates} if fixes.duplicates else {}
+    local_h = row.utc_offset_h if options is None or options.utc_offset_h is None else options.utc_offset_h
+    if local_h:
+        provenance["utc_offset_h"] = local_h
+    left_out, later = (
+        {"duplicates": fixes.duplicates, **fixes.left_out},
+        _left_out_later(fixes, trace, recipe),
+    )
+    sampled = fixes.used if fixes.used != len(fixes.device) or fixes.intervals else None
+    if sampled is None:
+        left_out.update({reason: left_out.get(reason, 0) + count for reason, count in later.items()})
     return Imported(
         replace(trace, provenance=provenance),
         fixes.rows,
         fixes.malformed,
         fixes.malformed_rows,
-        {**duplicates, **fixes.left_out},
+        {reason: count for reason, count in left_out.items() if count},
+        None if sampled is None else len(fixes.device),
+        {} if sampled is None else {reason: count for reason, count in later.items() if count},
+        len(fixes.device) - sum(later.values()),
+        sources,
+        recipe.box if condensing.needs_box and isinstance(recipe.box, Box) else None,
     )
+
+
+def _left_out_later(fixes: Fixes, trace: Trace, recipe: Recipe) -> dict[str, int]:
+    """Fixes that were read and are no part of the trace, by reason; each has one."""
+    counted = cast(Mapping[str, int], trace.provenance["counts"])
+    return {
+        OUTSIDE: counted["outside_box"] - fixes.left_out.get(OUTSIDE, 0),
+        "outside the window": counted["outside_window"],
+        MORE_OF_A_STEP: counted["same_device_and_step"],
+        f"of devices that are not among the {recipe.devices} busiest": counted["of_devices_cut"],
+    }
 
 
 def import_checkins(paths: Sequence[Path], recipe: Recipe, options: SourceOptions | None = None) -> Imported:

@@ -1,11 +1,14 @@
 """Holes in a recording: steps in which the collector failed, told from those in which nobody came. Pure.
 
-A step without any device is part of an outage if its run of empty steps is at least `MIN_RUN` long, or covers
-an hour of the day in which, over the whole trace, `BUSY_HOUR` devices or more are present on average. Any
-other empty step is taken as it is: nobody was there.
+Nobody knows which is which; a run of empty steps is taken for a hole where it is too unlikely that nobody
+came. How many devices are to be expected follows the hour of the day: the mean over the steps that are in no
+hole. If devices come independently, nobody comes in a run in which S are expected with a chance of e^-S. The
+run counts as a hole where fewer than `CHANCE` runs as unlikely are to be expected in the whole trace, and
+S is at least `LEAST`. So 40 empty nights are no holes where nights are quiet, and one empty noon may be.
 
-The average is that of the steps with anybody: holes must not hide holes. What it misses are hours in which
-nobody really came, and where five are expected these are one in 150 (e^-5).
+Holes must not hide holes: at first what is to be expected follows from the steps with anybody alone (the mean
+of a Poisson distribution whose zeros are not seen); then from all steps that are in no hole, until no more
+run turns out to be none.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import lambertw
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.trace import Trace
 
-MIN_RUN: Final = 2
-BUSY_HOUR: Final = 5.0
+CHANCE: Final = 0.5
+LEAST: Final = 3.0
+_MOST: Final = 64.0  # expected devices, beyond which nobody's coming is out of the question
 _DAY_S: Final = 86_400
 
 OutagePolicy = Literal["keep", "drop", "mark"]
@@ -39,21 +44,52 @@ def empty_runs(present: npt.NDArray[np.integer]) -> Runs:
 
 
 def outage_runs(present: npt.NDArray[np.integer], step_s: float, start_utc_s: int = 0) -> Runs:
-    """Of the empty runs those that are outages.
+    """Of the empty runs those that look like holes; a run is a hole as a whole or not at all.
 
-    `present` counts the devices of every step before any were cut. The hour of the day is that of UTC: by
-    which clock one sorts the hours of a window changes nothing, but for a change to summer time in it. An
-    hour of the day in which nobody was ever seen is not a busy one.
+    `present` counts the devices of every step before any were cut, from the first to the last that the source
+    covers. The hour of the day is that of UTC: by which clock one sorts the hours of a window changes
+    nothing, but for a change to summer time in it. An hour of the day in which nobody was ever seen expects
+    nobody.
     """
+    runs = np.array(empty_runs(present), np.int64).reshape(-1, 2)
+    first, end = runs[:, 0], runs.sum(axis=1)
     opening_s = start_utc_s + np.arange(len(present)) * step_s
     hours = (opening_s % _DAY_S // 3600).astype(np.int64)
-    steps = np.maximum(np.bincount(hours[np.asarray(present) > 0], minlength=24), 1)
-    mean = np.bincount(hours, weights=present, minlength=24) / steps
-    return tuple(
-        (first, length)
-        for first, length in empty_runs(present)
-        if length >= MIN_RUN or mean[hours[first : first + length]].max() >= BUSY_HOUR
-    )
+    steps = np.bincount(hours, minlength=24)
+    devices = np.bincount(hours, weights=present, minlength=24)
+    seen = np.bincount(hours[np.asarray(present) > 0], minlength=24)
+    mean = np.maximum(_without_zeros(devices / np.maximum(seen, 1)), devices / np.maximum(steps, 1))
+    hole = np.ones(len(runs), np.bool_)
+    while True:
+        expected = np.concatenate(([0.0], np.cumsum(mean[hours])))
+        still = hole & (expected[end] - expected[first] > _enough(mean, steps))
+        if (still == hole).all():
+            return tuple((at, length) for at, length in runs[hole].tolist())
+        hole = still
+        opened = np.bincount(first[hole], minlength=len(present) + 1)
+        closed = np.bincount(end[hole], minlength=len(present) + 1)
+        counted = np.bincount(hours[np.cumsum(opened - closed)[:-1] == 0], minlength=24)
+        mean = devices / np.maximum(counted, 1)
+
+
+def _without_zeros(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The means of Poisson distributions of which only what is not 0 has these means; 0 up to a mean of 1."""
+    above = np.maximum(mean, 1.0 + 1e-9)  # mean = m / (1 - e^-m), solved for m
+    solved: npt.NDArray[np.float64] = above + lambertw(-above * np.exp(-above)).real
+    return solved.clip(min=0.0)
+
+
+def _enough(mean: npt.NDArray[np.float64], steps: npt.NDArray[np.int64]) -> float:
+    """The number of expected devices from which on an empty run is a hole; `mean` and `steps` by hour of the
+    day. A step in which more are expected anyway begins no likelier run than that."""
+    low, high = LEAST, _MOST
+    for _ in range(30):
+        middle = (low + high) / 2
+        if (steps * np.exp(-np.maximum(middle, mean))).sum() >= CHANCE:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def with_outages(trace: Trace, runs: Runs, policy: OutagePolicy) -> Trace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -58,11 +59,12 @@ PAPER_TARGETS: Final = (
 
 
 def _night(found: TraceStatistics) -> float:
-    return sum(found.hour_profile[3:6]) / 3
+    return sum(_hour(hour)(found) for hour in (3, 4, 5)) / 3
 
 
 def _hour(hour: int) -> Callable[[TraceStatistics], float]:
-    return lambda found: found.hour_profile[hour]
+    """NaN where it is not known which hour is which: UTC beside local hours would be wrong by half a day."""
+    return lambda found: math.nan if found.utc_offset_h is None else found.hour_profile[hour]
 
 
 _PRESENCE, _DEVICE, _APS, _DAY = "presence", "per device", "100 random APs", "mean day"

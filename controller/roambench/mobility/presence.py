@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import ConfigError, TraceError
+from roambench.mobility.readers.sampling import MAX_SAMPLES
 from roambench.mobility.trace import Trace
 
 POLICIES: Final = "event, hold:STEPS, interval or always"
@@ -35,7 +36,8 @@ def hold_steps(policy: str) -> int | None:
 def with_presence(trace: Trace, policy: str) -> Trace:
     """The trace with the fixes that `policy` adds: a held device keeps its position and its recorded AP.
 
-    A device without any fix stays away under every policy.
+    A device without any fix stays away under every policy. Raises TraceError for more steps of presence than
+    can be meant.
     """
     hold = hold_steps(policy)
     if hold == 0 or not len(trace.step):
@@ -50,6 +52,11 @@ def with_presence(trace: Trace, policy: str) -> Trace:
     else:
         begin, until = step, np.minimum(until, step + hold + 1)
     counts = until - begin
+    if counts.sum() > MAX_SAMPLES:
+        raise TraceError(
+            f"presence {policy}: devices are there in {counts.sum():,} steps together, "
+            f"more than {MAX_SAMPLES:,}: give fewer steps, or longer ones"
+        )
     source = np.repeat(np.arange(len(rows)), counts)
     at = begin[source] + np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
     order = np.lexsort((device[source], at))

@@ -37,10 +37,10 @@ from roambench.mobility.readers.condensing import CELL_M, OUTSIDE, canonical_ord
 from roambench.mobility.readers.fixes import Fixes, Stations
 from roambench.mobility.reducing import Indices, Reduce, one_per_step
 from roambench.mobility.selection import AP_DRAWS, ApDraw, ap_names, busiest_devices, draw_places
-from roambench.mobility.trace import Trace
+from roambench.mobility.trace import MAX_STEPS, Trace
 
 _DAY_S: Final = 86_400
-MAX_STEPS: Final = 10_000_000  # what a trace file may hold
+_MONTH: Final = 744
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Recipe:
 
     Movement on a plane in metres takes a `PlaneBox`; None is the box around all of it. Of a simulation the
     window starts at its second 0 (at its first fix where that is later or all lie before), and `steps` None
-    lasts to its end; None is 744 where times are UTC.
+    lasts to its end. Where times are UTC it is 744, or less where the last fix comes sooner.
     """
 
     box: Box | PlaneBox | None = None
@@ -86,6 +86,10 @@ class Recipe:
             for name, value in (("steps", self.steps), ("step_s", self.step_s), ("aps", self.aps))
             if value is not None and value < 1
         ]
+        if self.steps is not None and self.steps > MAX_STEPS:
+            problems.append(
+                f"steps is {self.steps:,}, expected at most {MAX_STEPS:,}, what a trace file holds"
+            )
         if self.devices is not None and self.devices < 1:
             problems.append(f"devices is {self.devices}, expected at least 1")
         choices = (
@@ -120,7 +124,8 @@ def build_trace(fixes: Fixes, recipe: Recipe, sources: Sequence[Mapping[str, obj
     if not len(fixes.device):
         if outside and recipe.box is not None:
             raise TraceError(f"none of {outside} fixes lies in the box {centre_of(recipe.box)}")
-        raise TraceError("no readable fix at all" + _examples(fixes))
+        files = ", ".join(str(source["name"]) for source in sources if "name" in source)
+        raise TraceError(f"{files}: no readable fix at all".removeprefix(": ") + _examples(fixes))
     _require_fitting(fixes, recipe)
     box = recipe.box or box_of(fixes)
     if isinstance(box, PlaneBox) != fixes.plane:
@@ -179,17 +184,21 @@ def build_trace(fixes: Fixes, recipe: Recipe, sources: Sequence[Mapping[str, obj
             },
         },
     )
-    present = np.bincount(everyone.step, minlength=steps)
-    holes = outage_runs(present, everyone.step_s, start_utc_s)
+    kept_devices = busiest_devices(everyone, min(recipe.devices or len(names), len(names)))
+    covered = range(max(0, int(step[rows[0]])), min(steps, int(step[rows[-1]]) + 1))
+    present = np.bincount(everyone.step, minlength=steps)[covered.start : covered.stop]
+    runs = outage_runs(present, everyone.step_s, start_utc_s + covered.start * recipe.step_s)
+    holes = () if fixes.simulated else tuple((at + covered.start, length) for at, length in runs)
     outage_steps = sum(length for _, length in holes)
     found = {
+        "of_devices_cut": len(everyone.step) - len(kept_devices.step),
         "empty_runs": len(empty_runs(present)),
         "outage_steps": outage_steps,
         "empty_steps": int((present == 0).sum()) - outage_steps,
+        "steps_not_covered": steps - len(covered),  # before the source's first fix, or after its last
     }
-    counts = {**cast(Mapping[str, object], everyone.provenance["counts"]), **found}
-    everyone = replace(everyone, provenance={**everyone.provenance, "counts": counts})
-    kept_devices = busiest_devices(everyone, min(recipe.devices or len(names), len(names)))
+    counts = {**cast(Mapping[str, object], kept_devices.provenance["counts"]), **found}
+    kept_devices = replace(kept_devices, provenance={**kept_devices.provenance, "counts": counts})
     return with_outages(with_presence(kept_devices, recipe.presence), holes, recipe.outage)
 
 
@@ -219,15 +228,15 @@ def box_of(fixes: Fixes) -> Box | PlaneBox:
 
 def _with_window(recipe: Recipe, fixes: Fixes, rows: Indices) -> tuple[Recipe, int]:
     """The recipe with its number of steps, and the second at which the first of them starts."""
-    if not fixes.simulated:
-        recipe = replace(recipe, steps=recipe.steps or 744)
-        start_utc_s = recipe.start_utc_s
-        if start_utc_s is None:
-            start_utc_s = _densest_start(fixes, rows, recipe)
-        return recipe, start_utc_s - start_utc_s % recipe.step_s
-    times = fixes.t_utc_s[rows]
-    first, last = int(times[0]), int(times[-1])
+    first, last = int(fixes.t_utc_s[rows[0]]), int(fixes.t_utc_s[rows[-1]])
     start_utc_s = recipe.start_utc_s
+    if not fixes.simulated:
+        window = recipe.steps or _MONTH
+        if start_utc_s is None:
+            start_utc_s = _densest_start(fixes, rows, recipe.step_s, window)
+        start_utc_s -= start_utc_s % recipe.step_s
+        to_the_end = max(1, (last - start_utc_s) // recipe.step_s + 1)
+        return replace(recipe, steps=recipe.steps or min(window, to_the_end)), start_utc_s
     if start_utc_s is None:
         start_utc_s = 0 if first <= 0 <= last else first
     start_utc_s -= start_utc_s % recipe.step_s
@@ -250,19 +259,23 @@ def _access_points(
     if source == "places":
         names = places.ids or ap_names(len(places.x_m))
         return AccessPoints(names, places.x_m, places.y_m)
+    if recipe.aps > len(places.x_m):
+        raise TraceError(
+            f"cannot draw {recipe.aps} access points from {len(places.x_m)} places: "
+            f"give --aps {len(places.x_m)} or fewer"
+        )
     chosen = draw_places(len(places.x_m), recipe.aps, recipe.seed, recipe.ap_draw)
     return AccessPoints(ap_names(recipe.aps), places.x_m[chosen], places.y_m[chosen])
 
 
-def _densest_start(fixes: Fixes, rows: Indices, recipe: Recipe) -> int:
+def _densest_start(fixes: Fixes, rows: Indices, step_s: int, window: int) -> int:
     """The UTC midnight (at or before the data's last fix) whose window holds most (device, step) pairs."""
     first_midnight = int(fixes.t_utc_s[rows[0]]) // _DAY_S * _DAY_S
-    opening = first_midnight // recipe.step_s  # steps are those of the trace, also where none begins a day
-    step = fixes.t_utc_s[rows] // recipe.step_s - opening
-    window = recipe.steps or 1
+    opening = first_midnight // step_s  # steps are those of the trace, also where none begins a day
+    step = fixes.t_utc_s[rows] // step_s - opening
     pairs = np.unique(np.stack((step, fixes.device[rows].astype(np.int64))), axis=1)[0]  # ascending steps
     days = (int(fixes.t_utc_s[rows[-1]]) - first_midnight) // _DAY_S + 1
-    starts = (first_midnight + np.arange(days) * _DAY_S) // recipe.step_s - opening
+    starts = (first_midnight + np.arange(days) * _DAY_S) // step_s - opening
     inside = np.searchsorted(pairs, starts + window) - np.searchsorted(pairs, starts)
     return first_midnight + int(np.argmax(inside)) * _DAY_S
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.outages import clipped, marked_outages
-from roambench.mobility.trace import Trace
+from roambench.mobility.trace import MAX_STEPS, Trace
 
 ApDraw = Literal["pcg64", "pcg64_text", "mohawk"]
 AP_DRAWS: Final = ("pcg64", "pcg64_text", "mohawk")
@@ -41,6 +41,10 @@ def repeated(trace: Trace, times: int) -> Trace:
         raise TraceError(f"cannot play a trace {times} times")
     if times == 1:
         return trace
+    if trace.steps * times > MAX_STEPS:
+        raise TraceError(
+            f"cannot play {trace.steps} steps {times:,} times: a trace holds at most {MAX_STEPS:,} steps"
+        )
     turns = np.repeat(np.arange(times, dtype=np.int32), len(trace.step)) * np.int32(trace.steps)
     marks = [
         [first + turn * trace.steps, length]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from roambench.mobility.trace import Trace
 #: Within this distance of its AP a device is on Wi-Fi (MOHAWK §3.2).
 WIFI_M = 100.0
 _DAY_S = 86_400.0
+_FIRST_RECORDING_S = 100_000_000  # 1973: times before count from the start of a simulation
 _DENSE_CELLS = 50_000_000  # (step, AP) pairs that are counted in one array; beyond, by sorting
 
 
@@ -57,6 +59,7 @@ class TraceStatistics:
     places: int
     aps: int
     fixes: int
+    made_up: bool  # access points stand nowhere: what is said of distances is NaN
     present: Distribution  # devices per step
     present_mean_nonempty: float  # the mean over steps with anybody at all
     empty_steps: int
@@ -80,18 +83,21 @@ class TraceStatistics:
     mohawk_k2_5: AggregatedModels
     mohawk_k2_10: AggregatedModels
     hour_profile: tuple[float, ...]  # mean number present by local hour 0 .. 23; NaN for an hour never seen
-    utc_offset_h: float
+    utc_offset_h: float | None  # None: unknown, the hours are UTC
+    solar_offset_h: int | None  # by the box's longitude, to the hour; None: it has no longitude
 
 
 def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None = None) -> TraceStatistics:
     """All statistics of `trace`; `seed` keys MACFL's ring walk.
 
-    `utc_offset_h` shifts the hour profile to local time; None takes the trace's own (provenance), else 0.
+    `utc_offset_h` shifts the hour profile to local time; None takes the trace's own (provenance). Recorded
+    movement that says none has none.
     Raises TraceError for a trace without access points or without a single fix.
     """
     nearest, fixed, ring = NearestAp(trace), FixedAp(trace), RingWalkAp(trace, seed)
     per_step = np.bincount(trace.step, minlength=trace.steps)
-    ring_mean_m, ring_sd_m = distance_statistics(ring)
+    ring_mean_m, ring_sd_m = (math.nan, math.nan) if trace.made_up else distance_statistics(ring)
+    none = np.empty(0) if trace.made_up else None
     aps = nearest.aps if trace.ap is None else trace.ap
     occupied_aps, devices_per_ap = _occupation(trace, aps)
     appearances = _appearances(trace)
@@ -100,8 +106,7 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
     outages = marked_outages(trace)
     marked = {at for first, length in outages for at in range(first, min(first + length, trace.steps))}
     if utc_offset_h is None:
-        stated = trace.provenance.get("utc_offset_h", 0.0)
-        utc_offset_h = float(stated) if isinstance(stated, int | float) else 0.0
+        utc_offset_h = stated_offset_h(trace)
     return TraceStatistics(
         steps=trace.steps,
         step_s=trace.step_s,
@@ -110,6 +115,7 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
         places=len(trace.place_x_m),
         aps=len(trace.ap_names),
         fixes=len(trace.step),
+        made_up=trace.made_up,
         present=distribution(per_step),
         present_mean_nonempty=float(per_step[per_step > 0].mean()),
         empty_steps=int((per_step == 0).sum()),
@@ -123,17 +129,18 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
         ap_change_rate=_mean(changed),
         ap_change_rate_next_step=_mean(changed[gaps == 1]),
         gap_steps=distribution(gaps),
-        nearest_m=distribution(nearest.distances_m),
-        share_on_wifi=float((nearest.distances_m <= WIFI_M).mean()),
-        fixed_m=distribution(fixed.distances_m),
+        nearest_m=distribution(nearest.distances_m if none is None else none),
+        share_on_wifi=math.nan if trace.made_up else float((nearest.distances_m <= WIFI_M).mean()),
+        fixed_m=distribution(fixed.distances_m if none is None else none),
         ring_walk_mean_m=ring_mean_m,
         ring_walk_sd_m=ring_sd_m,
         hierfavg=_next_step_of(trace, appearances),
         mohawk_k2_2=_dynamic_of(trace, appearances, 2),
         mohawk_k2_5=_dynamic_of(trace, appearances, 5),
         mohawk_k2_10=_dynamic_of(trace, appearances, 10),
-        hour_profile=_hour_profile(trace, per_step, utc_offset_h),
+        hour_profile=_hour_profile(trace, per_step, utc_offset_h or 0.0),
         utc_offset_h=utc_offset_h,
+        solar_offset_h=_solar_offset_h(trace),
     )
 
 
@@ -236,6 +243,22 @@ def _devices_before_cut(trace: Trace) -> int:
         if isinstance(cut, Mapping) and stated is None:
             stated = cut.get("of")
     return stated if isinstance(stated, int) else len(trace.device_names)
+
+
+def stated_offset_h(trace: Trace) -> float | None:
+    """What the trace says of its local time; a generator's or simulator's clock is local."""
+    stated = trace.provenance.get("utc_offset_h")
+    if isinstance(stated, int | float):
+        return float(stated)
+    recorded = trace.provenance.get("made_by") == "import" and trace.start_utc_s > _FIRST_RECORDING_S
+    return None if recorded else 0.0
+
+
+def _solar_offset_h(trace: Trace) -> int | None:
+    recipe = trace.provenance.get("recipe")
+    box = recipe.get("box") if isinstance(recipe, Mapping) else None
+    longitude = box.get("longitude") if isinstance(box, Mapping) else None
+    return round(longitude / 15.0) if isinstance(longitude, int | float) else None
 
 
 def _mean(flags: npt.NDArray[np.bool_]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,12 @@ from roambench.contract.errors import TraceError
 
 IntColumn = npt.NDArray[np.int32]
 FloatColumn = npt.NDArray[np.float64]
+
+
+#: A step table of 80 MB; more is a damaged header, or a number mistyped.
+MAX_STEPS: Final = 10_000_000
+#: Said wherever distances of such a trace are shown or used.
+MADE_UP: Final = "access-point coordinates are made up: distances mean nothing"
 
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity; `files.content_hash` compares content
@@ -68,6 +75,11 @@ class Trace:
                 raise TraceError(f"steps must lie in 0..{self.steps - 1}")
             if self.device.min() < 0 or self.device.max() >= len(self.device_names):
                 raise TraceError(f"devices must lie in 0..{len(self.device_names) - 1}")
+
+    @property
+    def made_up(self) -> bool:
+        """Whether its source only named access points, so that they stand on a grid of no meaning."""
+        return self.provenance.get("coordinates") == "synthetic"
 
     @cached_property
     def _starts(self) -> npt.NDArray[np.int64]:

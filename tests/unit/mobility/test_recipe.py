@@ -65,6 +65,8 @@ def test_fixes_become_steps_devices_and_metres():
         "empty_runs": 0,
         "outage_steps": 0,
         "empty_steps": 0,
+        "of_devices_cut": 0,
+        "steps_not_covered": 0,
     }
 
 
@@ -196,14 +198,22 @@ def test_devices_are_ranked_by_what_was_seen_not_by_what_is_held():
 
 
 def test_holes_are_counted_and_dropped_or_marked_before_devices_are_cut():
-    rows = [("ann", 0, 0.0, "p"), ("bob", 3600, 0.0, "p"), ("ann", 14400, 0.0, "p"), ("ann", 18000, 0.0, "p")]
-    recipe = replace(RECIPE, steps=6, aps=1, devices=1)
+    # Every hour of two days has five devices, but the second day's 1 (only bob) and 2 and 3 (nobody).
+    there = [hour for hour in range(48) if hour not in (25, 26, 27)]
+    rows = [(name, 3600 * hour, 0.0, "p") for hour in there for name in ("ann", "cat", "dan", "eve", "fay")]
+    rows.append(("bob", 3600 * 25, 0.0, "p"))
+    recipe = replace(RECIPE, steps=50, aps=1, devices=1)
     kept = build_trace(fixes_of(rows), recipe)
-    assert kept.provenance["counts"]["outage_steps"] == 2  # 2 and 3; step 1 had bob, who is cut
-    assert [len(kept.present(step)) for step in range(6)] == [1, 0, 0, 0, 1, 1]
+    counts = kept.provenance["counts"]
+    assert (counts["outage_steps"], counts["empty_steps"], counts["steps_not_covered"]) == (2, 0, 2)
+    assert counts["of_devices_cut"] == 4 * len(there) + 1
+    assert [len(kept.present(step)) for step in range(24, 30)] == [1, 0, 0, 0, 1, 1]
     dropped = build_trace(fixes_of(rows), replace(recipe, outage="drop"))
-    assert [len(dropped.present(step)) for step in range(dropped.steps)] == [1, 0, 1, 1]
-    assert build_trace(fixes_of(rows), replace(recipe, outage="mark")).provenance["outages"] == [[2, 2]]
+    assert dropped.steps == 48
+    assert [len(dropped.present(step)) for step in range(24, 28)] == [1, 0, 1, 1]
+    assert build_trace(fixes_of(rows), replace(recipe, outage="mark")).provenance["outages"] == [[26, 2]]
+    drawn = build_trace(replace(fixes_of(rows), simulated=True), recipe)  # a simulation has no holes
+    assert (drawn.provenance["counts"]["outage_steps"], drawn.provenance["counts"]["empty_steps"]) == (0, 2)
 
 
 def test_check_ins_have_no_intervals_and_intervals_say_so():

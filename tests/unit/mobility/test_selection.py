@@ -121,3 +121,5 @@ def test_a_repeated_trace_plays_its_steps_again(make_trace):
     assert repeated(trace, 1) is trace
     with pytest.raises(TraceError, match="0 times"):
         repeated(trace, 0)
+    with pytest.raises(TraceError, match="cannot play 3 steps 1,000,000,000 times: a trace holds"):
+        repeated(trace, 1_000_000_000)

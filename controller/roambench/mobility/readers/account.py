@@ -69,7 +69,11 @@ def check_time(seconds: int) -> int:
 def check_degrees(latitude: float, longitude: float) -> None:
     """Raises ValueError for what is no position on the globe."""
     if not (-90.0 <= latitude <= 90.0 and -180.0 <= longitude <= 180.0):
-        raise ValueError(f"{latitude}, {longitude} is not a latitude and a longitude in degrees")
+        swapped = abs(latitude) <= 180.0 and abs(longitude) <= 90.0
+        raise ValueError(
+            f"{latitude}, {longitude} is not a latitude and a longitude in degrees"
+            + (" (are they swapped?)" if swapped else "")
+        )
     if latitude == 0.0 and longitude == 0.0:
         raise ValueError("0, 0 is how receivers without a fix report themselves")
 

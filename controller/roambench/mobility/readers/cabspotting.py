@@ -58,7 +58,7 @@ def _cab(file: str) -> str:
 
 def _belongs(name: str) -> bool:
     base = PurePath(name).name
-    return base.endswith(".txt") and not base.startswith("_") and base.lower() != "readme.txt"
+    return base.endswith(".txt") and not base.startswith("_")
 
 
 def recognises(head: Head) -> str | None:

@@ -33,16 +33,19 @@ from roambench.mobility.readers.fixes import (
 from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
 from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.table_blocks import are_ids, cells_at_once, numbers_at_once
-from roambench.mobility.readers.tables import Layout, layout_of
+from roambench.mobility.readers.tables import Layout, columns_needed, layout_of
 from roambench.mobility.readers.times import TIME_FORMATS
 from roambench.mobility.trace import FloatColumn
 
 #: Column names in use out there, by field, in order of preference (compared in lower case).
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "device": ("device", "device_id", "user_id", "userid", "user", "persistentid", "uid", "vehicle_id"),
+    "device": (
+        *("device", "device_id", "user_id", "userid", "user", "persistentid", "uid", "vehicle_id"),
+        *("vehicle", "taxi", "taxi_id", "cab", "cab_id", "driver", "driver_id", "phone", "node", "node_id"),
+    ),
     "time": (
         *("time", "utc_time", "utctimestamp", "utc_minute", "timestamp", "t_utc_s", "datetime"),
-        "timestep_time",
+        *("timestep_time", "unixtime", "unix_time", "epoch", "date_time", "utc_date+utc_hour", "date+hour"),
     ),
     "lat": ("lat", "latitude", "geolat"),
     "lon": ("lon", "lng", "longitude", "geolong"),
@@ -202,8 +205,8 @@ def _layout(first: str, options: ReaderOptions) -> Layout:
     if layout.separator == "\t" and len(first.split("\t")) == 8 and not options.columns:
         return Layout("\t", _TSMC2014, has_header=False)
     raise TraceError(
-        f"{options.file}:1: cannot tell which column is {', '.join(missing)}: expected a header with usual "
-        f"names, eight tab-separated TSMC2014 columns, or a column map (device=...,time=...,lat=...,lon=...)"
+        f"{options.file}:1: cannot tell which column is {', '.join(missing)}: "
+        + columns_needed(first, missing)
     )
 
 
@@ -212,11 +215,26 @@ def recognises(head: Head) -> str | None:
     if not head.rows:
         return None
     try:
-        layout = _layout(head.rows[0].removeprefix("\ufeff"), ReaderOptions(head.name))
+        first = head.rows[0].removeprefix("\ufeff")
+        layout = _layout(first, ReaderOptions(head.name, columns=head.columns))
+        if not layout.has_header and not (head.columns and _is_row(first, layout)):
+            return None
     except (ConfigError, TraceError, ValueError):
         return None
     named = ", ".join(layout.columns)
-    return f"a header that names {named}" if layout.has_header else None
+    return f"a header that names {named}" if layout.has_header else f"columns that hold {named}"
+
+
+def _is_row(line: str, layout: Layout) -> bool:
+    """Whether the columns at the given positions hold what they should."""
+    collector = FixCollector("-", plane="lat" not in layout.columns)
+    try:
+        _Table("-", layout, "auto", plane="lat" not in layout.columns)._collect(
+            collector, line, TIME_FORMATS["auto"]
+        )
+    except ValueError:
+        return False
+    return True
 
 
 def recognises_tsmc2014(head: Head) -> str | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.readers import READERS
+from roambench.mobility.readers.archives import Archives
+from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Reader
 from roambench.mobility.readers.opening import documents_of, head_of
+from roambench.mobility.readers.tables import columns_needed
 
 _LOOKED_AT: Final = 8  # files of a directory or archive
 #: Asked last: what they recognise may be a more special format.
@@ -29,18 +33,21 @@ class Guess:
         return f"{self.reader}: {self.path}: {self.reason}"
 
 
-def detect(paths: Sequence[Path]) -> tuple[Guess, ...]:
+def detect(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Guess, ...]:
     """The formats that files of `paths` look like, the most special first; none twice.
 
-    Raises TraceError for files that cannot be read.
+    `columns` is the user's column map: only formats that it fits are guessed. Raises TraceError for files
+    that cannot be read, and where nothing is recognised.
     """
+    columns = columns or {}
     if not paths:
         raise TraceError("no trace file given")
-    heads = [
-        (document.path, head_of(document))
-        for path in paths
-        for document in documents_of(path, lambda name: True)[:_LOOKED_AT]
-    ]
+    with closing(Archives()) as archives:
+        heads = [
+            (document.path, head_of(document, columns))
+            for path in paths
+            for document in documents_of(path, lambda name: True, archives)[0][:_LOOKED_AT]
+        ]
     names = [name for name in READERS.own if name not in _GENERAL]
     guesses = []
     for name in (*names, *_GENERAL):
@@ -50,4 +57,17 @@ def detect(paths: Sequence[Path]) -> tuple[Guess, ...]:
             if reason is not None:
                 guesses.append(Guess(name, path, reason))
                 break
+    if not guesses:
+        raise TraceError(f"{paths[0]}: no known format; see `roambench list readers`{_table(heads)}")
     return tuple(guesses)
+
+
+def _table(heads: Sequence[tuple[str, Head]]) -> str:
+    """What to do with a table of unusual names, if the first file is one."""
+    first = next((head.rows[0].strip("\ufeff") for _, head in heads if head.rows), "")
+    if not any(mark in first for mark in "\t,;"):
+        return ""
+    return (
+        ". As a table it is csv (device, time, and lat, lon or x, y) or intervals (device, ap, start, end): "
+        + columns_needed(first, ("device", "..."))
+    )

@@ -6,16 +6,16 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Final
 
 from roambench.contract.errors import TraceError
 
 _MAX_LINE: Final = 64 * 1024
 _TOO_LONG: Final = "\0"  # stands for a line that is too long: no reader can make a fix of it
-_DAMAGE: Final = (
+DAMAGE: Final = (
     OSError,
     EOFError,
     lzma.LZMAError,
@@ -23,6 +23,30 @@ _DAMAGE: Final = (
     zipfile.BadZipFile,
     RuntimeError,  # an encrypted member of an archive
     NotImplementedError,  # a packing that zipfile does not know
+)
+
+
+_PEEKED: Final = 1024
+_CONVERT: Final = "no text that is read: convert it (iconv -f UTF-16 -t UTF-8)"
+#: Beginnings of files that are no text, what they are, and what to do.
+_NO_TEXT: Final = (
+    (rb"\x1f\x8b", "it is packed with gzip: its name must end in .gz"),
+    (rb"\xfd7zXZ\0", "it is packed with xz: its name must end in .xz"),
+    (rb"BZh\d1AY&SY", "it is packed with bzip2: its name must end in .bz2"),
+    (rb"PK\x03\x04", "it is a zip archive: its name must end in .zip, and it must lie in no other archive"),
+    (rb"\x28\xb5\x2f\xfd", "it is packed with zstd, which is not read: unpack it"),
+    (rb"7z\xbc\xaf\x27\x1c", "it is a 7-Zip archive, which is not read: unpack it"),
+    (rb"Rar!\x1a", "it is a RAR archive, which is not read: unpack it"),
+    (rb"PAR1", "it is a Parquet file, which is not read: write it as CSV"),
+    (rb"version https://git-lfs", "it is a Git LFS pointer, not the data: fetch these (git lfs pull)"),
+    (rb"\xff\xfe|\xfe\xff", f"it is UTF-16, {_CONVERT}"),
+    (
+        rb".{257}ustar|[^\0\n]{1,100}\0{1,99}(?:[0-7 ]{6}[0-7 \0]{2}){3}",  # the older kind has no magic
+        "it is a tar archive: its name must end in .tar, .tar.gz, .tgz, .tar.xz or .tar.bz2, "
+        "and it must lie in no other archive",
+    ),
+    (rb"(?:\0[^\0]|[^\0]\0){8}", f"it looks like UTF-16, {_CONVERT}"),
+    (rb"[^\n]*[^\r\n]\r[^\n]+\Z", "its lines end in CR alone, as on old Macs: convert it (tr '\\r' '\\n')"),
 )
 
 
@@ -39,12 +63,23 @@ class Document:
         """Its bytes, unpacked while they are read. Damage becomes a TraceError that names the document."""
         try:
             with self.open_bytes() as file:
+                self._require_text(file)
                 yield file
         except TraceError:
             raise
-        except _DAMAGE as error:
+        except DAMAGE as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise TraceError(f"{self.path}: cannot be read: {reason}") from None
+
+    def _require_text(self, file: IO[bytes]) -> None:
+        """Raises TraceError for what no reader of lines could make sense of: they would count its rubbish."""
+        peek = getattr(file, "peek", None)
+        if peek is None or self.name.lower().endswith(".xlsx"):
+            return
+        head = peek(_PEEKED)[:_PEEKED]
+        for beginning, reason in _NO_TEXT:
+            if re.match(beginning, head, re.DOTALL):
+                raise TraceError(f"{self.path}: {reason}")
 
     def lines(self, max_line: int = _MAX_LINE) -> Generator[str, None, None]:
         """Its text lines, each UTF-8 or else Latin-1 (TSMC2014 is)."""
@@ -54,10 +89,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The beginning of a document, for telling its format: a few lines without their ends."""
+    """The beginning of a document, for telling its format: a few lines without their ends.
+
+    `columns` is the user's column map, if there is one (see `ReaderOptions`).
+    """
 
     name: str
     lines: tuple[str, ...]
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def mostly(self, pattern: re.Pattern[str], first: int = 0) -> bool:
         """Whether at least three in five of the rows from `first` on (ten at most) match as a whole."""

@@ -103,6 +103,7 @@ class Reader:
     Exactly one of the three functions is given. TraceError when nothing fits, ConfigError for options that
     make no sense; malformed rows are counted. Of a directory or an archive only the members that `belongs`
     accepts are read. `recognises` says why the first lines of a file look like this format, or None.
+    `utc_offset_h` is that of its times where they are local ones and the user gives no other.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Reader:
     read_together: Callable[[Sequence[Document], ReaderOptions], Fixes] | None = None
     belongs: Callable[[str], bool] = _any_file
     recognises: Callable[[Head], str | None] = _never
+    utc_offset_h: float | None = None
 
 
 def without_duplicates(fixes: Fixes) -> Fixes:

@@ -27,12 +27,12 @@ from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
 from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.table_blocks import after_header, are_ids, cells_at_once
-from roambench.mobility.readers.tables import Layout, layout_of
+from roambench.mobility.readers.tables import Layout, columns_needed, layout_of
 from roambench.mobility.readers.times import TIME_FORMATS
 
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "device": ("device", "device_id", "user_id", "userid", "user", "uid", "mac"),
-    "ap": ("ap", "ap_id", "ap_name", "station", "cell", "bs", "base_station"),
+    "device": ("device", "device_id", "user_id", "userid", "user", "uid", "mac", "imei", "imsi", "phone"),
+    "ap": ("ap", "ap_id", "ap_name", "station", "cell", "bs", "base_station", "lac+ci", "lac+cid"),
     "start": ("start", "start_time", "start time", "begin", "from"),
     "end": ("end", "end_time", "end time", "stop", "to"),
     "time": ("time", "timestamp", "utc_time"),
@@ -58,9 +58,11 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     layouts = {document.path: _layout(document, options) for document in documents}
     tables = [document for document in documents if _holds_stays(layouts[document.path])]
     if not tables:
+        found = layouts[documents[0].path].columns
+        missing = [field for field in ("device", "ap", "start", "end") if field not in found]
         raise TraceError(
-            f"{options.file}:1: no table with columns device, ap, start and end (or time); "
-            "name them with a column map (device=...,ap=...,start=...,end=...)"
+            f"{documents[0].path}:1: no table with columns device, ap, start and end (or time): "
+            + columns_needed(_first_line(documents[0]), missing)
         )
     stays = IntervalCollector(options.file)
     positions: Positions = {}
@@ -78,12 +80,16 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
 
 
 def _layout(document: Document, options: ReaderOptions) -> Layout:
-    with closing(document.lines()) as lines:
-        first = next((line for line in lines if line.strip()), "")
+    first = _first_line(document)
     try:
-        return layout_of(first.strip("\r\n\ufeff"), options.columns, _KNOWN, document.path)
+        return layout_of(first, options.columns, _KNOWN, document.path)
     except TraceError:  # a column map is that of the stays; the positions may have usual names
-        return layout_of(first.strip("\r\n\ufeff"), {}, _KNOWN, document.path)
+        return layout_of(first, {}, _KNOWN, document.path)
+
+
+def _first_line(document: Document) -> str:
+    with closing(document.lines()) as lines:
+        return next((line for line in lines if line.strip()), "").strip("\r\n\ufeff")
 
 
 def _holds_stays(layout: Layout) -> bool:
@@ -223,8 +229,8 @@ def recognises(head: Head) -> str | None:
     if not head.rows:
         return None
     try:
-        layout = layout_of(head.rows[0].strip("\ufeff"), {}, _KNOWN, head.name)
-    except (TraceError, ValueError):
+        layout = layout_of(head.rows[0].strip("\ufeff"), head.columns, _KNOWN, head.name)
+    except (ConfigError, TraceError, ValueError):
         return None
     return f"a header that names {', '.join(layout.columns)}" if _holds_stays(layout) else None
 
@@ -234,4 +240,5 @@ INTERVALS: Final = Reader(
     "stays at access points (CSV/TSV: device, ap, start, end), with a table of positions or without",
     read_together=read,
     recognises=recognises,
+    utc_offset_h=0.0,
 )

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from roambench.mobility.readers.time_columns import Ints, foursquare_times
 
-_NUMBER: Final = r"^-?[0-9]{1,12}(\.[0-9]+)?$"
-_MS: Final = r"^-?[0-9]{1,15}(\.[0-9]+)?$"
+_NUMBER: Final = r"^-?[0-9]{1,11}(\.[0-9]+)?$"  # below `times.MAX_UNIX_S`
+_MS: Final = r"^-?[0-9]{1,14}(\.[0-9]+)?$"
 _HOUR: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{1,2}$"
 _LOCAL: Final = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.([0-9]{3}|[0-9]{6}))?)?"

@@ -6,19 +6,26 @@ r"""ns-2's setdest, as BonnMotion and The ONE's MovementNs2Report write it.
 A node moves in a straight line from where it is until it arrives or the next order comes; speed 0 stops it.
 `#` starts a comment (BonnMotion's pauses). The ONE escapes the dollar (`\$node_`) and has negative times: the
 warm-up, which a window from second 0 leaves out. BonnMotion shifts all positions by +10 m.
+
+    $ns_ at 36.0 "$g(1) start"; # SUMO-ID: route0.1             and `stop`: when a node comes and when it goes
+
+SUMO's traceExporter writes these into a file of their own (activity.tcl) beside the movement (mobility.tcl),
+and `stop` at second 0 for what is still there at the end. Without any every node is there all the time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from roambench.mobility.readers.account import RowAccount, check_metres, number, seconds
-from roambench.mobility.readers.documents import Head, numbered_rows
+from roambench.mobility.readers.documents import Document, Head, numbered_rows
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
 from roambench.mobility.readers.sampling import Path, sampled
 
@@ -27,7 +34,10 @@ _SET: Final = re.compile(rf"\\?\$node_\((\d+)\)\s+set\s+([XYZ])_\s+{_N}", re.ASC
 _SETDEST: Final = re.compile(
     rf"\$ns_\s+at\s+{_N}\s+\"\\?\$node_\((\d+)\)\s+setdest\s+{_N}\s+{_N}\s+{_N}\"", re.ASCII
 )
-_ANY: Final = re.compile(f"{_SET.pattern}|{_SETDEST.pattern}", re.ASCII)
+_ACTIVITY: Final = re.compile(rf"\$ns_\s+at\s+{_N}\s+\"\\?\$g\((\d+)\)\s+(start|stop)\"\s*(?:;.*)?", re.ASCII)
+_SETTING: Final = re.compile(r"(?:set|append)\s+opt\(.*")  # config.tcl, traceExporter's third file
+_A_MOMENT_S: Final = 1e-6  # so that the end itself is in a span
+_ANY: Final = re.compile(f"{_SET.pattern}|{_SETDEST.pattern}|{_ACTIVITY.pattern}", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -35,38 +45,60 @@ class _Node:
     x_m: float | None = None
     y_m: float | None = None
     orders: list[tuple[float, int, float, float, float]] = field(default_factory=list)  # t, line, x, y, speed
+    changes: list[tuple[float, bool, int, str]] = field(
+        default_factory=list
+    )  # t, whether it comes, line, file
+    file: str = ""  # of the orders
 
 
-def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
-    """One fix per node and step, from the first second to the last that any order tells.
+def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
+    """One fix per node and step in which it is there: while it is active if any file says so of any node,
+    else from the first second to the last that any order tells.
 
     Rows of a node whose start is unknown are malformed.
     """
     account = RowAccount(options.file)
     nodes: dict[str, _Node] = {}
-    for line, row in numbered_rows(lines):
-        try:
-            if start := _SET.fullmatch(row):
-                _set(nodes.setdefault(start[1][-18:], _Node()), start[2], number(start[3], start[2]))
-            elif order := _SETDEST.fullmatch(row):
-                t_s, x_m, y_m = seconds(order[1]), number(order[3], "x"), number(order[4], "y")
-                speed = number(order[5], "speed")
-                check_metres(x_m, y_m)
-                if speed < 0:
-                    raise ValueError(f"speed {speed:g} is negative")
-                nodes.setdefault(order[2][-18:], _Node()).orders.append((t_s, line, x_m, y_m, speed))
-            else:
-                raise ValueError(f"{row[:60]!r} is neither `set` nor `setdest`")
-            account.used += 1
-        except ValueError as error:
-            account.reject(line, str(error))
+    for document in documents:
+        with closing(document.lines()) as lines:
+            for line, row in numbered_rows(lines):
+                try:
+                    _read_row(row, line, document.path, nodes, account)
+                except ValueError as error:
+                    account.reject(line, str(error), document.path)
     for name in [name for name, node in nodes.items() if node.x_m is None or node.y_m is None]:
-        for _, line, *_ in nodes.pop(name).orders:
+        node = nodes.pop(name)
+        rows = [(order[1], node.file) for order in node.orders] + [change[2:] for change in node.changes]
+        for line, file in rows:
             account.used -= 1
-            account.reject(line, f"node {name} has no starting X_ and Y_")
+            account.reject(line, f"node {name} has no starting X_ and Y_", file)
     first_s, last_s = _extent(nodes)
-    paths = {name: _path(node, first_s, last_s) for name, node in nodes.items()}
+    given = any(node.changes for node in nodes.values())
+    paths = {name: _path(node, first_s, last_s, given) for name, node in nodes.items()}
     return sampled(paths, options.step_s, account)
+
+
+def _read_row(row: str, line: int, file: str, nodes: dict[str, _Node], account: RowAccount) -> None:
+    if start := _SET.fullmatch(row):
+        _set(nodes.setdefault(start[1][-18:], _Node()), start[2], number(start[3], start[2]))
+    elif order := _SETDEST.fullmatch(row):
+        t_s, x_m, y_m = seconds(order[1]), number(order[3], "x"), number(order[4], "y")
+        speed = number(order[5], "speed")
+        check_metres(x_m, y_m)
+        if speed < 0:
+            raise ValueError(f"speed {speed:g} is negative")
+        node = nodes.setdefault(order[2][-18:], _Node())
+        node.orders.append((t_s, line, x_m, y_m, speed))
+        node.file = file
+    elif change := _ACTIVITY.fullmatch(row):
+        t_s = seconds(change[1])
+        nodes.setdefault(change[2][-18:], _Node()).changes.append((t_s, change[3] == "start", line, file))
+    elif _SETTING.fullmatch(row):
+        account.leave_out("settings of the simulation")
+        return
+    else:
+        raise ValueError(f"{row[:60]!r} is neither `set` nor `setdest`, `start` or `stop`")
+    account.used += 1
 
 
 def _set(node: _Node, axis: str, value: float) -> None:
@@ -78,9 +110,13 @@ def _set(node: _Node, axis: str, value: float) -> None:
 
 
 def _extent(nodes: dict[str, _Node]) -> tuple[float, float]:
-    """From the first order (or 0) to the last order or arrival of all nodes."""
+    """From the first order (or 0) to the last order, arrival or change of all nodes."""
     first_s = min([0.0, *(order[0] for node in nodes.values() for order in node.orders)])
-    last_s = 0.0
+    last_s = max([0.0, *(t_s for node in nodes.values() for t_s, *_ in node.changes)])
+    if (
+        last_s
+    ):  # who goes does not arrive; who is still there when the simulation ends has its last order then
+        return first_s, max([last_s, *(order[0] for node in nodes.values() for order in node.orders)])
     for node in nodes.values():
         waypoints = _waypoints(node, first_s)
         last_s = max(last_s, waypoints[-1][0])
@@ -108,17 +144,34 @@ def _waypoints(node: _Node, first_s: float) -> list[tuple[float, float, float]]:
     return points
 
 
-def _path(node: _Node, first_s: float, last_s: float) -> Path:
+def _path(node: _Node, first_s: float, last_s: float, given: bool) -> Path:
     table = np.array(_waypoints(node, first_s))
-    return Path(table[:, 0], table[:, 1], table[:, 2], [(first_s, last_s)])
+    spans = _spans(node, last_s) if given else [(first_s, last_s)]
+    return Path(table[:, 0], table[:, 1], table[:, 2], spans)
+
+
+def _spans(node: _Node, last_s: float) -> list[tuple[float, float]]:
+    """From every start to the stop after it, else to the end; a stop that follows none stops nothing."""
+    starts = sorted(t_s for t_s, comes, *_ in node.changes if comes)
+    stops = sorted(t_s for t_s, comes, *_ in node.changes if not comes)
+    spans: list[tuple[float, float]] = []
+    for start_s in starts:
+        if spans and start_s < spans[-1][1]:
+            continue
+        later = bisect_right(stops, start_s)
+        spans.append((start_s, stops[later] if later < len(stops) else last_s + _A_MOMENT_S))
+    return spans
 
 
 def recognises(head: Head) -> str | None:
     if head.mostly(_ANY):
-        return "lines of `$node_(0) set X_` or `setdest`"
+        return "lines of `$node_(0) set X_`, `setdest` or `$g(0) start`"
     return None
 
 
 NS2: Final = Reader(
-    "ns2", "movement for ns-2 (setdest) of BonnMotion and The ONE", read, recognises=recognises
+    "ns2",
+    "movement for ns-2 (setdest) of BonnMotion, The ONE and SUMO (mobility.tcl with activity.tcl)",
+    read_together=read,
+    recognises=recognises,
 )

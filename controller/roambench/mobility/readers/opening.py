@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import hashlib
-import io
-import lzma
-import zipfile
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, cast
+from typing import Final
 
 from roambench.contract.errors import TraceError
+from roambench.mobility.readers.archives import PACKINGS, Archives, is_archive, unpacked
 from roambench.mobility.readers.collecting import Pile
 from roambench.mobility.readers.documents import Document, Head, text_lines
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, as_it_is
 
-_PACKINGS: Final = (".gz", ".xz", ".bz2")
+#: Names of files that lie beside published data and hold none.
+_BESIDE: Final = re.compile(
+    r"(?:.*[^a-z])?(?:read[ _-]?me|licen[cs]e|copying|citation|checksums|md5sums|sha256sums)(?:[^a-z].*)?"
+    r"|.*\.(?:pdf|md|html?|docx?|rtf|bib|png|jpe?g)",
+    re.IGNORECASE,
+)
 _HEAD_LINES: Final = 40
 _HEAD_LINE_BYTES: Final = 4096
 
@@ -29,13 +31,16 @@ _HEAD_LINE_BYTES: Final = 4096
 class Source:
     """A file that was read: its bytes as they lie on the disk are named by `sha256`.
 
-    Of a directory the sum is over the lines "<sha256 of a file>  <its name>", sorted by name.
+    Of a directory the sum is over the lines "<sha256 of a file>  <its name>", sorted by name. `passed_over`
+    counts the files in a directory or an archive that are not the format's, `such_as` is the first of them.
     """
 
     name: str
     sha256: str
     size_bytes: int
     files: int = 1
+    passed_over: int = 0
+    such_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,30 @@ def read_files(
     options = options or SourceOptions()
     if not paths:
         raise TraceError("no trace file given")
-    sources = tuple(_source(path, reader.belongs) for path in paths)
-    documents = [document for path in paths for document in documents_of(path, reader.belongs)]
-    if not documents:
-        raise TraceError(f"{paths[0]}: no file of format {reader.name} in it")
+    with closing(Archives()) as archives:
+        sources = []
+        documents: list[Document] = []
+        for path in paths:
+            found, others = documents_of(path, reader.belongs, archives)
+            sources.append(
+                replace(
+                    _source(path, reader.belongs), passed_over=len(others), such_as=min(others, default="")
+                )
+            )
+            documents += found
+        if not documents:
+            raise TraceError(f"{paths[0]}: no file of format {reader.name} in it")
+        return _read_all(reader, documents, options, step_s, condense, paths[0]), tuple(sources)
 
+
+def _read_all(
+    reader: Reader,
+    documents: Sequence[Document],
+    options: SourceOptions,
+    step_s: int,
+    condense: Callable[[Fixes], Fixes],
+    first: Path,
+) -> Fixes:
     def told(file: str) -> ReaderOptions:
         return ReaderOptions(
             file=file,
@@ -82,11 +106,11 @@ def read_files(
         )
 
     if reader.read_together is not None:
-        return reader.read_together(documents, told(str(paths[0]))), sources
+        return reader.read_together(documents, told(str(first)))
     pile = Pile(condense)
     for document in documents:
         pile.add(_read_one(reader, document, told(document.path)))
-    return pile.fixes(), sources
+    return pile.fixes()
 
 
 def _read_one(reader: Reader, document: Document, options: ReaderOptions) -> Fixes:
@@ -99,36 +123,55 @@ def _read_one(reader: Reader, document: Document, options: ReaderOptions) -> Fix
         return reader.read(text, options)
 
 
-def documents_of(path: Path, belongs: Callable[[str], bool]) -> list[Document]:
-    """The documents at `path`: itself, or the members of a directory or .zip that `belongs` accepts.
+def documents_of(
+    path: Path, belongs: Callable[[str], bool], archives: Archives
+) -> tuple[list[Document], list[str]]:
+    """The documents at `path`: itself, or the members of a directory or an archive that `belongs` accepts.
 
-    Hidden files are passed over. A file given by name is read whatever it is called.
+    Also the names of those that are passed over: of another format, or lying beside published data (readme,
+    licence, PDF). Hidden files do not count. A file given by name is read whatever it is called. Members can
+    be opened until `archives` is closed.
     """
     if path.is_dir():
-        return [
+        listed = [
             document
             for file in _files_below(path)
             for document in (
-                _members(file, belongs)
-                if file.suffix.lower() == ".zip"
+                _members(file, archives)
+                if is_archive(file.name)
                 else [_document(file, file.relative_to(path).as_posix())]
             )
-            if belongs(unpacked_name(document.name))
         ]
-    return _members(path, belongs) if path.suffix.lower() == ".zip" else [_document(path, path.name)]
+    elif is_archive(path.name):
+        listed = _members(path, archives)
+    else:
+        return [_document(path, path.name)], []
+    found = [document for document in listed if _is_data(document.name, belongs)]
+    kept = {document.path for document in found}
+    return found, [document.name for document in listed if document.path not in kept]
 
 
-def head_of(document: Document) -> Head:
+def _is_data(name: str, belongs: Callable[[str], bool]) -> bool:
+    plain = unpacked_name(name)
+    return not _BESIDE.fullmatch(PurePosixPath(plain).name) and belongs(plain)
+
+
+def _is_hidden(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return parts[:1] == ("__MACOSX",) or any(part.startswith(".") and part != ".." for part in parts)
+
+
+def head_of(document: Document, columns: Mapping[str, str]) -> Head:
     """Its first lines, each cut short."""
     with document.opened() as file:
         found = [line.rstrip("\r\n") for line in islice(text_lines(file, _HEAD_LINE_BYTES), _HEAD_LINES)]
-    return Head(unpacked_name(document.name), tuple(found))
+    return Head(unpacked_name(document.name), tuple(found), columns)
 
 
 def unpacked_name(name: str) -> str:
     """`a/b.txt` of `a/b.txt.gz`."""
     suffix = PurePosixPath(name).suffix
-    return name.removesuffix(suffix) if suffix.lower() in _PACKINGS else name
+    return name.removesuffix(suffix) if suffix.lower() in PACKINGS else name
 
 
 def lines(path: Path) -> Generator[str, None, None]:
@@ -141,67 +184,23 @@ def _files_below(folder: Path) -> list[Path]:
         found = [file for file in folder.rglob("*") if file.is_file()]
     except OSError as error:
         raise TraceError(f"{folder}: cannot be read: {error.strerror or error}") from None
-    relative = {file: file.relative_to(folder) for file in found}
-    seen = [file for file in found if not any(part.startswith(".") for part in relative[file].parts)]
-    return sorted(seen, key=lambda file: relative[file].as_posix())
+    names = {file: file.relative_to(folder).as_posix() for file in found}
+    return sorted((file for file in found if not _is_hidden(names[file])), key=names.__getitem__)
 
 
 def _document(path: Path, name: str) -> Document:
-    return Document(str(path), name, lambda: _unpacked(path, path.suffix.lower()))
+    return Document(str(path), name, lambda: unpacked(path, path.suffix))
 
 
-def _members(path: Path, belongs: Callable[[str], bool]) -> list[Document]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(info.filename for info in archive.infolist() if not info.is_dir())
-    except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise TraceError(f"{path}: cannot be read: {reason}") from None
-    wanted = [name for name in names if not name.startswith("__MACOSX/") and belongs(unpacked_name(name))]
-    return [Document(f"{path}/{name}", name, lambda name=name: _member(path, name)) for name in wanted]  # type: ignore[misc]
+def _members(path: Path, archives: Archives) -> list[Document]:
+    def member(name: str) -> Document:
+        return Document(
+            f"{path}/{name}",
+            name,
+            lambda: unpacked(archives.open(path, name), PurePosixPath(name).suffix),
+        )
 
-
-def _member(path: Path, name: str) -> IO[bytes]:
-    archive = zipfile.ZipFile(path)
-    try:
-        member = archive.open(name)
-    except BaseException:
-        archive.close()
-        raise
-    closing_both = _Member(member, archive)
-    return _unpacked(cast(IO[bytes], io.BufferedReader(closing_both)), PurePosixPath(name).suffix.lower())
-
-
-class _Member(io.RawIOBase):
-    """A member of an archive that closes the archive with itself."""
-
-    def __init__(self, member: IO[bytes], archive: zipfile.ZipFile) -> None:
-        self._member, self._archive = member, archive
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._member.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._member.close()
-            self._archive.close()
-        super().close()
-
-
-def _unpacked(file: Path | IO[bytes], suffix: str) -> IO[bytes]:
-    match suffix:
-        case ".gz":
-            return cast(IO[bytes], gzip.open(file, "rb"))
-        case ".xz":
-            return cast(IO[bytes], lzma.open(file, "rb"))
-        case ".bz2":
-            return cast(IO[bytes], bz2.open(file, "rb"))
-    return file.open("rb") if isinstance(file, Path) else file
+    return [member(name) for name in archives.names(path) if not _is_hidden(name)]
 
 
 def _source(path: Path, belongs: Callable[[str], bool]) -> Source:
@@ -210,7 +209,7 @@ def _source(path: Path, belongs: Callable[[str], bool]) -> Source:
     parts = [
         (file.relative_to(path).as_posix(), file_source(file))
         for file in _files_below(path)
-        if file.suffix.lower() == ".zip" or belongs(unpacked_name(file.relative_to(path).as_posix()))
+        if is_archive(file.name) or _is_data(file.relative_to(path).as_posix(), belongs)
     ]
     text = "".join(f"{part.sha256}  {name}\n" for name, part in parts)
     size = sum(part.size_bytes for _, part in parts)

@@ -23,6 +23,7 @@ from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.documents import Document, Head, numbered_rows
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations, concatenate
 from roambench.mobility.readers.joining import Joined, with_rejected
+from roambench.mobility.readers.tables import columns_needed
 from roambench.mobility.readers.times import TIME_FORMATS
 
 _COLUMNS: Final[Mapping[str, str]] = {
@@ -55,7 +56,11 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         and {columns["place_id"], columns["lat"], columns["lon"]} <= set(headers[document.path])
     ]
     if not visits:
-        raise TraceError(f"{options.file}: no file with a column {columns['device']!r} (the visits)")
+        header = headers[documents[0].path]
+        raise TraceError(
+            f"{options.file}: no file with a column {columns['device']!r} (the visits): "
+            + columns_needed("\t".join(header), ("device", "place", "time"))
+        )
     own = {columns["lat"], columns["lon"]}
     if not lookups and not all(own <= set(headers[document.path]) for document in visits):
         raise TraceError(
@@ -142,8 +147,9 @@ def _cells(row: str, header: Sequence[str]) -> list[str]:
 
 def recognises(head: Head) -> str | None:
     cells = head.rows[0].lower().split("\t") if head.rows else []
-    if {"persistentid", "venueid"} <= set(cells):
-        return "a header with persistentid and venueid"
+    named = [head.columns.get(field, _COLUMNS[field]) for field in ("device", "place")]
+    if {name.lower() for name in named} <= set(cells):
+        return f"a header with {' and '.join(named)}"
     return None
 
 

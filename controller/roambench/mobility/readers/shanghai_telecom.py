@@ -193,4 +193,5 @@ SHANGHAI_TELECOM: Final = Reader(
     read_together=read,
     belongs=lambda name: PurePath(name).suffix.lower() in (".csv", ".tsv", ".txt", ".xlsx"),
     recognises=recognises,
+    utc_offset_h=_SHANGHAI_H,
 )

@@ -38,8 +38,8 @@ class Layout:
 def layout_of(first: str, given: Mapping[str, str], known: Mapping[str, Sequence[str]], file: str) -> Layout:
     """What the first line and the user's column map (`field=name`, `a+b`, positions from 0) tell.
 
-    `known` are the usual names of every field, in lower case. Raises ConfigError for fields that do not
-    exist, TraceError for columns that the file does not have.
+    `known` are the usual names of every field, in lower case, `a+b` two columns together. Raises ConfigError
+    for fields that do not exist, TraceError for columns that the file does not have.
     """
     unknown = [field for field in given if field not in known]
     if unknown:
@@ -74,11 +74,23 @@ def cells_of(line: str, separator: str) -> Sequence[str]:
 def _recognised(
     cells: Sequence[str], known: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    lowered = [cell.lower() for cell in cells]
+    at = {cell.lower(): position for position, cell in reversed([*enumerate(cells)])}
     for field, names in known.items():
-        found = next((name for name in names if name in lowered), None)
+        found = next((parts for name in names if at.keys() >= set(parts := name.split("+"))), None)
         if found is not None:
-            yield field, (lowered.index(found),)
+            yield field, tuple(at[part] for part in found)
+
+
+def columns_needed(first: str, missing: Sequence[str]) -> str:
+    """What a table's first line has, and the option that names the columns of the missing fields."""
+    separator = next((mark for mark in "\t,;" if mark in first), ",")
+    names = [cell.strip() for cell in first.split(separator)]
+    shown = ", ".join(names[:20])[:300] + (", ..." if len(names) > 20 else "")
+    given = ",".join(f"{field}=..." for field in missing)
+    return (
+        f"the first line has {shown}; name them with --columns {given} (a+b joins two columns, numbers are "
+        "positions from 0)"
+    )
 
 
 def _position(cells: Sequence[str], name: str, field: str, file: str) -> int:

@@ -71,4 +71,5 @@ TDRIVE: Final = Reader(
     read_bytes=read,
     belongs=lambda name: PurePath(name).suffix.lower() in (".txt", ".csv"),
     recognises=recognises,
+    utc_offset_h=_BEIJING_H,
 )

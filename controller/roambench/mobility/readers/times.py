@@ -17,6 +17,7 @@ _MONTHS: Final = {
     )
 }
 _PAIRED_HOUR: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{1,2})$")
+MAX_UNIX_S: Final = 10**11  # the year 5138; what is more are milliseconds since 1973
 _DATE_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}", re.ASCII)
 
 
@@ -44,7 +45,7 @@ def iso(text: str) -> int:
     if paired:
         text = f"{paired[1]}T{int(paired[2]):02d}"
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(f"{text[:-4]}Z" if text.endswith(" UTC") else text)
     except ValueError:
         raise ValueError(f"{text!r} is not an ISO 8601 time") from None
     if moment.tzinfo is None:
@@ -54,19 +55,27 @@ def iso(text: str) -> int:
 
 def unix(text: str) -> int:
     """Seconds since 1970 UTC, whole or decimal."""
-    return _seconds(text, 1.0)
+    return _seconds(text, 1.0, " in seconds; are these milliseconds (--time-format unix_ms)?")
 
 
 def unix_ms(text: str) -> int:
     """Milliseconds since 1970 UTC."""
-    return _seconds(text, 1e-3)
+    return _seconds(text, 1e-3, "")
 
 
 def auto(text: str) -> int:
     """Whichever of Foursquare's form, ISO 8601 or seconds the text has the shape of (never milliseconds)."""
     if text[:1].isalpha():
         return foursquare(text)
-    return iso(text) if text[4:5] == "-" else unix(text)
+    if text[4:5] == "-":
+        return iso(text)
+    try:
+        float(text)
+    except ValueError:
+        raise ValueError(
+            f"{text[:40]!r} is neither ISO 8601 (2012-04-17T10:00Z) nor seconds since 1970"
+        ) from None
+    return unix(text)
 
 
 TIME_FORMATS: Final[Mapping[str, Callable[[str], int]]] = {
@@ -78,13 +87,13 @@ TIME_FORMATS: Final[Mapping[str, Callable[[str], int]]] = {
 }
 
 
-def _seconds(text: str, unit_s: float) -> int:
+def _seconds(text: str, unit_s: float, hint: str) -> int:
     try:
         seconds = math.floor(float(text) * unit_s)
     except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is not a number of seconds") from None
-    if not -(2**40) < seconds < 2**40:
-        raise ValueError(f"{text!r} is not a time")
+    if not -MAX_UNIX_S < seconds < MAX_UNIX_S:
+        raise ValueError(f"{text!r} is not a time{hint}")
     return seconds
 
 

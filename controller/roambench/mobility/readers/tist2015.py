@@ -188,6 +188,6 @@ TIST2015: Final = Reader(
     "tist2015",
     "check-ins of Foursquare's global TIST2015 set: the Checkins and POIs files together",
     read_together=read,
-    belongs=lambda name: name.lower().endswith((".txt", ".tsv", ".csv")) and "readme" not in name.lower(),
+    belongs=lambda name: name.lower().endswith((".txt", ".tsv", ".csv")),
     recognises=recognises,
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
-from roambench.mobility.trace import Trace
+from roambench.mobility.trace import MAX_STEPS, Trace
+
+_MOST_PLACES: Final = 500_000_000  # of all devices in all steps: 12 GB of columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,22 @@ class Generator:
             raise ConfigError([f"{self.name}: expected a preset of {', '.join(self.presets)}, got {name!r}"])
         return {**self.presets[name], **{key: value for key, value in given.items() if key != "preset"}}
 
+    def too_large(self, settings: Mapping[str, Any]) -> list[str]:
+        """What of the settings makes a trace that no file, or no memory, holds."""
+        made = {row.name: settings.get(row.name, row.default) for row in fields(self.parameters)}
+        steps, devices = (made.get(name) for name in ("steps", "devices"))
+        if not isinstance(steps, int) or not isinstance(devices, int):
+            return []
+        if steps > MAX_STEPS:
+            return [f"steps is {steps:,}, expected at most {MAX_STEPS:,}, what a trace file holds"]
+        if steps * devices > _MOST_PLACES:
+            return [f"steps x devices is {steps * devices:,}, expected at most {_MOST_PLACES:,}"]
+        return []
+
     def generate(self, seed: int, parameters: Mapping[str, Any] | None = None) -> Trace:
         """The trace of `seed`, with the given fields changed from their defaults (or their preset's).
 
-        Raises ConfigError for names that are no field.
+        Raises ConfigError for names that are no field, and for more than can be made.
         """
         given = self.settings(parameters or {})
         known = [field.name for field in fields(self.parameters)]
@@ -44,4 +58,6 @@ class Generator:
             raise ConfigError(
                 [f"{self.name}: unknown parameter {name!r}; known: {', '.join(known)}" for name in unknown]
             )
+        if large := self.too_large(given):
+            raise ConfigError([f"{self.name}: {problem}" for problem in large])
         return self.make(self.parameters(**given), seed)

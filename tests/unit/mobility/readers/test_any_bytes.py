@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,8 @@ class _either:
 @given(content=damaged([sample for samples in SAMPLES.values() for sample in samples]))
 def test_no_bytes_crash_the_guessing(tmp_path, content) -> None:
     (tmp_path / "what").write_bytes(content)
-    assert all(guess.reader in READERS.own for guess in detect([tmp_path / "what"]))
+    with suppress(TraceError):  # no format is recognised, or it is no text
+        assert detect([tmp_path / "what"])[0].reader in READERS.own
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,13 @@ def test_thinning_while_reading_changes_no_trace(
     assert content_hash(thinned.trace) == content_hash(build_trace(whole, recipe))
     assert (thinned.rows, thinned.malformed) == (whole.rows, whole.malformed) == (ROWS + twins + 1, 1)
     assert thinned.malformed_rows == whole.malformed_rows
-    used = thinned.trace.provenance["reading"]["used"]
-    assert thinned.rows == used + thinned.malformed + sum(thinned.left_out.values())
+    reading = thinned.trace.provenance["reading"]
+    used = reading["used"]
+    assert thinned.rows == used + thinned.malformed + reading["duplicates"] + sum(
+        reading["left_out"].values()
+    )
+    assert thinned.rows == thinned.used + thinned.malformed + sum(thinned.left_out.values())
+    assert thinned.used == len(thinned.trace.step)
     if boxed:
         assert thinned.trace.provenance["counts"]["outside_box"] > 0
         assert used < 0.9 * whole.used

@@ -9,11 +9,17 @@ import pytest
 
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers import READERS
+from roambench.mobility.readers.detecting import detect
+from roambench.mobility.readers.documents import Document
 from roambench.mobility.readers.fixes import ReaderOptions
 from roambench.mobility.readers.ns2 import read as read_ns2
 from roambench.mobility.readers.one_movement import read as read_movement
 from roambench.mobility.readers.opening import read_files
 from roambench.mobility.readers.sumo_fcd import read as read_fcd
+
+
+def document(lines):
+    return Document("f", "f", lambda: io.BytesIO("".join(lines).encode()))
 
 
 def positions(rows):
@@ -159,7 +165,7 @@ def test_orders_of_one_second_follow_their_lines():
         '$ns_ at 0.0 "$node_(0) setdest 100 0 1"\n',
         '$ns_ at 0.0 "$node_(0) setdest 0 100 1"\n',
     ]
-    fixes = read_ns2(lines, ReaderOptions("f", step_s=50))
+    fixes = read_ns2([document(lines)], ReaderOptions("f", step_s=50))
     assert fixes.latitude.tolist() == [0.0, 50.0]
     assert fixes.longitude.tolist() == [0.0, 0.0]
 
@@ -178,6 +184,85 @@ def test_bonnmotion_names_nodes_by_their_line_and_holds_the_last_waypoint(read, 
         ("3", 90): (45.0, 0.0),
     }
     assert account(fixes) == (4, 3, 1, 0, 0)
+
+
+#: Seconds at which each vehicle of a simulation of 0 to 120 s in steps of 10 s is on the road.
+TRAFFIC = {
+    "route0.0": range(0, 50, 10),
+    "route0.1": range(30, 121, 10),
+    "late": range(120, 121),
+    "once": range(60, 61),
+}
+
+
+def fcd() -> str:
+    """What SUMO writes of it."""
+    steps = []
+    for t_s in range(0, 121, 10):
+        here = [
+            f'<vehicle id="{name}" x="{t_s - seconds[0]}.5" y="7" speed="1"/>'
+            for name, seconds in TRAFFIC.items()
+            if t_s in seconds
+        ]
+        steps.append(f'<timestep time="{t_s}.00">{"".join(here)}</timestep>')
+    return f"<fcd-export>{''.join(steps)}</fcd-export>"
+
+
+def exported() -> tuple[str, str]:
+    """The movement and the activity that SUMO's traceExporter makes of that, as its documentation has it.
+
+    Nodes are numbered as they come; who is gone in a time step stops in it; who is still there at the end
+    stops at 0.
+    """
+    names: dict[str, int] = {}
+    movement, activity = [], []
+    for t_s in range(0, 121, 10):
+        for name, seconds in TRAFFIC.items():
+            if t_s not in seconds:
+                continue
+            node = names.setdefault(name, len(names))
+            x = f"{t_s - seconds[0]}.5"
+            if t_s == seconds[0]:
+                movement += [f"$node_({node}) set {axis}" for axis in (f"X_ {x}", "Y_ 7.0", "Z_ 0")]
+            movement.append(f'$ns_ at {t_s}.0 "$node_({node}) setdest {x} 7.0 1.0"')
+    for name in sorted(names):
+        seconds = TRAFFIC[name]
+        gone = 0 if seconds[-1] == 120 else seconds[-1] + 10
+        for t_s, what in ((seconds[0], "start"), (gone, "stop")):
+            activity.append(f'$ns_ at {t_s}.0 "$g({names[name]}) {what}"; # SUMO-ID: {name}')
+    return "\n".join(movement) + "\n", "\n".join(activity) + "\n"
+
+
+@pytest.mark.parametrize("step_s", [10, 30])
+def test_sumos_pair_for_ns2_has_the_presence_of_the_simulation_itself(tmp_path, rows, account, step_s):
+    movement, activity = exported()
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "mobility.tcl").write_text(movement)
+    (folder / "activity.tcl").write_text(activity)
+    (folder / "config.tcl").write_text(
+        "# set number of nodes\nset opt(nn) 4\n\nappend opt(af) /activity.tcl\n"
+    )
+    (tmp_path / "fcd.xml").write_text(fcd())
+    fixes, _ = read_files(READERS.load("ns2"), [folder], step_s=step_s)
+    simulated, _ = read_files(READERS.load("sumo-fcd"), [tmp_path / "fcd.xml"], step_s=step_s)
+    order = {"route0.0": "0", "route0.1": "1", "once": "2", "late": "3"}
+    assert {(device, t_s // step_s) for device, t_s, *_ in rows(fixes)} == {
+        (order[device], t_s // step_s) for device, t_s, *_ in rows(simulated)
+    }
+    at = movement.count("\n") + activity.count("\n")
+    assert account(fixes)[:5] == (at + 2, at, 0, 0, 2)
+    assert detect([folder])[0].reader == "ns2"
+
+
+def test_activity_of_a_node_that_never_moves_is_malformed_with_its_own_file(tmp_path):
+    (tmp_path / "a.tcl").write_text('$ns_ at 0.0 "$g(7) start"\n$ns_ at noon "$g(7) stop"\n')
+    (tmp_path / "m.tcl").write_text("$node_(0) set X_ 1\n$node_(0) set Y_ 1\n")
+    fixes, _ = read_files(READERS.load("ns2"), [tmp_path], step_s=10)
+    assert [str(row).rpartition("/")[2] for row in fixes.malformed_rows] == [
+        "a.tcl:2: time 'noon' is not a number",
+        "a.tcl:1: node 7 has no starting X_ and Y_",
+    ]
 
 
 def test_bonnmotions_ns2_is_its_own_format_shifted_by_ten_metres(read, rows):
@@ -242,7 +327,7 @@ def test_more_samples_than_can_be_meant_are_refused():
         '$ns_ at 1000000000000.0 "$node_(0) setdest 1 1 1"\n',
     ]
     with pytest.raises(TraceError, match="more than 50,000,000 samples of 60 s"):
-        read_ns2(lines, ReaderOptions("f", step_s=60))
+        read_ns2([document(lines)], ReaderOptions("f", step_s=60))
 
 
 def test_gzip_in_a_zip_is_unpacked_twice(tmp_path, read, rows):
