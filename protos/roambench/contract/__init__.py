@@ -1,1 +1,13 @@
 """The words both sides share: readings, orders, models as bytes, phases, errors. No torch, no serial."""
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """`__version__` of the installed distribution, looked up when somebody asks, for agents never do. It is
+    here as well where `roambench` itself is a namespace of several folders (docs/decisions/0008)."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("roambench")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,8 @@
     ├── IdentityError      certificates are missing, expired or not who they say
     ├── LinkError          the other side cannot be reached or speaks another version
     ├── FleetError         agents could not be started, or too few said hello
-    └── RunError           the run folder cannot be used (path)
+    ├── RunError           the run folder cannot be used (path)
+    └── PluginError        code of another package fails, or returns what cannot be (package, function)
 
 Leaves mix in the standard-library type a caller would expect, so `except ValueError` keeps working.
 The command line prints `str(error)` and exits with `error.exit_code`; no traceback is shown.
@@ -75,3 +76,15 @@ class FleetError(RoambenchError, RuntimeError):
 
 class RunError(RoambenchError, OSError):
     """A run folder is missing, locked, or cannot be written."""
+
+
+class RecordConflict(RunError):
+    """Records came under keys that other records of the run have; `count` of them were not stored."""
+
+    def __init__(self, message: str, count: int) -> None:
+        self.count = count
+        super().__init__(message)
+
+
+class PluginError(RoambenchError, RuntimeError):
+    """Code that another package adds fails, or returns what no run can go on with."""

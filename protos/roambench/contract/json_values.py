@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from types import UnionType
@@ -16,6 +17,16 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from roambench.contract.errors import ConfigError
 
 Kind = TypeVar("Kind")
+
+
+def without_nan(value: object) -> object:
+    """The value, of dicts, lists and tuples, with None in the place of NaN and infinity: JSON has no word for
+    them, and what a run measured may well be none."""
+    if isinstance(value, dict):
+        return {key: without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def from_json(kind: type[Kind], text: str | bytes, source: str) -> Kind:
@@ -78,7 +89,8 @@ def _value(hint: Any, value: object, source: str, key: str, problems: list[str])
         problems.append(f"{source}: {key}: expected one of {', '.join(hint)}, got {value!r}")
         return value
     if hint is float and type(value) is int:
-        value = float(value)
+        with suppress(OverflowError):  # an integer beyond all floats is none
+            value = float(value)
     if type(value) is not hint or (isinstance(value, float) and not math.isfinite(value)):
         problems.append(f"{source}: {key}: expected {hint.__name__}, got {value!r}")
     return value

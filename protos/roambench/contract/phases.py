@@ -32,12 +32,25 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """What a phase moved over the data link, and the stamps of its first and last byte (0: not stamped)."""
+
+    transferred_bytes: int = 0
+    first_byte_ns: int = 0
+    last_byte_ns: int = 0
+
+
+NOTHING_MOVED = Moved()
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseSpan:
     """One uninterrupted phase of one device, [start_ns, end_ns) in its own device time.
 
     `order_id` is the train or upload order served, empty for background phases. `train_order_id` names
     the training whose fate decides whether the span's joules were wasted (an upload serves an earlier
-    training); empty for background phases.
+    training); empty for background phases. A transfer's bytes move from `first_byte_ns` to `last_byte_ns`,
+    both 0 where nobody stamped them: before and after that the device waits for the other side.
     """
 
     device: str
@@ -49,6 +62,8 @@ class PhaseSpan:
     order_id: str = ""
     train_order_id: str = ""
     transferred_bytes: int = 0
+    first_byte_ns: int = 0
+    last_byte_ns: int = 0
 
     @property
     def duration_s(self) -> float:

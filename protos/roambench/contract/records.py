@@ -159,6 +159,8 @@ def phase_to_bytes(span: PhaseSpan) -> bytes:
             span.order_id,
             span.train_order_id,
             span.transferred_bytes,
+            span.first_byte_ns,
+            span.last_byte_ns,
         ],
         separators=(",", ":"),
     ).encode()
@@ -166,12 +168,12 @@ def phase_to_bytes(span: PhaseSpan) -> bytes:
 
 def phase_from_bytes(device: str, payload: bytes) -> PhaseSpan:
     """Inverse of `phase_to_bytes`; raises ValueError for anything else."""
-    boot_id, phase, step, start, end, order_id, train_order_id, transferred = _json_list(
-        payload, (str, str, int, int, int, str, str, int)
-    )
+    values = _json_list(payload, (str, str, int, int, int, str, str, int, int, int))
+    boot_id, phase, step, start, end, order_id, train_order_id, transferred, first, last = values
     if end < start:
         raise ValueError("a phase ends before it starts")
-    return PhaseSpan(device, boot_id, Phase(phase), step, start, end, order_id, train_order_id, transferred)
+    orders = order_id, train_order_id
+    return PhaseSpan(device, boot_id, Phase(phase), step, start, end, *orders, transferred, first, last)
 
 
 def _json_list(payload: bytes, types: tuple[type, ...]) -> list:  # type: ignore[type-arg]

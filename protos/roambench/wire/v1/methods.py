@@ -14,6 +14,8 @@ DRAIN: Final = f"/{CONTROL_SERVICE}/Drain"
 DATA_SERVICE: Final = "roambench.wire.v1.Data"
 DOWNLOAD: Final = f"/{DATA_SERVICE}/Download"
 UPLOAD: Final = f"/{DATA_SERVICE}/Upload"
+#: A call that stays open and moves nothing: an agent's connection without one is ended as idle.
+HOLD: Final = f"/{DATA_SERVICE}/Hold"
 
 PEER_SERVICE: Final = "roambench.wire.v1.Peer"
 PULL: Final = f"/{PEER_SERVICE}/Pull"
@@ -42,15 +44,26 @@ KEEPALIVE_OPTIONS: Final = (
 #: For runs whose measured phases must be silent. Without keepalive gRPC still pings after having received
 #: data, to size its flow control (39 bytes each way, seconds later); a fixed window of 8 MiB needs no pings.
 QUIET_OPTIONS: Final = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 8 * 1024 * 1024))
+#: Who dials learns without a ping that nothing gets through: what it sent is not acknowledged (gRPC sets
+#: TCP_USER_TIMEOUT). The time between pings is 24 days: gRPC takes more for "no timeout, either".
+QUIET_CHANNEL_OPTIONS: Final = (
+    ("grpc.keepalive_time_ms", 2**31 - 2),
+    ("grpc.keepalive_timeout_ms", 20_000),
+)
+#: Who is dialled waits for as long as TCP does: who only listens would never learn of an end.
+QUIET_SERVER_OPTIONS: Final = (("grpc.keepalive_time_ms", 2**31 - 1),)
 
 
-def channel_options(max_message_bytes: int, *, keepalive: bool = True) -> list[tuple[str, int]]:
-    """Options of a channel or server that carries messages of at most `max_message_bytes`.
+def channel_options(
+    max_message_bytes: int, *, keepalive: bool = True, server: bool = False
+) -> list[tuple[str, int]]:
+    """Options of a channel or `server` that carries messages of at most `max_message_bytes`.
 
     Without `keepalive` it sends no pings of any kind.
     """
+    quiet = (*QUIET_OPTIONS, *(QUIET_SERVER_OPTIONS if server else QUIET_CHANNEL_OPTIONS))
     return [
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
-        *(KEEPALIVE_OPTIONS if keepalive else QUIET_OPTIONS),
+        *(KEEPALIVE_OPTIONS if keepalive else quiet),
     ]
