@@ -88,6 +88,7 @@ class AgentParts(ABC):
             cpu_slowdown=emulation.cpu_slowdown if emulation is not None else None,
             sgd_step_s=emulation.sgd_step_s if emulation is not None else 0.0,
             moving=self._radio_moves,
+            redial=lambda: self._data.redial(),
         )
         self._peers = Peers(
             self._identity.current,
@@ -121,7 +122,7 @@ class AgentParts(ABC):
 
     async def _drain(self, records: Sequence[Record]) -> int:
         """To the controller; raises as `ControlLink.drain` does."""
-        return await self._link.drain(self._spool.uuid, records)
+        return await self._link.drain(self._spool.uuid_of(records[0][0]), records)
 
     def _phase_begins(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """Whether we may speak now; and what an emulated board draws from now on."""
@@ -129,10 +130,9 @@ class AgentParts(ABC):
         if self._load is not None:
             self._load.follow(phase, ns, mbit_s)
 
-    def _radio_moves(self, total_bytes: int, mbit_s: float) -> None:
-        phase = self._timeline.current
-        if self._load is not None and phase is not None:
-            self._load.radio_moves(phase.start_ns, total_bytes, mbit_s)
+    def _radio_moves(self, first_byte_ns: int, total_bytes: int, mbit_s: float) -> None:
+        if self._load is not None:
+            self._load.radio_moves(first_byte_ns, total_bytes, mbit_s)
 
     def _radio_exchanges(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
         if self._load is not None:

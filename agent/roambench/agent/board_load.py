@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,35 +24,30 @@ class BoardLoad:
         self._emulation = emulation
         self._clock = clock
         self._feed = WorkFeed(Path(emulation.work_feed), device)
-        self._activity = IDLE
+        self._activity = self._moving = IDLE
         self._phase = Phase.IDLE
         self._own_cores = 0.0  # what the board draws for the agent itself
-        self._radio_rest: asyncio.TimerHandle | None = None
-        self._radio_rest_ns = 0
 
     def follow(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """From `ns` on the board is in `phase`, its link at `mbit_s` (0: as fast as its port)."""
-        if self._radio_rest is not None:
-            self._radio_rest.cancel()
-            if self._radio_rest_ns < ns:
-                self._rest_radio()  # it was due and this loop was late
-            self._radio_rest = None
         self._phase = phase
-        self._activity = Activity(
+        self._moving = Activity(
             busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
             tx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.UPLOAD else 0.0,
             rx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.DOWNLOAD else 0.0,
+            waiting=phase is Phase.WAIT,
         )
+        # Until the first byte the radio is on and waits for the other side.
+        self._activity = self._moving if phase is Phase.TRAIN else self._moving.radio_resting()
         self._draw(ns)
 
-    def radio_moves(self, phase_start_ns: int, total_bytes: int, mbit_s: float) -> None:
-        """The phase begun at `phase_start_ns` moves so much: the radio has done so when its rate says, and
-        then waits for whatever the phase still waits for. Else a busy machine's lateness would be drawn as
+    def radio_moves(self, first_byte_ns: int, total_bytes: int, mbit_s: float) -> None:
+        """From `first_byte_ns` on the phase moves so much: the radio has done so when its rate says, and then
+        waits for whatever the phase still waits for. Else a busy machine's lateness would be drawn as
         traffic."""
-        self._radio_rest_ns = phase_start_ns + round(total_bytes * 8e3 / (mbit_s or PORT_MBIT_S))
-        left_s = self._clock.host_seconds((self._radio_rest_ns - self._clock.now_ns()) * 1e-9)
-        loop = asyncio.get_running_loop()
-        self._radio_rest = loop.call_later(max(0.0, left_s), self._rest_radio)
+        until_ns = first_byte_ns + round(total_bytes * 8e3 / (mbit_s or PORT_MBIT_S))
+        self._activity = replace(self._moving, moves_until_ns=until_ns)
+        self._draw(first_byte_ns)
 
     def exchange(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
         """While models are exchanged: what is sent and what comes from now on (infinite: a port's speed)."""
@@ -81,14 +75,7 @@ class BoardLoad:
         self._draw(self._clock.now_ns())
 
     def close(self) -> None:
-        if self._radio_rest is not None:
-            self._radio_rest.cancel()
         self._feed.close()
-
-    def _rest_radio(self) -> None:
-        self._radio_rest = None
-        self._activity = self._activity.radio_resting()
-        self._draw(self._radio_rest_ns)
 
     def _draw(self, ns: int) -> None:
         busy_cores = self._activity.busy_cores + self._own_cores

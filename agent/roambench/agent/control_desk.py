@@ -7,6 +7,8 @@ smoke                   one SGD step in the trainer's process
 burn SECONDS [CORES]    compute on all cores (or CORES) and do nothing else: `roambench fleet identify`
 spool-export [RUN]      every record that the controller has yet to get, as JSON lines, with an end line
 spool-forget RUN        somebody has that finished run's records now
+spool-dead [RUN]        every record that a store refused for good, and why, as JSON lines
+spool-revive [RUN]      put them among the records that the controller has yet to get
 end-run                 leave the run whose controller is gone
 """
 
@@ -31,7 +33,17 @@ from roambench.agent.worker import TrainerDied, TrainerRefused, Worker, rss_byte
 from roambench.contract.device_time import DeviceClock
 from roambench.spool.spool import Spool
 
-ASKS: Final = ("status", "readings", "smoke", "burn", "spool-export", "spool-forget", "end-run")
+ASKS: Final = (
+    "status",
+    "readings",
+    "smoke",
+    "burn",
+    "spool-export",
+    "spool-forget",
+    "spool-dead",
+    "spool-revive",
+    "end-run",
+)
 MOST_BURN_S: Final = 600.0
 _SMOKE_PATIENCE_S: Final = 120.0
 _BURN: Final = (
@@ -77,6 +89,20 @@ class ControlDesk:
                 if len(words) != 1:
                     raise ValueError("spool-forget: expected the run")
                 yield json.dumps({"forgotten": self.unsent.forget(words[0])})
+            case "spool-dead":
+                for letter in self.spool.dead_letters(words[0] if words else None):
+                    yield json.dumps(
+                        {
+                            "run": letter.run,
+                            "store": letter.consumer,
+                            "spool_uuid": letter.spool_uuid,
+                            "seq": letter.seq,
+                            "kind": letter.kind.name.lower(),
+                            "error": letter.error,
+                        }
+                    )
+            case "spool-revive":
+                yield json.dumps({"revived": self.unsent.revive(words[0] if words else None)})
             case "end-run":
                 run = self.about()["run"]
                 if run:
@@ -181,13 +207,16 @@ class ControlDesk:
         return {"ok": True, "cores": cores, "began_ns": began_ns, "ended_ns": self.clock.now_ns()}
 
     async def _export(self, run: str | None) -> AsyncIterator[str]:
-        count = 0
+        count = torn = 0
         for line in self.unsent.export(run):
-            yield line
-            count += 1
-            if count % 500 == 0:
+            if line is None:
+                torn += 1
+            else:
+                yield line
+                count += 1
+            if (count + torn) % 500 == 0:
                 await asyncio.sleep(0)  # the meter's lines are stamped by this loop
-        yield json.dumps({"end": count, "device": self.device})
+        yield json.dumps({"end": count, "torn": torn, "device": self.device})
 
     def _only_between_runs(self, what: str) -> None:
         run = self.about()["run"]

@@ -20,6 +20,9 @@ from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION,
 
 _FIRST_REDIAL_S = 0.2
 _LONGEST_REDIAL_S = 10.0
+#: What the controller answers once it has read a batch, and nobody else on the way: unreadable, too many or
+#: too large records, or numbers that the run has already for others.
+_BATCHS_OWN_FAULT = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
 _REFUSED = "Connection refused"  # gRPC's words where nobody listens: nothing more is to be learnt
 
 
@@ -192,8 +195,9 @@ class ControlLink:
     ) -> int:
         """Send records; returns the highest seq that is durable at the controller.
 
-        Raises BatchRefused for what it will never take at once, NotWelcome when a person must act, LinkError
-        when it should be tried again.
+        Raises BatchRefused when the controller finds fault with these very records, NotWelcome when a person
+        must act, LinkError when it should be tried again: every other answer, also gRPC's own of a port that
+        is full (RESOURCE_EXHAUSTED).
         """
         if self._channel is None or self._outgoing is None:
             raise LinkError("no session")
@@ -202,6 +206,8 @@ class ControlLink:
             spool_uuid=spool_uuid,
             records=[wire.Record(seq=seq, kind=int(kind), payload=payload) for seq, kind, payload in records],
         )
+        if (size := request.ByteSize()) > MAX_CONTROL_MESSAGE_BYTES:  # the one limit that gRPC would name
+            raise BatchRefused(f"{size} bytes, larger than the {MAX_CONTROL_MESSAGE_BYTES} of one message")
         call = self._channel.unary_unary(
             DRAIN,
             request_serializer=wire.DrainRequest.SerializeToString,
@@ -211,8 +217,8 @@ class ControlLink:
             reply = await call(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             reason = f"drain failed: {error.details()}"
-            if error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED):
-                raise BatchRefused(reason) from None  # unreadable, too many or too large for one message
+            if error.code() in _BATCHS_OWN_FAULT:
+                raise BatchRefused(reason) from None
             if error.code() is grpc.StatusCode.PERMISSION_DENIED:
                 raise NotWelcome(reason) from None
             raise LinkError(reason) from None

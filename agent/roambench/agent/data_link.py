@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import grpc
 import grpc.aio
@@ -17,20 +17,44 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
 from roambench.contract.pacing import paced
+from roambench.contract.phases import Moved
+from roambench.contract.whole_file import take_place
 from roambench.wire.v1 import data_pb2 as wire
 from roambench.wire.v1.methods import DOWNLOAD, MAX_SHARD_BYTES, UPLOAD
+
+#: What the controller means by these will not change within an order; all others are the way there.
+_FINAL: Final = frozenset(
+    (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.UNIMPLEMENTED,
+    )
+)
+
+
+class BrokeOff(LinkError):
+    """The connection broke in the middle of a transfer, or there was none: it may be begun again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one transfer moved (model bytes) and how long it lasted in device time."""
+    """What one transfer moved (model bytes), how long it lasted in device time, and when its first and last
+    bytes moved (an upload's: were handed to the link).
+    """
 
-    transferred_bytes: int
+    moved: Moved
     duration_s: float
+
+    @property
+    def transferred_bytes(self) -> int:
+        return self.moved.transferred_bytes
 
 
 class DataLink:
-    """Downloads and uploads over one channel. No serialiser touches the model's bytes.
+    """Downloads and uploads over one channel. No serialiser touches the model's bytes. The LinkError of a
+    transfer is BrokeOff where another attempt may go better.
 
     A call waits for a connection (36 agents shake hands at once when a step opens), at most `limit_s` host
     seconds for the whole transfer.
@@ -48,9 +72,10 @@ class DataLink:
         ap: int,
         digest: str,
         limit_s: float,
-        announced: Callable[[int], None] = lambda total_bytes: None,
+        begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
     ) -> tuple[bytes, Transfer]:
-        """The blob of version `digest` of AP `ap`; `announced` hears of its size before its bytes come.
+        """The blob of version `digest` of AP `ap`; `begins` is called with its size and the stamp of its
+        first bytes when they come.
 
         Raises ModelError when it is oversize, truncated or not what its digest says, LinkError when the
         transfer breaks off.
@@ -62,19 +87,22 @@ class DataLink:
         pieces: list[bytes] = []
         received = 0
         total: int | None = None
+        first_byte_ns = started_ns
         try:
             call = self._download(request.SerializeToString(), timeout=limit_s, wait_for_ready=True)
             async for message in call:
                 if total is None:
+                    # A chunk is handed over when its last bit is due: its first came with the header.
+                    first_byte_ns = self._clock.now_ns()
                     total = _announced_bytes(message)
-                    announced(total)
+                    begins(total, first_byte_ns)
                     continue
                 pieces.append(message)
                 received += len(message)
                 if received > total:
                     raise ModelError(f"download of {order_id}: more bytes than the {total} announced")
         except grpc.aio.AioRpcError as error:
-            raise LinkError(f"download of {order_id} broke off: {error.details()}") from None
+            raise _broken(error, f"download of {order_id}") from None
         if total is None or received != total:
             raise ModelError(f"download of {order_id}: got {received} of {total} bytes")
         ended_ns = self._clock.now_ns()  # joining and hashing is no part of the link's time
@@ -82,7 +110,8 @@ class DataLink:
         # Beside the loop: hashing takes 30 ms on a Pi, and meter lines are stamped when they arrive.
         if await asyncio.to_thread(digest_of, blob) != digest:
             raise ModelError(f"download of {order_id}: the digest does not match")
-        return blob, Transfer(len(blob), (ended_ns - started_ns) * 1e-9)
+        moved = Moved(len(blob), first_byte_ns, ended_ns)
+        return blob, Transfer(moved, (ended_ns - started_ns) * 1e-9)
 
     async def upload(
         self,
@@ -93,8 +122,10 @@ class DataLink:
         digest: str,
         mbit_s: float,
         limit_s: float,
+        begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
     ) -> Transfer:
-        """Send `blob` (whose digest the trainer computed) of `train_order_id` to AP `ap`.
+        """Send `blob` (whose digest the trainer computed) of `train_order_id` to AP `ap`; `begins` is called
+        with its size and the stamp of its first byte.
 
         Raises ModelError when the AP refuses it, LinkError when the transfer breaks off.
         """
@@ -107,20 +138,15 @@ class DataLink:
             digest=bytes.fromhex(digest),
         )
 
-        async def messages() -> AsyncIterator[bytes]:
-            yield header.SerializeToString()
-            async for chunk in paced(chunks(blob, mbit_s), mbit_s, self._clock):
-                yield chunk
+        return await self._send(header, chunks(blob, mbit_s), mbit_s, limit_s, begins)
 
-        started_ns = self._clock.now_ns()
-        try:
-            answer = await self._upload(messages(), timeout=limit_s, wait_for_ready=True)
-        except grpc.aio.AioRpcError as error:
-            raise LinkError(f"upload of {order_id} broke off: {error.details()}") from None
-        _check_receipt(answer, order_id)
-        return Transfer(len(blob), (self._clock.now_ns() - started_ns) * 1e-9)
-
-    async def fetch_ballast(self, order_id: str, total_bytes: int, limit_s: float) -> Transfer:
+    async def fetch_ballast(
+        self,
+        order_id: str,
+        total_bytes: int,
+        limit_s: float,
+        begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
+    ) -> Transfer:
         """Download ballast and keep none of it: nothing is joined or hashed, the link is what is measured.
 
         Raises ModelError when it is not as long as ordered, LinkError when the transfer breaks off.
@@ -128,15 +154,21 @@ class DataLink:
         request = wire.DownloadRequest(device=self._device, order_id=order_id)
         started_ns = self._clock.now_ns()
         received = -1  # the header comes first
+        first_byte_ns = started_ns
         try:
             call = self._download(request.SerializeToString(), timeout=limit_s, wait_for_ready=True)
             async for message in call:
-                received = 0 if received < 0 else received + len(message)
+                if received < 0:
+                    received, first_byte_ns = 0, self._clock.now_ns()
+                    begins(total_bytes, first_byte_ns)
+                    continue
+                received += len(message)
         except grpc.aio.AioRpcError as error:
-            raise LinkError(f"download of {order_id} broke off: {error.details()}") from None
+            raise _broken(error, f"download of {order_id}") from None
         if received != total_bytes:
             raise ModelError(f"download of {order_id}: got {max(received, 0)} of {total_bytes} bytes")
-        return Transfer(received, (self._clock.now_ns() - started_ns) * 1e-9)
+        ended_ns = self._clock.now_ns()
+        return Transfer(Moved(received, first_byte_ns, ended_ns), (ended_ns - started_ns) * 1e-9)
 
     async def fetch_shard(self, digest: str, path: Path, limit_s: float) -> None:
         """Write the device's own data, whose SHA-256 is `digest`, to `path` (whole or not at all).
@@ -158,34 +190,59 @@ class DataLink:
                         raise ModelError(f"shard {digest[:12]}: longer than {MAX_SHARD_BYTES} bytes")
                     hasher.update(message)
                     file.write(message)
-                file.flush()
-                await asyncio.to_thread(os.fsync, file.fileno())
             if hasher.hexdigest() != digest:
                 raise ModelError(
                     f"shard {digest[:12]}: the digest of {max(received, 0)} bytes does not match"
                 )
-            unfinished.replace(path)
+            await asyncio.to_thread(take_place, unfinished, path)
         except grpc.aio.AioRpcError as error:
-            raise LinkError(f"download of shard {digest[:12]} broke off: {error.details()}") from None
+            raise _broken(error, f"download of shard {digest[:12]}") from None
         finally:
             unfinished.unlink(missing_ok=True)
 
-    async def send_ballast(self, order_id: str, total_bytes: int, mbit_s: float, limit_s: float) -> Transfer:
+    async def send_ballast(
+        self,
+        order_id: str,
+        total_bytes: int,
+        mbit_s: float,
+        limit_s: float,
+        begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
+    ) -> Transfer:
         """Upload ballast; raises as `upload` does."""
         header = wire.UploadHeader(device=self._device, order_id=order_id, total_bytes=total_bytes)
+        return await self._send(header, ballast(total_bytes, mbit_s), mbit_s, limit_s, begins)
+
+    async def _send(
+        self,
+        header: wire.UploadHeader,
+        pieces: Iterable[bytes],
+        mbit_s: float,
+        limit_s: float,
+        begins: Callable[[int, int], None],
+    ) -> Transfer:
+        """The header and `pieces`, paced; raises as `upload` does."""
+        stamps = [0, 0]  # when the first byte was asked for, and when the link had taken the last
 
         async def messages() -> AsyncIterator[bytes]:
             yield header.SerializeToString()
-            async for piece in paced(ballast(total_bytes, mbit_s), mbit_s, self._clock):
+            stamps[0] = self._clock.now_ns()
+            begins(header.total_bytes, stamps[0])
+            async for piece in paced(pieces, mbit_s, self._clock):
                 yield piece
+            stamps[1] = self._clock.now_ns()
 
         started_ns = self._clock.now_ns()
         try:
             answer = await self._upload(messages(), timeout=limit_s, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
-            raise LinkError(f"upload of {order_id} broke off: {error.details()}") from None
-        _check_receipt(answer, order_id)
-        return Transfer(total_bytes, (self._clock.now_ns() - started_ns) * 1e-9)
+            raise _broken(error, f"upload of {header.order_id}") from None
+        _check_receipt(answer, header.order_id)
+        return Transfer(Moved(header.total_bytes, *stamps), (self._clock.now_ns() - started_ns) * 1e-9)
+
+
+def _broken(error: grpc.aio.AioRpcError, what: str) -> LinkError:
+    made = LinkError if error.code() in _FINAL else BrokeOff
+    return made(f"{what} broke off: {error.details()}")
 
 
 def _check_receipt(answer: bytes, order_id: str) -> None:

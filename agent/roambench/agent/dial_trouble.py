@@ -32,9 +32,12 @@ async def dial_trouble(address: str, credential: Credential) -> str:
         return str(error)
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            reader, writer = await asyncio.open_connection(
-                host, port, ssl=context, server_hostname=CONTROLLER_NAME
-            )
+            try:
+                reader, writer = await asyncio.open_connection(
+                    host, port, ssl=context, server_hostname=CONTROLLER_NAME
+                )
+            except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):  # before a word about anybody
+                return f"{address} ends connections at once: its port is full, or no controller listens there"
             try:
                 writer.write(_PREFACE)
                 answer = await reader.read(1)

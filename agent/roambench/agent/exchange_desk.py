@@ -18,7 +18,7 @@ from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.errors import LinkError
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import NO_MODEL_HELD
-from roambench.contract.phases import Phase
+from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import PEER_PORT_OPEN
 
@@ -109,7 +109,10 @@ class ExchangeDesk:
             return wire.Answer(status=wire.Answer.REFUSED, reason=NO_MODEL_HELD)
         place.timeline.enter(Phase.WAIT, order.step)
         blob = await asyncio.to_thread(held.model.read_bytes)
-        await place.link().upload(order.order_id, "", spec.ap, blob, held.digest, 0.0, place.limit_s(order))
+        await place.transferred(
+            order,
+            lambda link, limit_s: link.upload(order.order_id, "", spec.ap, blob, held.digest, 0.0, limit_s),
+        )
         report = wire.UploadReport(model_digest=bytes.fromhex(held.digest))
         return wire.Answer(status=wire.Answer.DONE, upload=report)
 
@@ -124,7 +127,7 @@ class ExchangeDesk:
     async def _half_step(self, order: wire.Order, start: str, velocity: str) -> _HalfStepDone:
         place, spec, order_id = self.place, order.exchange, order.order_id
         await place.fall_quiet()
-        download = await self._download(order) if spec.start_digest else Transfer(0, 0.0)
+        download = await self._download(order) if spec.start_digest else Transfer(NOTHING_MOVED, 0.0)
         job = TrainJob(
             start_path=start,
             out_path=str(self.held.half_step),
@@ -138,7 +141,7 @@ class ExchangeDesk:
             velocity_path=velocity,
             velocity_out_path=str(self.held.velocity_draft(order_id)),
         )
-        trained = await place.train(order, job, download.transferred_bytes)
+        trained = await place.train(order, job, download.moved)
         blob = await asyncio.to_thread(self.held.half_step.read_bytes)
         place.event("train finished", order_id)
         return _HalfStepDone(HalfStep(blob, trained.outcome.model_digest), trained, download)
@@ -170,7 +173,7 @@ class ExchangeDesk:
         limit_s = place.clock.host_seconds(max(0.0, min(spec.deadline_s, left_s)))
         mixed = await self.peers.exchange(iteration, done.model, spec.device, spec.own_weight, limit_s)
         moved = mixed.sent_bytes + mixed.received_bytes
-        place.timeline.enter(Phase.WAIT, order.step, transferred_bytes=moved)
+        place.timeline.enter(Phase.WAIT, order.step, moved=Moved(moved))
         place.event("exchange finished", order_id)
         blob, digest = await asyncio.to_thread(_encoded, mixed)
         answer = wire.Answer(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.model_blob import digest_of
+from roambench.contract.whole_file import sync, write_whole
 
 _DESCRIPTION = "held.json"
 
@@ -77,14 +77,10 @@ class HeldModel:
     def keep(self, run_id: str, order_id: str, blob: bytes, digest: str, answer: bytes) -> None:
         """Hold `blob` from now on, with the velocity that was drafted for the order, if one was."""
         model = self._folder / f"held-{digest_of(order_id.encode())[:16]}.blob"
-        with model.open("wb") as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
         velocity = self.velocity_draft(order_id)
         if velocity.exists():
-            with velocity.open("rb") as file:
-                os.fsync(file.fileno())
+            sync(velocity)
+        write_whole(model, blob)
         description = {
             "run_id": run_id,
             "order_id": order_id,
@@ -93,12 +89,7 @@ class HeldModel:
             "model": model.name,
             "velocity": velocity.name if velocity.exists() else "",
         }
-        fresh = self._folder / f"{_DESCRIPTION}.new"
-        with fresh.open("w") as file:
-            json.dump(description, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._folder / _DESCRIPTION)
+        write_whole(self._folder / _DESCRIPTION, json.dumps(description))
         for old in (*self._folder.glob("held-*.blob"), *self._folder.glob("velocity-*.blob")):
             if old not in (model, velocity):
                 old.unlink()

@@ -10,6 +10,7 @@ from typing import TextIO
 from roambench.agent.meter_thread import hear
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.line_file import mend_last_line
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.meters.catalogue import open_meter
 from roambench.spool.spool import Spool
@@ -23,6 +24,7 @@ class Witness:
     """
 
     def __init__(self, path: Path) -> None:
+        mend_last_line(path)
         self._file: TextIO = path.open("a", buffering=1, encoding="ascii")
 
     def before(self, reading: Reading) -> None:

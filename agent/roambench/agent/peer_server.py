@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Callable, Collection
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from roambench.agent.first_request import first_request
 from roambench.agent.lasting_server import LastingServer
 from roambench.agent.peer_offers import Offers, Withheld
 from roambench.contract.errors import IdentityError, LinkError
@@ -30,8 +33,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 #: Host seconds for which a request may wait for its iteration, whatever deadline its caller names.
 LONGEST_WAIT_S: Final = 600.0
-#: Calls at a time: what is more is refused, so that no crowd fills a board's memory.
-_MOST_CALLS: Final = 256
+#: What is more is refused, so that no crowd fills a board's memory.
+_MOST_CONNECTIONS: Final = 256
+_CALLS_AT_ONCE: Final = 4  # of one neighbour; it needs one or two
+_REQUEST_S: Final = 20.0  # from the opening of a call to its request
+_IDLE_MS: Final = 30_000  # that a connection may stay without a call
 _HANDSHAKE_MS: Final = 10_000  # until a connection must have shown its certificate
 
 
@@ -42,26 +48,27 @@ class PeerService:
     offers: Offers
     refused: Callable[[str, str], None]
     revoked_serials: Collection[int] = ()
+    _open: Counter[str] = field(default_factory=Counter)
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """An identity serialiser: no protobuf copy is made of a model."""
         return grpc.method_handlers_generic_handler(
-            PEER_SERVICE, {"Pull": grpc.unary_stream_rpc_method_handler(self.pull)}
+            PEER_SERVICE, {"Pull": grpc.stream_stream_rpc_method_handler(self.pull)}
         )
 
-    async def pull(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
+    async def pull(self, messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         name = await self._identify(context)
-        try:
-            wanted = wire.PullRequest.FromString(request)
-        except DecodeError:
-            await self._refuse(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
-            return
+        if self._open[name] >= _CALLS_AT_ONCE:
+            reason = f"{name} has {_CALLS_AT_ONCE} calls open already"
+            await self._refuse(context, name, grpc.StatusCode.UNAVAILABLE, reason)
         limit_s = min(LONGEST_WAIT_S, context.time_remaining() or LONGEST_WAIT_S)
         try:
-            async with asyncio.timeout(limit_s):
-                offer = await self.offers.wanted(wanted.run_id, wanted.step, name)
-                half_step = await offer.model()
-            with offer.sending_to(name):
+            with self._counted(name):
+                wanted = wire.PullRequest.FromString(await first_request(messages, _REQUEST_S))
+                async with asyncio.timeout(limit_s):
+                    offer = await self.offers.wanted(wanted.run_id, wanted.step, name)
+                    half_step = await offer.model()
+            with self._counted(name), offer.sending_to(name):
                 blob, pace = half_step.blob, offer.pace
                 header = wire.PullHeader(
                     total_bytes=len(blob), digest=bytes.fromhex(half_step.digest), mbit_s=offer.share_mbit_s
@@ -73,10 +80,24 @@ class PeerService:
                     offer.sent_bytes[name] += len(piece)
                     yield piece
                 offer.served.add(name)
+        except DecodeError:
+            await self._refuse(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
+        except LinkError as error:
+            await self._refuse(context, name, grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
         except TimeoutError:
             await self._refuse(context, name, grpc.StatusCode.DEADLINE_EXCEEDED, "the model is not ready")
         except Withheld as error:
             await self._refuse(context, name, grpc.StatusCode.PERMISSION_DENIED, str(error))
+
+    @contextmanager
+    def _counted(self, name: str) -> Iterator[None]:
+        self._open[name] += 1
+        try:
+            yield
+        finally:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
 
     async def _identify(self, context: Context) -> str:
         """The caller's name by its certificate. Fails closed."""
@@ -111,18 +132,19 @@ def peer_server(
     `told` hears when it had to be replaced. Raises LinkError when the address cannot be bound.
     """
     options = [
-        *channel_options(MAX_DATA_MESSAGE_BYTES, keepalive=keepalive),
+        *channel_options(MAX_DATA_MESSAGE_BYTES, keepalive=keepalive, server=True),
         ("grpc.max_receive_message_length", MAX_PULL_REQUEST_BYTES),
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
         ("grpc.max_concurrent_streams", 16),  # of one connection; a neighbour needs one or two
-        ("grpc.max_allowed_incoming_connections", _MOST_CALLS),
+        ("grpc.max_allowed_incoming_connections", _MOST_CONNECTIONS),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
         ("grpc.max_metadata_size", 8 * 1024),
         ("grpc.absolute_max_metadata_size", 16 * 1024),
     ]
 
     def bound(address: str) -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_MOST_CALLS)
+        server = grpc.aio.server(options=options)
         server.add_generic_rpc_handlers((service.handlers(),))
         port = server.add_secure_port(
             address,

@@ -178,6 +178,8 @@ class Peers:
             await self._move(iteration, receipts, layout, limit_s)
             duration_s = (self.clock.now_ns() - started_ns) * 1e-9
             offer.withhold("the exchange is over")
+            if not self.keepalive and self._link is not None:
+                await self._link.close()  # now: in a quiet run nothing may be sent when they have been idle
             model = await asyncio.to_thread(mixed, device, own, own_weight, receipts, layout)
         finally:
             offer.withhold("the exchange broke off")

@@ -95,7 +95,12 @@ class Agent(AgentParts):
 
     def _begin_life(self) -> None:
         self._begin_chapter(self._settings.run)
+        self._report_damage()
         self._begin_phases()
+
+    def _report_damage(self) -> None:
+        if self._spool.damage:
+            self._news.tell_and_log("spool damaged", self._spool.damage)
 
     def _begin_phases(self) -> None:
         """One stamp for both: an "agent started" inside a phase would tell that the agent died in it."""
@@ -157,6 +162,8 @@ class Agent(AgentParts):
     def _take_welcome(self, welcome: wire.Welcome) -> None:
         self._begin_chapter(welcome.run_id)
         self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
+        if self._spool.damage:
+            self._news.pass_on("spool damaged", self._spool.damage)
         for trouble in self._stores.troubles:
             self._news.pass_on("store refuses", trouble)
         self._data.dial(welcome.data_address, keepalive=not self._quiet.on)  # or a restarted controller's

@@ -69,6 +69,7 @@ class ServiceAgent(Agent):
     def _begin_life(self) -> None:
         """In the run in which the life before ended, if any; between runs nothing is a phase."""
         self._begin_chapter(self.run_id)
+        self._report_damage()
         if self.run_id:
             self._begin_phases()
             self._log(f"in run {self.run_id} again")

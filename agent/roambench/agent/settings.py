@@ -23,7 +23,7 @@ class MeterSettings:
 
     driver: str = "smartpower2"
     port: str = ""
-    reopen_allowed: bool = False  # True for emulated meters only: opening the port may reset a real one
+    reopen_allowed: bool = False  # True: opening the port is known to reset nothing, no latch is kept
     wifi_hop: str = ""  # HOST[:PORT] of a gateway to the meter's Wi-Fi, over which its output is switched
     witness: bool = False  # keep a second, plain notebook of every reading in the state folder, for proofs
 

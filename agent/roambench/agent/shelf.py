@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import TrainReply
+from roambench.contract.whole_file import take_place, write_whole
 
 _KEPT_ANSWERS = 16  # more than a controller can have outstanding with one device
 
@@ -46,10 +46,8 @@ class Shelf:
     def keep(self, order_id: str, reply: TrainReply, draft: Path) -> ShelvedModel:
         """Put the blob at `draft` on the shelf; it replaces any model that was there."""
         path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-        _write_synced(self._description, json.dumps({"order_id": order_id, "reply": asdict(reply)}))
+        take_place(draft, path)
+        write_whole(self._description, json.dumps({"order_id": order_id, "reply": asdict(reply)}))
         for other in self._folder.glob("trained-*.blob"):
             if other != path:
                 other.unlink()
@@ -83,12 +81,7 @@ class Shelf:
         if model is not None:
             self.release(model.order_id)
         self._own.unlink(missing_ok=True)
-        fresh = self._global.with_suffix(".new")
-        with fresh.open("wb") as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._global)
+        write_whole(self._global, blob)
 
     def own_model(self) -> Path | None:
         """The device's own model: that of its last training, else the last global one; None before both."""
@@ -106,9 +99,8 @@ class Shelf:
         self._answers[order_id] = answer.hex()
         while len(self._answers) > _KEPT_ANSWERS:
             del self._answers[next(iter(self._answers))]
-        fresh = self._answers_file.with_suffix(".new")
-        fresh.write_text(json.dumps(self._answers))
-        fresh.replace(self._answers_file)
+        # A reboot ends what was trained or under way: what is asked again then is done again.
+        write_whole(self._answers_file, json.dumps(self._answers), synced=False)
 
     def answer(self, order_id: str) -> bytes | None:
         text = self._answers.get(order_id)
@@ -128,12 +120,3 @@ class Shelf:
             return {str(key): bytes.fromhex(value).hex() for key, value in values.items()}
         except (OSError, ValueError, TypeError, AttributeError):
             return {}
-
-
-def _write_synced(path: Path, text: str) -> None:
-    fresh = path.with_suffix(".new")
-    with fresh.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

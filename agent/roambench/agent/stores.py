@@ -50,7 +50,7 @@ class Stores:
             self._drains[CONTROLLER] = Drain(spool.consumers[CONTROLLER], to_controller, gate=gate)
         if INFLUXDB in spool.consumers:
             assert settings.influxdb is not None
-            encoder = LineEncoder(settings.device, spool.uuid, spool)
+            encoder = LineEncoder(settings.device, spool)
             self._influx = InfluxSender(InfluxWriter(settings.influxdb), encoder)
             self._drains[INFLUXDB] = Drain(
                 spool.consumers[INFLUXDB],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.phases import NOTHING_MOVED, Moved, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, RecordKind, phase_to_bytes
 
 Record = Callable[[RecordKind, bytes], object]
@@ -73,10 +73,10 @@ class PhaseTimeline:
         if interrupted is not None:
             last_ns = max(interrupted.start_ns, self._read_alive())
             if interrupted.boot_id == self._boot_id and last_ns <= now_ns:
-                self._finish(interrupted, last_ns, 0)
-                self._finish(OpenPhase(self._boot_id, Phase.LOST, interrupted.step, last_ns), now_ns, 0)
+                self._finish(interrupted, last_ns)
+                self._finish(OpenPhase(self._boot_id, Phase.LOST, interrupted.step, last_ns), now_ns)
             else:  # another boot: its clock says nothing about ours
-                self._finish(interrupted, last_ns, 0)
+                self._finish(interrupted, last_ns)
         self._begin(OpenPhase(self._boot_id, Phase.IDLE, -1, now_ns), 0.0)
         return now_ns
 
@@ -88,15 +88,15 @@ class PhaseTimeline:
         order_id: str = "",
         train_order_id: str = "",
         mbit_s: float = 0.0,
-        transferred_bytes: int = 0,
+        moved: Moved = NOTHING_MOVED,
     ) -> int:
         """End the open phase now, begin `phase`; returns the border's stamp.
 
-        `transferred_bytes` is what the ENDING phase moved; `mbit_s` is the rate of the beginning one.
+        `moved` is what the ENDING phase moved; `mbit_s` is the rate of the beginning one.
         """
         now_ns = self._clock.now_ns()
         if self._open is not None:
-            self._finish(self._open, now_ns, transferred_bytes)
+            self._finish(self._open, now_ns, moved)
         self._begin(OpenPhase(self._boot_id, phase, step, now_ns, order_id, train_order_id), mbit_s)
         return now_ns
 
@@ -107,7 +107,7 @@ class PhaseTimeline:
     def close(self) -> None:
         """End the open phase for good (an orderly stop leaves no hole)."""
         if self._open is not None:
-            self._finish(self._open, self._clock.now_ns(), 0)
+            self._finish(self._open, self._clock.now_ns())
             self._open = None
             os.ftruncate(self._phase_file, 0)
 
@@ -127,7 +127,7 @@ class PhaseTimeline:
         os.pwrite(self._phase_file, json.dumps(values).encode() + b"\n", 0)
         self._changed(phase.phase, phase.start_ns, mbit_s)
 
-    def _finish(self, phase: OpenPhase, end_ns: int, transferred_bytes: int) -> None:
+    def _finish(self, phase: OpenPhase, end_ns: int, moved: Moved = NOTHING_MOVED) -> None:
         span = PhaseSpan(
             self._device,
             phase.boot_id,
@@ -137,7 +137,9 @@ class PhaseTimeline:
             end_ns,
             phase.order_id,
             phase.train_order_id,
-            transferred_bytes,
+            moved.transferred_bytes,
+            moved.first_byte_ns,
+            moved.last_byte_ns,
         )
         self._record(RecordKind.PHASE, phase_to_bytes(span))
 

@@ -11,6 +11,7 @@ from roambench.agent.shelf import Shelf
 from roambench.agent.worker import TrainJob
 from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.orders import TrainReply
+from roambench.contract.phases import NOTHING_MOVED, Moved
 from roambench.wire.v1 import control_pb2 as wire
 
 
@@ -26,10 +27,9 @@ class TrainOrders:
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"
         download = last = await self._fetch(order, spec.start_digest, start_path)
         if spec.previous_digest:
-            last = await self._fetch(order, spec.previous_digest, previous_path, download.transferred_bytes)
-            download = Transfer(
-                download.transferred_bytes + last.transferred_bytes, download.duration_s + last.duration_s
-            )
+            last = await self._fetch(order, spec.previous_digest, previous_path, download.moved)
+            both = Moved(download.transferred_bytes + last.transferred_bytes)
+            download = Transfer(both, download.duration_s + last.duration_s)
         draft = self.shelf.draft(order_id)
         job = TrainJob(
             start_path=str(start_path),
@@ -43,14 +43,14 @@ class TrainOrders:
             previous_path=str(previous_path) if spec.previous_digest else "",
             local_steps=spec.local_steps,
         )
-        reply = _reply(await place.train(order, job, last.transferred_bytes), download)
+        reply = _reply(await place.train(order, job, last.moved), download)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
         await asyncio.to_thread(self.shelf.keep, order_id, reply, draft)
         place.event("train finished", order_id)
         return wire.Answer(status=wire.Answer.DONE, train=report_of(reply))
 
     async def _fetch(
-        self, order: wire.Order, digest: bytes, path: Path, transferred_bytes: int = 0
+        self, order: wire.Order, digest: bytes, path: Path, before: Moved = NOTHING_MOVED
     ) -> Transfer:
         """Download a model of the order to `path`."""
         blob, download = await self.place.download(
@@ -59,7 +59,7 @@ class TrainOrders:
             digest,
             order.train.download_mbit_s,
             train_order_id=order.order_id,
-            transferred_bytes=transferred_bytes,
+            before=before,
         )
         overwrite(path, blob)
         return download

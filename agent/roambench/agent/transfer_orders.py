@@ -6,10 +6,11 @@ import asyncio
 import math
 from dataclasses import dataclass
 
+from roambench.agent.data_link import DataLink, Transfer
 from roambench.agent.shelf import Shelf
 from roambench.agent.workplace import Workplace
 from roambench.contract.model_blob import MAX_BLOB_BYTES
-from roambench.contract.phases import Phase
+from roambench.contract.phases import NOTHING_MOVED, Phase
 from roambench.wire.v1 import control_pb2 as wire
 
 
@@ -28,33 +29,40 @@ class TransferOrders:
             )
         await place.fall_quiet()
         place.event("upload started", order_id)
-        place.timeline.enter(
-            Phase.UPLOAD,
-            order.step,
-            order_id=order_id,
-            train_order_id=spec.train_order_id,
-            mbit_s=spec.upload_mbit_s,
-        )
-        blob = model.path.read_bytes()
-        place.moving(len(blob), spec.upload_mbit_s)
-        sent = await place.link().upload(
-            order_id,
-            spec.train_order_id,
-            spec.ap,
-            blob,
-            model.reply.model_digest,
-            spec.upload_mbit_s,
-            place.limit_s(order),
-        )
-        place.timeline.enter(Phase.WAIT, order.step, transferred_bytes=sent.transferred_bytes)
-        # Only now: the controller has it, digest checked.
-        self.shelf.release(spec.train_order_id, as_own=spec.keeps_model)
+        blob, digest = model.path.read_bytes(), model.reply.model_digest
+
+        async def attempt(link: DataLink, limit_s: float) -> Transfer:
+            place.timeline.enter(
+                Phase.UPLOAD,
+                order.step,
+                order_id=order_id,
+                train_order_id=spec.train_order_id,
+                mbit_s=spec.upload_mbit_s,
+            )
+            mbit_s = spec.upload_mbit_s
+            return await link.upload(
+                order_id,
+                spec.train_order_id,
+                spec.ap,
+                blob,
+                digest,
+                mbit_s,
+                limit_s,
+                lambda total_bytes, first_byte_ns: place.moving(first_byte_ns, total_bytes, mbit_s),
+            )
+
+        sent = await place.transferred(order, attempt)
+        place.timeline.enter(Phase.WAIT, order.step, moved=sent.moved)
         report = wire.UploadReport(
             uploaded_bytes=sent.transferred_bytes,
             upload_s=sent.duration_s,
-            model_digest=bytes.fromhex(model.reply.model_digest),
+            model_digest=bytes.fromhex(digest),
         )
-        return wire.Answer(status=wire.Answer.DONE, upload=report)
+        answer = wire.Answer(order_id=order_id, status=wire.Answer.DONE, upload=report)
+        # Only now: the controller has it, digest checked; and whatever dies, the answer is known first.
+        self.shelf.remember(order_id, answer.SerializeToString())
+        self.shelf.release(spec.train_order_id, as_own=spec.keeps_model)
+        return answer
 
     async def sync(self, order: wire.Order) -> wire.Answer:
         """The global model, to the shelf."""
@@ -64,7 +72,7 @@ class TransferOrders:
         await place.fall_quiet()
         place.event("download started", order.order_id)
         blob, download = await place.download(order, spec.ap, spec.digest, spec.download_mbit_s)
-        place.timeline.enter(Phase.WAIT, order.step, transferred_bytes=download.transferred_bytes)
+        place.timeline.enter(Phase.WAIT, order.step, moved=download.moved)
         await asyncio.to_thread(self.shelf.synchronise, blob)
         report = wire.SyncReport(downloaded_bytes=download.transferred_bytes, download_s=download.duration_s)
         return wire.Answer(status=wire.Answer.DONE, sync=report)
@@ -73,8 +81,9 @@ class TransferOrders:
         """The same in a waiting phase: a reading of the papers in which this is no communication."""
         place, spec = self.place, order.sync
         place.timeline.enter(Phase.WAIT, order.step)
-        blob, _ = await place.link().download(
-            order.order_id, spec.ap, spec.digest.hex(), place.limit_s(order), lambda total_bytes: None
+        blob, _ = await place.transferred(
+            order,
+            lambda link, limit_s: link.download(order.order_id, spec.ap, spec.digest.hex(), limit_s),
         )
         await asyncio.to_thread(self.shelf.synchronise, blob)
         return wire.Answer(status=wire.Answer.DONE, sync=wire.SyncReport())
@@ -92,22 +101,28 @@ class TransferOrders:
         phase = Phase.UPLOAD if spec.upload else Phase.DOWNLOAD
         link, limit_s = place.link(), place.limit_s(order)
         await place.fall_quiet()
-        moved, seconds = 0, 0.0
+        total_bytes, seconds, last = 0, 0.0, NOTHING_MOVED
+
+        def begins(announced_bytes: int, first_byte_ns: int) -> None:
+            place.moving(first_byte_ns, announced_bytes, spec.mbit_s)
+
         for _ in range(spec.repeats):
             place.timeline.enter(
                 phase,
                 order.step,
                 order_id=order_id,
                 mbit_s=spec.mbit_s,
-                transferred_bytes=spec.total_bytes if moved else 0,
+                moved=last,
             )
-            place.moving(spec.total_bytes, spec.mbit_s)
             if spec.upload:
-                done = await link.send_ballast(order_id, spec.total_bytes, spec.mbit_s, limit_s)
+                done = await link.send_ballast(order_id, spec.total_bytes, spec.mbit_s, limit_s, begins)
             else:
-                done = await link.fetch_ballast(order_id, spec.total_bytes, limit_s)
-            moved += done.transferred_bytes
+                done = await link.fetch_ballast(order_id, spec.total_bytes, limit_s, begins)
+            last = done.moved
+            total_bytes += done.transferred_bytes
             seconds += done.duration_s
-        place.timeline.enter(Phase.WAIT, order.step, transferred_bytes=spec.total_bytes)
-        report = wire.TransferReport(transfers=spec.repeats, transferred_bytes=moved, transfer_s=seconds)
+        place.timeline.enter(Phase.WAIT, order.step, moved=last)
+        report = wire.TransferReport(
+            transfers=spec.repeats, transferred_bytes=total_bytes, transfer_s=seconds
+        )
         return wire.Answer(status=wire.Answer.DONE, transfer=report)

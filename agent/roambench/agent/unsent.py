@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.line_file import append_lines
 from roambench.spool.consumer import Record
 from roambench.spool.spool import CONTROLLER, Spool
 
@@ -43,6 +43,9 @@ class Exported:
             "payload": base64.b64encode(self.payload).decode(),
         }
         return json.dumps(values, separators=(",", ":"))
+
+
+_KEYS: Final = frozenset(field.name for field in fields(Exported))
 
 
 class Unsent:
@@ -78,12 +81,16 @@ class Unsent:
         """Run -> bytes of its file."""
         return {_run_of(path): path.stat().st_size for path in self._files()}
 
-    def export(self, run: str | None = None) -> Iterator[str]:
-        """JSON lines (`Exported`): of the files, then of the queue; of one run only, if it is named."""
+    def export(self, run: str | None = None) -> Iterator[str | None]:
+        """JSON lines (`Exported`): of the files, then of the queue; of one run only, if it is named.
+
+        None for a line of a file that is no record: power cuts and full disks leave such.
+        """
         for path in self._files():
             if run is None or _run_of(path) == run:
-                with path.open(encoding="ascii") as file:
-                    yield from (line.rstrip("\n") for line in file if line.endswith("}\n"))
+                with path.open(encoding="ascii", errors="replace") as file:
+                    for line in file:
+                        yield line.rstrip("\n") if _is_record(line) else None
         if CONTROLLER not in self._spool.consumers:
             return
         after = self._spool.acknowledged(CONTROLLER)
@@ -92,6 +99,21 @@ class Unsent:
                 if run is None or record.run == run:
                     yield record.to_json()
             after = rows[-1][0]
+
+    def revive(self, run: str | None = None) -> int:
+        """Put the dead letters of `run` (None: of every run) among its unsent records; returns how many.
+
+        They keep their keys: whoever has one already keeps what it has. Those of no run, or of a boot that
+        nobody noted, stay where they are.
+        """
+        letters = [one for one in self._spool.dead_letters(run) if one.run and one.spool_uuid]
+        for of in sorted({letter.run for letter in letters}):
+            ours = [one for one in letters if one.run == of]
+            self._write(
+                of, [Exported(of, one.spool_uuid, one.seq, int(one.kind), one.payload) for one in ours]
+            )
+            self._spool.forget_dead(ours)
+        return len(letters)
 
     def forget(self, run: str) -> bool:
         """Somebody has the run's file now; False if there is none."""
@@ -105,13 +127,10 @@ class Unsent:
         for seq, kind, payload in rows:
             chapter = self._spool.chapter_of(seq)
             run = chapter.run if chapter is not None else ""
-            yield Exported(run, self._spool.uuid, seq, int(kind), payload)
+            yield Exported(run, self._spool.uuid_of(seq), seq, int(kind), payload)
 
     def _write(self, run: str, records: list[Exported]) -> None:
-        with self._path(run).open("a", encoding="ascii") as file:
-            file.writelines(record.to_json() + "\n" for record in records)
-            file.flush()
-            os.fsync(file.fileno())
+        append_lines(self._path(run), (record.to_json() for record in records), _is_record)
 
     def _path(self, run: str) -> Path:
         """A run's name may hold anything; the file's holds hex."""
@@ -129,6 +148,14 @@ class Unsent:
             with path.open("rb") as file:
                 self.dropped += sum(1 for _ in file)
             path.unlink()
+
+
+def _is_record(line: str) -> bool:
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(values, dict) and values.keys() == _KEYS
 
 
 def _run_of(path: Path) -> str:

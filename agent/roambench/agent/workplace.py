@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, TypeVar
 
-from roambench.agent.data_link import DataLink, Transfer
+from roambench.agent.data_link import BrokeOff, DataLink, Transfer
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import TrainJob, TrainOutcome, Worker
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.phases import Phase
+from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.wire.v1 import control_pb2 as wire
 
 Emit = Callable[[wire.AgentFrame], None]
+Result = TypeVar("Result")
+
+#: Host seconds between the attempts of one transfer; `AgentLimits.transfers_beyond` allows for more.
+_PAUSES_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,8 @@ class Workplace:
 
     `cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown, unless
     `sgd_step_s` (above 0) says how many device seconds an SGD step lasts.
-    `moving` hears how many bytes the open phase will move, at which pace.
+    `moving` is called with the stamp of the open phase's first byte, how many it will move, at which pace.
+    `redial` sets `data` to a link over a new connection.
     """
 
     timeline: PhaseTimeline
@@ -47,7 +54,8 @@ class Workplace:
     sgd_step_s: float = 0.0
     before_phase: Callable[[], Awaitable[None]] | None = None
     data: DataLink | None = None
-    moving: Callable[[int, float], None] = lambda total_bytes, mbit_s: None
+    moving: Callable[[int, int, float], None] = lambda first_byte_ns, total_bytes, mbit_s: None
+    redial: Callable[[], None] = lambda: None
 
     async def fall_quiet(self) -> None:
         if self.before_phase is not None:
@@ -69,6 +77,25 @@ class Workplace:
             raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
         return self.data
 
+    async def transferred(
+        self, order: wire.Order, attempt: Callable[[DataLink, float], Awaitable[Result]]
+    ) -> Result:
+        """What `attempt(link, limit_s)` returns. One that breaks off is followed by another, over a new
+        connection and after a pause that is a phase of waiting, until the order's time is up."""
+        now_s = asyncio.get_running_loop().time
+        end_s, pauses_s = now_s() + self.limit_s(order), iter(_PAUSES_S)
+        while True:
+            try:
+                return await attempt(self.link(), end_s - now_s())
+            except BrokeOff as error:
+                self.timeline.enter(Phase.WAIT, order.step)
+                self.redial()  # also where the next order has to do it
+                pause_s = next(pauses_s, math.inf)
+                if now_s() + pause_s >= end_s:
+                    raise
+                self.event("transfer broke off", f"{order.order_id}: {error}")
+            await asyncio.sleep(pause_s)
+
     async def download(
         self,
         order: wire.Order,
@@ -77,28 +104,34 @@ class Workplace:
         mbit_s: float,
         *,
         train_order_id: str = "",
-        transferred_bytes: int = 0,
+        before: Moved = NOTHING_MOVED,
     ) -> tuple[bytes, Transfer]:
-        """A published model, in a phase of its own. `transferred_bytes`: of the phase that ends with its
+        """A published model, in a phase of its own; `before` is what the phase moved that ends with its
         beginning. Raises as `DataLink.download` does."""
-        self.timeline.enter(
-            Phase.DOWNLOAD,
-            order.step,
-            order_id=order.order_id,
-            train_order_id=train_order_id,
-            mbit_s=mbit_s,
-            transferred_bytes=transferred_bytes,
-        )
-        return await self.link().download(
-            order.order_id,
-            ap,
-            digest.hex(),
-            self.limit_s(order),
-            lambda total_bytes: self.moving(total_bytes, mbit_s),
-        )
+        moved_before = [before]
 
-    async def train(self, order: wire.Order, job: TrainJob, transferred_bytes: int) -> Trained:
-        """The training of `order`, in a phase of its own; what comes after it is no part of it.
+        async def attempt(link: DataLink, limit_s: float) -> tuple[bytes, Transfer]:
+            self.timeline.enter(
+                Phase.DOWNLOAD,
+                order.step,
+                order_id=order.order_id,
+                train_order_id=train_order_id,
+                mbit_s=mbit_s,
+                moved=moved_before.pop() if moved_before else NOTHING_MOVED,
+            )
+            return await link.download(
+                order.order_id,
+                ap,
+                digest.hex(),
+                limit_s,
+                lambda total_bytes, first_byte_ns: self.moving(first_byte_ns, total_bytes, mbit_s),
+            )
+
+        return await self.transferred(order, attempt)
+
+    async def train(self, order: wire.Order, job: TrainJob, before: Moved) -> Trained:
+        """The training of `order`, in a phase of its own; what comes after it is no part of it. `before` is
+        what the phase before it moved.
 
         An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
         `cpu_slowdown`), whatever else keeps this machine busy: its power falls then. If the real training
@@ -109,7 +142,7 @@ class Workplace:
             order.step,
             order_id=order.order_id,
             train_order_id=order.order_id,
-            transferred_bytes=transferred_bytes,
+            moved=before,
         )
         self.event("train started", order.order_id)
         outcome, ended_ns, late_s = await self._train_for_its_time(job, order.step, started_ns)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from roambench.contract.errors import IdentityError
+from roambench.contract.whole_file import write_whole
 
 #: The controller's name in its certificate; agents expect it whatever address they dial.
 CONTROLLER_NAME = "roambench-controller"
 
 _AUTHORITY_LIFETIME = dt.timedelta(days=3650)
-_BACKDATE = dt.timedelta(minutes=5)  # boards without a clock of their own may lag behind
+#: Boards without a clock of their own lag behind, and a clock may be set back while its host is in a run.
+_BACKDATE = dt.timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,9 @@ class Credential:
         Each file is replaced whole. Who loads between two of them gets an IdentityError, never a mixture.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        write_private(folder / "key.pem", self.key_pem)
-        write_private(folder / "ca.pem", self.authority_pem, mode=0o644)
-        write_private(folder / "cert.pem", self.certificate_pem, mode=0o644)
+        write_whole(folder / "key.pem", self.key_pem, mode=0o600)
+        write_whole(folder / "ca.pem", self.authority_pem, mode=0o644)
+        write_whole(folder / "cert.pem", self.certificate_pem, mode=0o644)
 
     @classmethod
     def load(cls, folder: Path) -> Credential:
@@ -222,19 +223,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def write_private(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Put `content` in the place of `path`, whole or not at all; nobody else may ever read it before."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

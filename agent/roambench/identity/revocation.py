@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from roambench.contract.errors import IdentityError
-from roambench.identity.authority import write_private
+from roambench.contract.whole_file import write_whole
 
 
 class RevocationList:
@@ -25,7 +25,7 @@ class RevocationList:
     def create(cls, path: Path) -> RevocationList:
         """The list at `path`; an empty one is written where there is none."""
         if not path.exists():
-            write_private(path, b"# serial (hexadecimal)  # who, when, why\n", mode=0o644)
+            write_whole(path, "# serial (hexadecimal)  # who, when, why\n", mode=0o644)
         return cls(path)
 
     def serials(self) -> frozenset[int]:
@@ -47,7 +47,7 @@ class RevocationList:
             return False
         text = self.path.read_text(encoding="utf-8")
         line = f"{serial:x}  # {' '.join(note.split())}\n"
-        write_private(self.path, (text.rstrip("\n") + "\n" + line).lstrip("\n").encode(), mode=0o644)
+        write_whole(self.path, (text.rstrip("\n") + "\n" + line).lstrip("\n"), mode=0o644)
         return True
 
 

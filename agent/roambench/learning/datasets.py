@@ -8,11 +8,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.draws import generator
 from roambench.learning import catalogue
 from roambench.learning.data_files import default_folder
 from roambench.learning.shards import Images, Labels
 
 GROUP: Final = "roambench.datasets"
+_SUBSET_SEED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,26 @@ class Dataset:
     @property
     def in_channels(self) -> int:
         return int(self.train_images.shape[1])
+
+
+def drawn_subset(labels: Labels, count: int, part: str) -> npt.NDArray[np.int64]:
+    """Indices of `count` samples, ascending, with every class in its share of `labels`; at most all.
+
+    The same draw in every run, whatever its seed; `part` ("train", "test") tells draws apart. A share is
+    rounded down, and the largest remainders get what is missing. Data sets are in all kinds of orders: a
+    leading part of MNIST's test images is harder than the rest, one of Speech Commands is a single word.
+    """
+    classes, of_class, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    count = min(count, len(labels))
+    whole, rest = np.divmod(count * sizes, max(1, len(labels)))
+    draws = generator(_SUBSET_SEED, f"subset {part}")
+    # Ties between remainders are drawn, as classes of equal size would else always lose the last ones.
+    whole[np.lexsort((draws.random(len(classes)), -rest))[: count - int(whole.sum())]] += 1
+    chosen = [
+        draws.choice(np.flatnonzero(of_class == place), size, replace=False)
+        for place, size in enumerate(whole.tolist())
+    ]
+    return np.sort(np.concatenate([np.zeros(0, np.int64), *chosen]))
 
 
 #: (folder with the files, or None for the usual place; may it download what is missing) -> data set.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from roambench.contract.errors import ConfigError, DataError
+from roambench.contract.whole_file import take_place
 
 _TIMEOUT_S: Final = 30.0
 _CHUNK_BYTES: Final = 1 << 20
@@ -63,7 +64,7 @@ def fetch(download: Download, place: Path) -> Path:
             raise DataError(f"{url}: {kind} {found[:12]}, expected {download.digest[:12]}; not kept")
         try:
             unfinished.chmod(0o644)
-            unfinished.replace(target)
+            take_place(unfinished, target)
         except OSError as error:
             raise DataError(f"{target}: cannot be written ({error})") from None
     finally:

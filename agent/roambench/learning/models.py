@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from roambench.contract.draws import generator
+from roambench.contract.errors import ConfigError
 from roambench.learning import catalogue
 from roambench.learning.cnns import dfl_cnn, gn_lenet, middle_cnn2, middle_cnn3
 from roambench.learning.resnets import resnet18, resnet50
@@ -26,9 +27,12 @@ def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module
     """The model `name` for (n, in_channels, 32, 32) images, with Kaiming-normal weights drawn from `seed`.
 
     Weights are N(0, 2/fan_in), biases 0 (ours), norms 1. Every entry is drawn by its own key, so torch's
-    global generator is neither read nor moved. Raises ConfigError for an unknown name.
+    global generator is neither read nor moved. Raises ConfigError for an unknown name, and for a
+    builder of another package that makes no module.
     """
     module = catalogue.find(MODELS, name, what="model", group=GROUP)(in_channels, classes)
+    if not isinstance(module, nn.Module):
+        raise ConfigError([f"model {name!r}: expected a torch.nn.Module, got {type(module).__name__}"])
     draw_weights(module, seed)
     return module
 

@@ -23,12 +23,14 @@ def partition(
 ) -> list[Indices]:
     """For each device the indices of its images, int64 (images_per_device,).
 
-    A device's class mix is Dirichlet(alpha, ..., alpha) (100: nearly IID, 0.1: a few classes), its class
-    counts multinomial. Within a device no image comes twice; devices draw independently and overlap (with
-    `replacement`, the option of MOHAWK's authors' code, images may repeat within a device too). When a device
-    asks for more of a class than there is, it gets all of that class and the rest is drawn again by its mix
-    over the classes that still have images. Device d's draw is keyed by (seed, d): it does not depend on
-    how many devices there are. Raises ConfigError with every reason why this cannot be done.
+    A device's class mix is Dirichlet(alpha, ..., alpha) (100: nearly IID, 0.1: a few classes), and its class
+    counts are that mix of `images_per_device` as MOHAWK's authors' code rounds it: down; scaled up to
+    `images_per_device` and down again; what is missing still goes to one class, drawn evenly. Within a device
+    no image comes twice; devices draw independently and overlap (with `replacement`, as in the authors'
+    code, images may repeat within a device too). When a device asks for more of a class than there is, it
+    gets all of that class, and the rest is counted in the same way over the classes that still have images.
+    Device d's draw is keyed by (seed, d): it does not depend on how many devices there are. Raises
+    ConfigError with every reason why this cannot be done.
     """
     problems = []
     if not alpha > 0.0:
@@ -59,7 +61,7 @@ def _draw(
 ) -> Indices:
     mix = draws.dirichlet(np.full(len(by_class), alpha))
     available = np.array([len(members) for members in by_class])
-    counts = draws.multinomial(images, mix) if replacement else _counts_within(available, images, mix, draws)
+    counts = _rounded(mix, images, draws) if replacement else _counts_within(available, images, mix, draws)
     chosen = [
         draws.choice(members, size=count, replace=replacement)
         for members, count in zip(by_class, counts, strict=True)
@@ -72,9 +74,20 @@ def _counts_within(
 ) -> npt.NDArray[np.int64]:
     counts = np.zeros_like(available)
     while (missing := images - int(counts.sum())) > 0:
-        open_mix = np.where(counts < available, mix, 0.0)
+        there = counts < available
+        open_mix = np.where(there, mix, 0.0)
         if open_mix.sum() < 1e-12:  # only classes the mix gives nothing to are left: by what they hold
             open_mix = (available - counts).astype(np.float64)
-        wanted = draws.multinomial(missing, open_mix / open_mix.sum())
+        wanted = np.zeros_like(available)
+        wanted[there] = _rounded(open_mix[there] / open_mix.sum(), missing, draws)
         counts = np.minimum(counts + wanted, available)
+    return counts
+
+
+def _rounded(mix: npt.NDArray[np.float64], images: int, draws: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Whole numbers that add up to `images`, by the authors' rule."""
+    counts = (mix * images).astype(np.int64)
+    if whole := int(counts.sum()):
+        counts = counts * images // whole
+    counts[draws.integers(len(counts))] += images - counts.sum()
     return counts

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from roambench.contract.errors import DataError
+from roambench.contract.whole_file import replaced
 
 Images = npt.NDArray[np.float32]  # (n, channels, height, width), normalised
 Labels = npt.NDArray[np.int64]  # (n,)
@@ -29,15 +30,14 @@ class Shard:
 def write_shard(path: Path, shard: Shard) -> None:
     """Write `shard` to `path`, whole or not at all. DataError if it could not be read back or written."""
     _check(str(path), {"images": shard.images, "labels": shard.labels})
-    unfinished = path.with_name(path.name + ".part")
     arrays: dict[str, npt.NDArray[Any]] = {
         "images": np.ascontiguousarray(shard.images),
         "labels": np.ascontiguousarray(shard.labels),
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(arrays, unfinished)
-        unfinished.replace(path)
+        with replaced(path) as file:
+            save_file(arrays, file)
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: shard cannot be written ({error})") from None
 

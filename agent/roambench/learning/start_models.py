@@ -103,6 +103,12 @@ START_RULES: Final[dict[str, StartRule]] = {
 }
 
 
+def check_start_rule(rule: str) -> None:
+    """ConfigError, with the rules there are, where "rule" or "moved|fresh" names one that there is not."""
+    for name in rule.split("|", 1):
+        catalogue.find(START_RULES, name, what="start rule")
+
+
 def start_model(rule: str, inputs: StartInputs) -> Vector:
     """The start model, shape (parameters,). ConfigError lists the rules there are.
 

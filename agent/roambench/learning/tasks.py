@@ -8,10 +8,12 @@ stand in a folder of PYTHONPATH; it is never sent over the network.
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
@@ -24,7 +26,7 @@ from roambench.learning.datasets import Dataset, load_dataset
 from roambench.learning.evaluation import Evaluation, evaluate
 from roambench.learning.models import build, draw_weights
 from roambench.learning.partition import Indices
-from roambench.learning.partitions import PartitionRequest, make_partition
+from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
 from roambench.learning.shards import Images, Labels
 
 #: What a task must have, and may have besides.
@@ -64,7 +66,7 @@ def load_task(name: str) -> Task:
     """The task "package.module:Name", made once per process.
 
     Its module runs with the rights of this process: it is the user's own code. ConfigError says which
-    module, and what is missing of it.
+    module, what is missing of it, and which of its methods no run would ever call.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError([f"task {name!r}: expected package.module:Name"])
@@ -96,6 +98,13 @@ def load_task(name: str) -> Task:
         for hook in (*HOOKS, *OPTIONAL_HOOKS)
         if hasattr(task, hook) and not callable(getattr(task, hook))
     ]
+    known = (*HOOKS, *OPTIONAL_HOOKS)
+    wrong += [
+        f"has {name}, which nobody would call: a task's methods are {', '.join(known)}; begin the name of a "
+        "helper with an underscore"
+        for name in dir(task)
+        if not name.startswith("_") and name not in known and inspect.isroutine(getattr(task, name))
+    ]
     if wrong:
         raise ConfigError([f"task {name!r}: {attribute} {text}" for text in wrong])
     return cast(Task, task)
@@ -121,44 +130,49 @@ def build_model(task: str, model: str, in_channels: int, classes: int, seed: int
 
 def load_data(task: str, dataset: str, folder: Path | None, *, download: bool) -> Dataset:
     """The task's data, or without a task the data set of that name. DataError says what is wrong with it."""
-    if not task:
-        return load_dataset(dataset, folder, download=download)
-    found = _asked(task, "load", folder, download)
+    where = f"task {task!r}: load" if task else f"data set {dataset!r}"
+    found = (
+        _asked(task, "load", folder, download) if task else load_dataset(dataset, folder, download=download)
+    )
     if not isinstance(found, Dataset):
-        raise DataError(f"task {task!r}: load: expected a Dataset, got {type(found).__name__}")
+        raise DataError(f"{where}: expected a Dataset, got {type(found).__name__}")
     for part, images, labels in (
         ("train", found.train_images, found.train_labels),
         ("test", found.test_images, found.test_labels),
     ):
         wrong = _wrong_samples(images, labels, found)
         if wrong:
-            raise DataError(f"task {task!r}: load: {part}_{wrong}")
+            raise DataError(f"{where}: {part}_{wrong}")
     return found
 
 
 def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
     """Every device's images by the task's own `partition`, or where it has none by the rule of that name."""
-    if not task or not hasattr(load_task(task), "partition"):
+    own = bool(task) and hasattr(load_task(task), "partition")
+    if not own and rule in PARTITIONS:
         return make_partition(rule, request)
-    parts = [np.asarray(part) for part in _asked(task, "partition", request)]
+    where = f"task {task!r}: partition" if own else f"partition {rule!r}"
+    dealt = _asked(task, "partition", request) if own else make_partition(rule, request)
+    parts = [np.asarray(part) for part in dealt]
     if len(parts) != request.devices:
-        raise DataError(f"task {task!r}: partition: expected {request.devices} devices, got {len(parts)}")
+        raise DataError(f"{where}: expected {request.devices} devices, got {len(parts)}")
     last = len(request.labels) - 1
     for device, part in enumerate(parts):
         if part.ndim != 1 or not len(part) or part.dtype.kind != "i" or part.min() < 0 or part.max() > last:
-            raise DataError(
-                f"task {task!r}: partition: device {device}: expected one or more indices in 0..{last}"
-            )
+            raise DataError(f"{where}: device {device}: expected one or more indices in 0..{last}")
     return [part.astype(np.int64) for part in parts]
 
 
 def score(task: str, module: nn.Module, vector: Vector, images: Images, labels: Labels) -> Evaluation:
-    """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation."""
+    """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy; a
+    loss may be NaN, of a model that diverged or a task that has none."""
     if not task or not hasattr(load_task(task), "evaluate"):
         return evaluate(module, vector, images, labels)
     found = _asked(task, "evaluate", module, vector, images, labels)
     if not isinstance(found, Evaluation):
         raise ConfigError([f"task {task!r}: evaluate: expected an Evaluation, got {type(found).__name__}"])
+    if not 0.0 <= found.accuracy <= 1.0:
+        raise ConfigError([f"task {task!r}: evaluate: expected an accuracy in 0..1, got {found.accuracy}"])
     return found
 
 
@@ -201,4 +215,7 @@ def _is_task(row: object) -> bool:
 
 
 def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """What was raised and, where a function of the task raised it, its line."""
+    frame = extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{text} ({frame.filename}:{frame.lineno})"

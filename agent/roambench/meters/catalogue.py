@@ -21,7 +21,7 @@ class MeterFactory(Protocol):
     """Makes a driver without opening the port. `port` means what the driver says: a device file, a path.
 
     `reopen_allowed` False: opening this port may reset the meter and so cut the board's power; the driver
-    opens it at most once per boot and keeps note in the file `latch` (None: the driver's default).
+    keeps note in the file `latch` (None: the driver's default) and opens it no more once that has happened.
     """
 
     def __call__(

@@ -3,7 +3,8 @@
 Opening a Smart Power 2's serial port can reset the meter: DTR and RTS of its USB bridge drive the chip's
 reset and boot pins. A reset meter switches its output off, the Pi it feeds loses power, boots, starts the
 agent, which opens the port. The latch breaks that loop: it lies on disk, is written and synced before the
-port is opened, and remembers whether the boot lived through it.
+port is opened, and remembers what became of it. As long as a board lives in the boot in which it opened the
+port, opening did it no harm, and it may do so again: after an agent's restart, after a cable's.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import os
 from pathlib import Path
 
 from roambench.contract.errors import MeterError
+from roambench.contract.whole_file import write_whole
 
-#: A board whose meter was reset is without power within a second.
+#: A board whose meter was reset is without power within a second, and the meter's boot text takes about four.
 SURVIVED_AFTER_S = 10.0
 
 
 class PortLatch:
-    """Lets `port` be opened once per boot, and never again after a boot that died of it."""
+    """Lets `port` be opened until a boot has died of it, or the meter has booted because of it."""
 
     def __init__(self, path: Path, port: str, boot_id: str | None = None) -> None:
         self._path = path
@@ -34,50 +36,48 @@ class PortLatch:
 
     def take(self) -> None:
         """Call before opening; MeterError says why the port must stay closed and what a person can do."""
-        boot_id, survived = self._read()
-        advice = (
-            f"check the meter's autorun setting, then remove {self._path} (or allow reopening for this meter)"
-        )
-        if boot_id == self._boot_id:
-            raise MeterError(f"meter {self._port}: already opened once since this boot; {advice}")
-        if boot_id and not survived:
+        boot_id, survived, restarted = self._read()
+        why = ""
+        if restarted:
+            why = "when it was last opened the meter restarted, which takes the power of the board behind it"
+        elif not survived and boot_id != self._boot_id:
+            why = (
+                f"when it was last opened the board lost power within {SURVIVED_AFTER_S:g} s, perhaps because"
+                " opening resets the meter"
+            )
+        if why:
             raise MeterError(
-                f"meter {self._port}: when it was last opened the board lost power within"
-                f" {SURVIVED_AFTER_S:g} s, perhaps because opening resets the meter; {advice}"
+                f"meter {self._port}: {why}; check the meter's autorun setting, then remove {self._path}, or"
+                " set the meter's reopen_allowed in the bench file"
             )
         self._write(survived=False)
 
     def survived(self) -> None:
-        """Call when the port has been open for `SURVIVED_AFTER_S`, or was closed in good order."""
+        """Call when the port was open for `SURVIVED_AFTER_S`, was closed in good order, or did not open."""
         self._write(survived=True)
 
-    def _read(self) -> tuple[str, bool]:
+    def restarted(self) -> None:
+        """Call when the meter boots within `SURVIVED_AFTER_S` of opening its port. The board that reads it
+        may be another than the one that it feeds, and live on."""
+        self._write(survived=True, restarted=True)
+
+    def _read(self) -> tuple[str, bool, bool]:
         try:
             values = json.loads(self._path.read_text())
-            return str(values["boot_id"]), values["survived"] is True
+            return str(values["boot_id"]), values["survived"] is True, values.get("restarted") is True
         except FileNotFoundError:
-            return "", True
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return "", True, False
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             # Half a latch is what a power cut while writing leaves behind.
             raise MeterError(
                 f"meter {self._port}: latch {self._path} cannot be read ({error}); remove it"
             ) from None
 
-    def _write(self, *, survived: bool) -> None:
-        text = json.dumps({"boot_id": self._boot_id, "survived": survived})
-        draft = self._path.with_suffix(".new")
+    def _write(self, *, survived: bool, restarted: bool = False) -> None:
+        text = json.dumps({"boot_id": self._boot_id, "survived": survived, "restarted": restarted})
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with draft.open("w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self._path)
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            write_whole(self._path, text)
         except OSError as error:
             raise MeterError(
                 f"meter {self._port}: latch {self._path} cannot be written ({error.strerror})"

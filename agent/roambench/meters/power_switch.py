@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from roambench.meters.catalogue import METERS, driver_row
 from roambench.meters.ports import Port, host_port
@@ -41,6 +41,13 @@ class PowerSwitch(Protocol):
         ...
 
     async def state(self) -> PowerState: ...
+
+
+@runtime_checkable
+class ReadsAutorun(Protocol):
+    """A switch whose meter also tells whether its output comes back on after a reset."""
+
+    async def autorun(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.meters.frames.counts import LineCounts
-from roambench.meters.frames.parser import FrameParser
+from roambench.meters.frames.parser import RESTARTED, FrameParser
 from roambench.meters.latch import SURVIVED_AFTER_S, PortLatch
 from roambench.meters.protocol import MeterItem, MeterState
 from roambench.meters.sources.source import Source, cause
@@ -31,8 +31,8 @@ class StreamMeter:
     """A `Meter`: readings and events of the meter behind `source`.
 
     Opening fails loudly the first time; a line that is lost later is an event ("meter lost") and is opened
-    again with backoff, unless there is a `latch`: then it stays lost. After every opening comes the event
-    "meter described", and again when the meter's own clock has told its period.
+    again with backoff, unless the `latch` forbids it. After every opening comes the event "meter described",
+    and again when the meter's own clock has told its period.
     `redials`: the line is a connection, so long silence may mean that it is dead.
     """
 
@@ -82,15 +82,11 @@ class StreamMeter:
         """Open the line; MeterError names it and the cause."""
         if self._opened:
             return
-        if self._latch is not None:
-            self._latch.take()
         try:
             await self._open()
         except (OSError, ValueError) as error:  # SerialException and TimeoutError are OSErrors
             raise MeterError(f"meter {self._port}: cannot be opened ({cause(error)})") from None
         self._opened = True
-        if self._latch is not None:
-            self._surviving = asyncio.get_running_loop().call_later(SURVIVED_AFTER_S, self._latch.survived)
 
     def __aiter__(self) -> StreamMeter:
         return self
@@ -107,22 +103,27 @@ class StreamMeter:
 
     async def aclose(self) -> None:
         """Close the line and end the iteration (what arrived before is still handed out)."""
-        orderly = self._opened and self._state is not MeterState.LOST
         self._closed = True
-        for timer in (self._watchdog, self._surviving):
-            if timer is not None:
-                timer.cancel()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         if self._reopening is not None:
             self._reopening.cancel()
             await asyncio.gather(self._reopening, return_exceptions=True)
         await self._source.close()
-        if orderly and self._latch is not None:
-            self._latch.survived()
+        self._survived()
         self._state = MeterState.CLOSED
         self._news.set()
 
     async def _open(self) -> None:
-        await self._source.open(self._take, self._lose)
+        loop = asyncio.get_running_loop()
+        if self._latch is not None:
+            self._latch.take()
+            self._surviving = loop.call_later(SURVIVED_AFTER_S, self._survived)
+        try:
+            await self._source.open(self._take, self._lose)
+        except (OSError, ValueError):
+            self._survived()
+            raise
         now_ns = self._clock.now_ns()
         self._last_line_ns = now_ns
         self._say_described(now_ns)
@@ -137,6 +138,8 @@ class StreamMeter:
         if frames.news:
             for kind, detail in frames.news:
                 self._say(kind, now_ns, detail)
+                if kind == RESTARTED:
+                    self._survived(restarted=True)
             frames.news.clear()
         if frames.counts.rejected != self._told_rejected:
             self._tell_counts(now_ns)
@@ -178,13 +181,12 @@ class StreamMeter:
         if self._closed:
             return
         now_ns = self._clock.now_ns()
-        if self._watchdog is not None:
-            self._watchdog.cancel()
-        if self._latch is not None:
-            why += "; not opened again, see the latch"
+        for timer in (self._watchdog, self._surviving):
+            if timer is not None:
+                timer.cancel()
+        self._surviving = None  # gone so soon: that proves nothing
         self._become(MeterState.LOST, now_ns, why)
-        if self._latch is None:
-            self._reopening = asyncio.create_task(self._reopen(), name=f"reopening {self._port}")
+        self._reopening = asyncio.create_task(self._reopen(), name=f"reopening {self._port}")
 
     async def _reopen(self) -> None:
         await self._source.close()
@@ -195,7 +197,19 @@ class StreamMeter:
                 await self._open()
             except (OSError, ValueError):
                 continue
+            except MeterError as error:  # the latch
+                self._say("meter lost", self._clock.now_ns(), str(error))
             return
+
+    def _survived(self, *, restarted: bool = False) -> None:
+        """The opening that is on trial has done no harm, or has `restarted` the meter."""
+        if self._latch is not None and self._surviving is not None:
+            self._surviving.cancel()
+            self._surviving = None
+            if restarted:
+                self._latch.restarted()
+            else:
+                self._latch.survived()
 
     def _tell_counts(self, now_ns: int) -> None:
         """Keep a note of the rejected lines where the readings go, seldom."""

@@ -17,12 +17,18 @@ GROUP: Final = "roambench.traits"
 #: The event by which an agent tells which meter it reads; its detail is a `MeterDescription`.
 DESCRIBED: Final = "meter described"
 
+#: What the Smart Power 2's firmware takes one step of the INA231's power register for, and what it is:
+#: 25 steps of current, each 5.12 mV / (calibration register x shunt). So its watts read 0.059 % high.
+_SP2_STEP_W: Final = 3.81687e-3
+_SP2_TRUE_STEP_W: Final = 25 * 0.00512 / (0x08BD * 0.015)
+
 
 @dataclass(frozen=True, slots=True)
 class MeterTraits:
     """A value printed at t is the mean over [t - age - window_s, t - age], age uniform in [0, latch_s].
 
-    `u_gain` (relative) and `u_offset_w` are what an uncalibrated meter of the type must be granted (k = 1).
+    A meter of the type that nobody calibrated reads `gain` x true power, known within `u_gain` (relative) and
+    `u_offset_w` (k = 1).
     `checksummed`: its lines carry a checksum, so that hardly any false line passes. `step_w`: what its watts
     are rounded to, which no number of equal readings averages away.
     """
@@ -34,7 +40,8 @@ class MeterTraits:
     u_gain: float
     u_offset_w: float
     checksummed: bool = False
-    step_w: float = 3.81687e-3  # the INA231's power register
+    step_w: float = _SP2_STEP_W
+    gain: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ _SP2_U_GAIN: Final = _RECTANGULAR * math.sqrt(0.01**2 + 0.005**2 + 0.005**2 + (0
 _SP2_U_OFFSET_W: Final = _RECTANGULAR * 5.1 * 50e-6 / 0.015
 
 
-def _smartpower2(name: str, nominal_s: float, step_w: float = 3.81687e-3) -> MeterTraits:
+def _smartpower2(name: str, nominal_s: float, step_w: float = _SP2_STEP_W) -> MeterTraits:
     return MeterTraits(
         name,
         nominal_s,
@@ -78,6 +85,7 @@ def _smartpower2(name: str, nominal_s: float, step_w: float = 3.81687e-3) -> Met
         _SP2_U_GAIN,
         _SP2_U_OFFSET_W,
         step_w=step_w,
+        gain=_SP2_STEP_W / _SP2_TRUE_STEP_W,
     )
 
 

@@ -26,7 +26,8 @@ class Source(Protocol):
         ...
 
     def batch(self, limit: int = 500) -> list[Record]:
-        """The oldest records that are not acknowledged, at most `limit`, ascending."""
+        """The oldest records that are not acknowledged, at most `limit`, ascending: all under one name of
+        the queue."""
         ...
 
     def acknowledge(self, through_seq: int) -> int:
@@ -69,7 +70,11 @@ class Consumer:
         return self._spool.oldest_age_of(self.name)
 
     def batch(self, limit: int = 500) -> list[Record]:
-        return self._spool.batch(limit, after_seq=self._spool.acknowledged(self.name))
+        records = self._spool.batch(limit, after_seq=self._spool.acknowledged(self.name))
+        names = [self._spool.uuid_of(seq) for seq, _, _ in (*records[:1], *records[-1:])]
+        if len(set(names)) > 1:  # a boot begins within
+            return [record for record in records if self._spool.uuid_of(record[0]) == names[0]]
+        return records
 
     def acknowledge(self, through_seq: int) -> int:
         return self._spool.acknowledge(through_seq, self.name)

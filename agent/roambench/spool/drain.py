@@ -29,6 +29,10 @@ class BatchRefused(Exception):
     """Raised by a sender: the far side is well, but will never take this batch as it is."""
 
 
+class BatchTooLarge(BatchRefused):
+    """Raised by a sender: the batch is too much for one request; of a single record nobody can say that."""
+
+
 class NotWelcome(LinkError):
     """Raised by a sender: the far side is there and takes nothing from us until a person mends something
     (a wrong token, a database that does not exist). The records stay; it is tried again, seldom."""
@@ -130,13 +134,12 @@ class Drain:
         try:
             through = await self._send(records)
         except BatchRefused as error:
+            if isinstance(error, BatchTooLarge) and len(records) == 1:
+                return self._not_welcome(str(error))
             self._well()
             return self._refused(records, str(error))
         except NotWelcome as error:
-            if self.trouble != str(error):
-                self.trouble = str(error)
-                self._tell_trouble(self.trouble)
-            return self._failed(str(error), self._backoff_most_s)
+            return self._not_welcome(str(error))
         except OSError as error:
             return self._failed(str(error), error.retry_after_s if isinstance(error, Busy) else 0.0)
         # A far side may not acknowledge what it was not sent.
@@ -157,6 +160,12 @@ class Drain:
         else:
             self._limit = max(1, len(records) // 2)
         return True
+
+    def _not_welcome(self, reason: str) -> bool:
+        if self.trouble != reason:
+            self.trouble = reason
+            self._tell_trouble(reason)
+        return self._failed(reason, self._backoff_most_s)
 
     def _failed(self, reason: str, at_least_s: float = 0.0) -> bool:
         self._failures += 1

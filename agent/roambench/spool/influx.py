@@ -6,10 +6,12 @@ What is queued here is the spool's business, and a 204 of InfluxDB means that it
 
 answer                          what it means here
 2xx                             all lines are stored
-400, 413, 422                   BatchRefused: some line will never be taken. InfluxDB 1.x stores the good ones
+400, 422 that names a line      BatchRefused: that line will never be taken. InfluxDB 1.x stores the good ones
                                 of such a batch ("partial write"); sending them again overwrites them
+413                             BatchTooLarge: fewer lines at once; one line alone is not too large
 429, 5xx                        Busy: later, and not before Retry-After
-401, 403, 404, other            NotWelcome: wrong token, no such bucket; a person must act
+any other                       NotWelcome: wrong token, no such bucket, a limit of the server, a proxy that
+                                knows no such path (400, too); a person must act
 no answer                       Busy: later; the lines may be stored, and are overwritten then
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -29,11 +32,16 @@ import urllib3
 
 from roambench.contract.errors import ConfigError
 from roambench.spool.consumer import Record
-from roambench.spool.drain import BatchRefused, Busy, NotWelcome
+from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, NotWelcome
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
 
-_REFUSED: Final = (400, 413, 422)
+#: How InfluxDB 1 and 2, InfluxDB 3 and VictoriaMetrics say that it is a line that they do not take.
+_A_LINES_FAULT: Final = re.compile(
+    "unable to parse|partial write|field type conflict|parsing failed|cannot unmarshal", re.IGNORECASE
+)
+#: A "partial write", too, but the server's own setting: max-series-per-database, max-values-per-tag.
+_A_LIMIT: Final = re.compile(r"max-[\w-]+ limit exceeded", re.IGNORECASE)
 _CONNECT_S: Final = 5.0
 #: An error message is the server's text: of unknown length and content.
 _MESSAGE_CHARACTERS: Final = 300
@@ -62,7 +70,9 @@ class InfluxWriter:
         if 200 <= status < 300:
             return
         reason = self._clean(f"{self._settings.url}: {status} {_message(body)}")
-        if status in _REFUSED:
+        if status == 413:
+            raise BatchTooLarge(reason)
+        if status in (400, 422) and _names_a_line(body):
             raise BatchRefused(reason)
         if status == 429 or status >= 500:
             raise Busy(reason, _retry_after_s(headers))
@@ -184,6 +194,11 @@ class InfluxSender:
     async def aclose(self) -> None:
         async with self._lock:
             await asyncio.to_thread(self._writer.close)
+
+
+def _names_a_line(body: bytes | str) -> bool:
+    text = _message(body)
+    return _A_LINES_FAULT.search(text) is not None and _A_LIMIT.search(text) is None
 
 
 def _message(body: bytes | str) -> str:

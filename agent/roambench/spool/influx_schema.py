@@ -43,6 +43,8 @@ FIELDS: Final[dict[str, dict[str, type]]] = {
         "end_ns": int,
         "end_unix_ms": int,
         "transferred_bytes": int,
+        "first_byte_ns": int,
+        "last_byte_ns": int,
         "order_id": str,
         "train_order_id": str,
         "boot_id": str,

@@ -12,8 +12,9 @@ What a point's key (measurement, tags, time) must do: a repeat overwrites, two r
 
 measurement  time       fields
 power        stamp      volts amps watts wh (float) · seq flags monotonic_ns meter_ms (int) · spool (string)
-phase        start      start_ns end_ns step transferred_bytes seq monotonic_ns (= start_ns)
-                        end_unix_ms (int) · phase boot_id order_id train_order_id spool (string)
+phase        start      start_ns end_ns step transferred_bytes first_byte_ns last_byte_ns seq
+                        monotonic_ns (= start_ns) end_unix_ms (int) · phase boot_id order_id
+                        train_order_id spool (string)
 event        stamp      seq monotonic_ns (int) · kind detail spool (string)
 host         stamp      cpu_share agent_cpu_s temperature_c cpu_mhz (float) · seq monotonic_ns
                         memory_used_bytes sent_bytes received_bytes throttle_bits (int) · spool (string)
@@ -51,19 +52,20 @@ FieldValue = float | int | str
 
 
 class Chapters(Protocol):
-    """Where a record's chapter is looked up: a Spool is one."""
+    """Where a record's chapter and the name of its spool are looked up: a Spool is one."""
 
     def chapter_of(self, seq: int) -> Chapter | None: ...
 
     def chapter_of_boot(self, boot_id: str) -> Chapter | None: ...
 
+    def uuid_of(self, seq: int) -> str: ...
+
 
 class LineEncoder:
     """Lines for the records of one device's spool. Raises ValueError for a record that has none."""
 
-    def __init__(self, device: str, spool_uuid: str, chapters: Chapters) -> None:
+    def __init__(self, device: str, chapters: Chapters) -> None:
         self._device = device
-        self._spool = _string(spool_uuid)
         self._chapters = chapters
         self._tags: tuple[Chapter, str] | None = None
 
@@ -108,6 +110,8 @@ class LineEncoder:
                 "end_unix_ms": chapter.unix_ns(span.end_ns) // 1_000_000,
                 "step": span.step,
                 "transferred_bytes": span.transferred_bytes,
+                "first_byte_ns": span.first_byte_ns,
+                "last_byte_ns": span.last_byte_ns,
                 "boot_id": span.boot_id,
                 "order_id": span.order_id,
                 "train_order_id": span.train_order_id,
@@ -139,7 +143,7 @@ class LineEncoder:
             raise ValueError(f"stamp {ns} is outside of what a database can keep")
         return (
             f"{measurement}{self._tags[1]} {fields}{',' if fields else ''}seq={seq}i,monotonic_ns={ns}i,"
-            f"spool={self._spool} {unix_ns}"
+            f"spool={_string(self._chapters.uuid_of(seq))} {unix_ns}"
         )
 
 

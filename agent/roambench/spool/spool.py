@@ -12,25 +12,26 @@ import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import SpoolError
 from roambench.contract.records import RecordKind
+from roambench.spool import dead_letters
 from roambench.spool.chapter import Chapter
 from roambench.spool.consumer import Consumer, Record
-from roambench.spool.write_ahead import LogSync, connect
+from roambench.spool.dead_letters import DeadLetter
+from roambench.spool.write_ahead import LogSync, Spoilt, check, connect, is_spoilt, put_aside
 
 #: About 32 days of readings at 1 Hz.
 DEFAULT_CAP_BYTES: Final = 256 * 1024 * 1024
 #: What a row costs beside its payload: b-tree cell, seq, kind, stamp.
 ROW_OVERHEAD_BYTES: Final = 32
-#: Dead letters are for people: of a flood of them the newest are enough (the counter counts all).
-DEAD_LETTERS_KEPT: Final = 10_000
 CONTROLLER: Final = "controller"
 
-_SCHEMA = """
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS records(
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL, payload BLOB NOT NULL
@@ -38,13 +39,17 @@ CREATE TABLE IF NOT EXISTS records(
 CREATE TABLE IF NOT EXISTS consumers(
     name TEXT PRIMARY KEY, acknowledged INTEGER NOT NULL, dropped INTEGER NOT NULL, dead INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS dead_letters(
-    id INTEGER PRIMARY KEY,
-    consumer TEXT NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
-    payload BLOB NOT NULL, error TEXT NOT NULL
-);
+{dead_letters.SCHEMA}
 CREATE TABLE IF NOT EXISTS chapters(first_seq INTEGER PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS names(first_seq INTEGER PRIMARY KEY, uuid TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value NOT NULL);
+COMMIT;
+"""
+_STATE = f"""
+SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0), MIN(seq), MAX(seq), COALESCE(SUM(
+    typeof(payload) != 'blob' OR typeof(unix_ms) != 'integer'
+    OR kind NOT IN ({", ".join(str(int(kind)) for kind in RecordKind)})
+), 0) FROM records
 """
 _APPEND = "INSERT INTO records(kind, unix_ms, payload) VALUES (?, ?, ?)"
 
@@ -52,8 +57,10 @@ _APPEND = "INSERT INTO records(kind, unix_ms, payload) VALUES (?, ?, ?)"
 class Spool:
     """The queue behind `path`; one process owns it, `sync` may run in another thread.
 
-    Sequence numbers start at 1, ascend without holes and are never given twice, not even after the queue was
-    emptied and the process restarted. Every one of `consumers` gets every record and acknowledges it; then
+    Sequence numbers start at 1 and ascend without holes, also after the queue was emptied and the process
+    restarted. A power cut takes the newest of them back, perhaps after they were sent: so the queue has a new
+    name from the first chapter of every boot on, and no number is given twice under one name. Every one of
+    `consumers` gets every record and acknowledges it; then
     it is deleted. A consumer that was not there before begins with the oldest record that still is; one that
     is no longer named is forgotten, so that it holds nothing back. Beyond `cap_bytes` the oldest records are
     dropped and counted.
@@ -65,36 +72,66 @@ class Spool:
         cap_bytes: int = DEFAULT_CAP_BYTES,
         consumers: Sequence[str] = (CONTROLLER,),
     ) -> None:
+        """A file that is damaged or no spool is renamed, an empty queue takes its place: see `damage`."""
         if not consumers:
             raise ValueError("a spool needs a consumer: nobody would ever empty it")
+        self.damage = ""  # what was wrong with the file that was put aside, and how it is called now
         self._path = path
         self._cap_bytes = cap_bytes
         with self._explained():
-            self._rows = connect(path)
+            try:
+                self._open(tuple(dict.fromkeys(consumers)))
+            except sqlite3.DatabaseError as error:
+                if not is_spoilt(error):
+                    raise
+                self.damage = f"{error}; its file is now {put_aside(path).name}"
+                self._open(tuple(dict.fromkeys(consumers)))
+            self._delete_through(min(self._acknowledged.values()))
+        self.consumers = {name: Consumer(self, name) for name in self._acknowledged}
+
+    def _open(self, consumers: tuple[str, ...]) -> None:
+        self._rows = connect(self._path)
+        try:
+            check(self._rows, ("records", "consumers", "dead_letters", "meta"))
             self._rows.executescript(_SCHEMA)
+            dead_letters.prepare(self._rows)
             self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('uuid', ?)", (uuid.uuid4().hex,))
             self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('dropped', 0)")
-            self._uuid = str(self._meta("uuid"))
+            self._name_consumers(consumers)
+            self._read_back()
+            self._log = LogSync(self._path)
+        except BaseException:
+            self._rows.close()
+            raise
+
+    def _read_back(self) -> None:
+        """What this object knows of the file, from the file; Spoilt where that makes no sense."""
+        count, payload_bytes, first_seq, last_seq, strange = self._rows.execute(_STATE).fetchone()
+        row = self._rows.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+        known = self._rows.execute("SELECT name, acknowledged FROM consumers").fetchall()
+        try:
+            self._last_seq = int(row[0]) if row else 0
             self._dropped = int(str(self._meta("dropped")))
-            self._last_seq = self._read_last_seq()
-            self._acknowledged = self._read_consumers(tuple(dict.fromkeys(consumers)))
+            first = [(0, uuid.UUID(str(self._meta("uuid"))).hex)]
+            later = self._rows.execute("SELECT first_seq, uuid FROM names ORDER BY first_seq")
+            self._names = first + [(int(first_seq), str(name)) for first_seq, name in later]
+            self._acknowledged = {str(name): int(acknowledged) for name, acknowledged in known}
             self._chapters = [
-                (first_seq, Chapter.from_json(body))
+                (int(first_seq), Chapter.from_json(body))
                 for first_seq, body in self._rows.execute("SELECT * FROM chapters ORDER BY first_seq")
             ]
-            count, payload_bytes = self._rows.execute(
-                "SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0) FROM records"
-            ).fetchone()
-            self._first_seq = self._last_seq - int(count) + 1
-            self._bytes = int(payload_bytes) + ROW_OVERHEAD_BYTES * int(count)
-            self._delete_through(min(self._acknowledged.values()))
-            self._log = LogSync(path)
-        self.consumers = {name: Consumer(self, name) for name in self._acknowledged}
+        except (TypeError, ValueError) as error:
+            raise Spoilt(f"a row of it cannot be: {error}") from None
+        whole = not count or (last_seq, first_seq) == (self._last_seq, last_seq - count + 1)
+        if strange or not whole or max(self._acknowledged.values()) > self._last_seq:
+            raise Spoilt("its records do not fit together")
+        self._first_seq = self._last_seq - int(count) + 1
+        self._bytes = int(payload_bytes) + ROW_OVERHEAD_BYTES * int(count)
 
     @property
     def uuid(self) -> str:
-        """Names this queue for ever (32 hex digits): (uuid, seq) is a record's key."""
-        return self._uuid
+        """The queue's name in this boot (32 hex digits), under which the next record is stored."""
+        return self._names[-1][1]
 
     @property
     def depth(self) -> int:
@@ -128,14 +165,21 @@ class Spool:
         return seq
 
     def begin_chapter(self, chapter: Chapter, ns: int) -> None:
-        """From the next record on `chapter` holds; it goes into the queue as an event, too."""
-        if self._chapters and self._chapters[-1][1] == chapter:
+        """From the next record on `chapter` holds; it goes into the queue as an event, too.
+
+        To be called before the first record of a boot: its chapter gives the queue a new name.
+        """
+        last = self.chapter
+        if last == chapter:
             return
         with self._explained(), self._transaction():
-            # The two are one commit: a record never finds itself in the wrong chapter after a crash.
+            # All of it is one commit: a record never finds itself in the wrong chapter after a crash.
             first_seq = self.append(RecordKind.EVENT, chapter.to_event(ns).to_bytes())
             self._rows.execute("INSERT INTO chapters VALUES (?, ?)", (first_seq, chapter.to_json()))
             self._chapters.append((first_seq, chapter))
+            if last is None or last.boot_id != chapter.boot_id:
+                self._names.append((first_seq, uuid.uuid4().hex))
+                self._rows.execute("INSERT INTO names VALUES (?, ?)", self._names[-1])
             self._forget_chapters()
 
     # ---- reading ---------------------------------------------------------------------------
@@ -159,6 +203,10 @@ class Spool:
         index = bisect_right(self._chapters, seq, key=lambda row: row[0])
         return self._chapters[index - 1][1] if index else None
 
+    def uuid_of(self, seq: int) -> str:
+        """The queue's name when record `seq` was stored: (uuid, seq) is a record's key for ever."""
+        return self._names[bisect_right(self._names, seq, key=lambda row: row[0]) - 1][1]
+
     def chapter_of_boot(self, boot_id: str) -> Chapter | None:
         """The last one of that boot, if it is still known."""
         return next((c for _, c in reversed(self._chapters) if c.boot_id == boot_id), None)
@@ -180,23 +228,27 @@ class Spool:
         return new
 
     def bury(self, error: str, consumer: str = CONTROLLER) -> None:
-        """Put a copy of `consumer`'s oldest record to the dead letters: kept for people, never sent again."""
+        """Put a copy of `consumer`'s oldest record to the dead letters: kept for people, not sent again."""
         rows = self.batch(1, self._acknowledged[consumer])
         if not rows:
             return
         seq = rows[0][0]
+        chapter = self.chapter_of(seq)
+        run = chapter.run if chapter is not None else ""
         with self._explained(), self._transaction():
-            self._rows.execute(
-                "INSERT INTO dead_letters(consumer, seq, kind, unix_ms, payload, error)"
-                " SELECT ?, seq, kind, unix_ms, payload, ? FROM records WHERE seq = ?",
-                (consumer, error, seq),
-            )
-            self._rows.execute("UPDATE consumers SET dead = dead + 1 WHERE name = ?", (consumer,))
-            self._rows.execute(
-                "DELETE FROM dead_letters WHERE id <= (SELECT MAX(id) FROM dead_letters) - ?",
-                (DEAD_LETTERS_KEPT,),
-            )
+            dead_letters.bury(self._rows, consumer, seq, run, self.uuid_of(seq), error)
             self._advance(consumer, seq)
+
+    def dead_letters(self, run: str | None = None) -> list[DeadLetter]:
+        """Those of `run` (None: all), the oldest first."""
+        with self._explained():
+            return dead_letters.letters(self._rows, run)
+
+    def forget_dead(self, letters: Sequence[DeadLetter]) -> None:
+        """They are elsewhere now, durably."""
+        with self._explained(), self._transaction():
+            for letter in letters:
+                dead_letters.forget(self._rows, letter)
 
     def depth_of(self, consumer: str) -> int:
         return self._last_seq - max(self._acknowledged[consumer], self._first_seq - 1)
@@ -256,7 +308,9 @@ class Spool:
         self._forget_chapters()
 
     def _forget_chapters(self) -> None:
-        """Those that no record is in any more; the last one always stays."""
+        """Those that no record is in any more, and such names; the last one always stays."""
+        while len(self._names) > 1 and self._names[1][0] <= self._first_seq:
+            self._rows.execute("DELETE FROM names WHERE first_seq = ?", (self._names.pop(0)[0],))
         while len(self._chapters) > 1 and self._chapters[1][0] <= self._first_seq:
             self._rows.execute("DELETE FROM chapters WHERE first_seq = ?", (self._chapters.pop(0)[0],))
 
@@ -282,20 +336,14 @@ class Spool:
                     self._acknowledged[consumer] = through_seq
             self._delete_through(through_seq)
 
-    def _read_last_seq(self) -> int:
-        row = self._rows.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
-        return int(row[0]) if row else 0
-
-    def _read_consumers(self, names: tuple[str, ...]) -> dict[str, int]:
-        """Where each of `names` is; new ones begin at the start, all others are forgotten."""
+    def _name_consumers(self, names: tuple[str, ...]) -> None:
+        """New ones begin at the start, those that are not among `names` are forgotten."""
         with self._transaction():
             for name in names:
                 self._rows.execute("INSERT OR IGNORE INTO consumers VALUES (?, 0, 0, 0)", (name,))
             for (name,) in self._rows.execute("SELECT name FROM consumers").fetchall():
                 if name not in names:
                     self._rows.execute("DELETE FROM consumers WHERE name = ?", (name,))
-        known = dict(self._rows.execute("SELECT name, acknowledged FROM consumers").fetchall())
-        return {name: int(known[name]) for name in names}
 
     def _counter(self, consumer: str, column: str) -> int:
         with self._explained():
@@ -314,10 +362,12 @@ class Spool:
         self._rows.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._rows.execute("COMMIT")
         except BaseException:
-            self._rows.execute("ROLLBACK")
+            with suppress(sqlite3.OperationalError):  # on a full disk SQLite may have done it already
+                self._rows.execute("ROLLBACK")
+            self._read_back()  # this object was ahead of its file
             raise
-        self._rows.execute("COMMIT")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -10,16 +10,38 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 #: Beyond this the log is moved back into the database.
 MOST_LOG_BYTES: Final = 1_000_000
+#: One may be as large as a spool's cap.
+DAMAGED_KEPT: Final = 3
+_SPOILT: Final = frozenset(
+    (
+        sqlite3.SQLITE_ERROR,  # no such column
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_FORMAT,
+        sqlite3.SQLITE_NOTADB,
+    )
+)
 
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection whose commits survive the death of the process, and a power cut once they are synced."""
     rows = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
+    try:
+        _set_up(rows)
+    except BaseException:
+        rows.close()
+        raise
+    return rows
+
+
+def _set_up(rows: sqlite3.Connection) -> None:
     # A commit writes whole pages to the log, at least two here (the row's, and that of the sequence):
     # small pages make it 2 KB a reading on the SD card instead of 8. Only a new file takes the setting.
     rows.execute("PRAGMA page_size=1024")
@@ -30,7 +52,42 @@ def connect(path: Path) -> sqlite3.Connection:
     # A log that begins anew is cut to this, so that its length tells when it is too long again. (Where it
     # only grew, it was moved every second from then on, and each time SQLite synced what came next.)
     rows.execute(f"PRAGMA journal_size_limit={MOST_LOG_BYTES}").fetchall()
-    return rows
+
+
+class Spoilt(sqlite3.DatabaseError):
+    """A file that SQLite can read, and that is no sound spool."""
+
+
+def is_spoilt(error: sqlite3.Error) -> bool:
+    """Whether the file is at fault, and not a disk that is full or fails, or rights that are missing."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(error, Spoilt) or (code is not None and code & 0xFF in _SPOILT)
+
+
+def check(rows: sqlite3.Connection, tables: Collection[str]) -> None:
+    """Raise a DatabaseError that `is_spoilt` unless the database is empty, or sound and has `tables`."""
+    found = {name for (name,) in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if found and not found.issuperset(tables):
+        raise Spoilt("it is another program's database")
+    (problem,) = rows.execute("PRAGMA quick_check(1)").fetchone()
+    if problem != "ok":
+        raise Spoilt(" ".join(str(problem).split()))
+
+
+def put_aside(path: Path) -> Path:
+    """Rename the database at `path` and its log to .damaged-N, for people; returns the new name.
+
+    The newest DAMAGED_KEPT of them are kept.
+    """
+    old = {int(p.name.rpartition("-")[2]): p for p in path.parent.glob(f"{path.name}.damaged-*[0-9]")}
+    for number in sorted(old)[: max(0, len(old) - DAMAGED_KEPT + 1)]:
+        for file in path.parent.glob(f"{old[number].name}*"):
+            file.unlink()
+    aside = path.with_name(f"{path.name}.damaged-{max(old, default=0) + 1}")
+    Path(f"{path}-shm").unlink(missing_ok=True)
+    if (log := Path(f"{path}-wal")).exists():
+        log.replace(f"{aside}-wal")
+    return path.replace(aside)
 
 
 class LogSync:

@@ -134,11 +134,12 @@ async def test_an_agent_speaks_to_no_server_but_its_own_controller(server: str, 
 async def test_a_serial_revoked_in_mid_run_ends_the_session_and_everything_that_moves(tmp_path: Path) -> None:
     async def endless(agent: HandAgent, order: wire.Order) -> None:
         try:
-            await agent.data.download(order.order_id, 3, order.train.start_digest.hex(), 20.0, moving.append)
+            digest = order.train.start_digest.hex()
+            await agent.data.download(order.order_id, 3, digest, 20.0, lambda *size: moving.append(size))
         except LinkError as error:
             broken.append(str(error))
 
-    moving: list[int] = []
+    moving: list[tuple[int, ...]] = []
     broken: list[str] = []
     authority = BenchAuthority(tmp_path)
     async with bench(identity=live(tmp_path), deadline_s=20.0) as where:

@@ -236,7 +236,7 @@ async def test_between_steps_a_burst_is_made_when_one_is_due() -> None:
         echoing(authority, "pi-01", fleet.control_port),
     ):
         await until(lambda: bursts)
-        often = FleetClocks(fleet, NAMES, DeviceClock(), period_s=1e-6)
+        often = FleetClocks(fleet, NAMES, DeviceClock(), period_s=0.0)
         seldom = FleetClocks(fleet, NAMES, DeviceClock(), period_s=3600.0)
         for clocks in (often, seldom):
             await clocks.before({})

@@ -20,9 +20,11 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, LinkError
 from roambench.contract.records import RecordKind
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
+from roambench.fleet.sessions import Lives
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential, serial_of
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
+from secure_bench import lines, redialled, until
 
 pytestmark = pytest.mark.asyncio
 
@@ -96,6 +98,51 @@ async def test_two_machines_with_one_identity_are_both_named_and_refused() -> No
             for agent in (first, second):
                 with pytest.raises(LinkError, match=r"machine-A and from machine-B.*cloned SD card"):
                     await asyncio.wait_for(agent.task, 5)
+
+
+async def test_of_a_byte_copied_card_the_second_machine_is_refused_and_the_first_goes_on() -> None:
+    """Name, certificate and machine id are equal; they ended each other's sessions for ever."""
+    async with bench() as where, hand_agent(where, boot="aaaaaaaa-1") as first:
+        await until(lambda: first.link.is_open)
+        async with hand_agent(where, boot="bbbbbbbb-2") as second:
+            with pytest.raises(LinkError, match="two machines at once"):
+                await asyncio.wait_for(second.task, 20)
+            await until(lambda: first.link.is_open)
+            with pytest.raises(LinkError, match="no session"):
+                await second.link.drain("spool-2", [(1, RecordKind.EVENT, b"b")])
+            assert await first.link.drain("spool-1", [(1, RecordKind.EVENT, b"a")]) == 1
+            assert not first.task.done()
+        (told,) = lines(where, "session refused")
+        assert told.startswith("pi-01: device 'pi-01' dials from two machines at once")
+        assert "booted as aaaaaaaa, the other as bbbbbbbb, which is refused: a copied SD card?" in told
+        # It is not believed later, either; a new boot of the first is.
+        async with hand_agent(where, boot="bbbbbbbb-2") as again:
+            with pytest.raises(LinkError, match="two machines at once"):
+                await asyncio.wait_for(again.task, 20)
+    async with bench() as where:
+        for boot in ("aaaaaaaa-1", "cccccccc-3", "dddddddd-4"):  # a board that reboots, and redials
+            async with hand_agent(where, boot=boot) as board:
+                await redialled(where, board)
+        assert lines(where, "session refused") == []
+
+
+@pytest.mark.parametrize(
+    ("hellos", "refused"),
+    [
+        ("ABABA", "B"),
+        ("AAABBAABBA", "B"),
+        ("ABBBB", ""),
+        ("ABABBBB", ""),  # one hello from before the reboot came late
+        ("ABCDEFG", ""),
+        ("ABCACA", "C"),
+    ],
+)
+async def test_a_life_that_comes_back_twice_had_not_ended(hellos: str, refused: str) -> None:
+    lives, found = Lives(), ""
+    for life in hellos:
+        other = lives.lived_on((life, 1))
+        found += other[0] if other is not None else ""
+    assert found == refused
 
 
 async def test_drained_records_are_stored_only_under_the_certificates_own_name() -> None:

@@ -104,7 +104,7 @@ async def test_a_flood_of_frames_waits_at_its_sender_while_others_are_served() -
     ],
 )
 async def test_a_session_of_rubbish_ends_by_name(frames: list[bytes], told: str) -> None:
-    async with bench(limits=AgentLimits(hello_s=0.5, frame_bytes=1000)) as where:
+    async with bench(limits=AgentLimits(request_s=0.5, frame_bytes=1000)) as where:
         credential, over = where.authority.issue("pi-01"), asyncio.Event()
         async with secure_channel(
             f"127.0.0.1:{where.fleet.control_port}", credential, MAX_CONTROL_MESSAGE_BYTES
@@ -300,8 +300,9 @@ async def test_silent_connections_are_closed_and_do_not_keep_an_agent_out() -> N
         async with asyncio.timeout(30):
             ends = await asyncio.gather(*(reader.read() for reader in readers))
         assert ends == [b""] * 200
-        await until(lambda: lines(where, "connection refused"))
-        assert "to the control port ended without a certificate" in lines(where, "connection refused")[0]
+        # Of the agent itself, slowed by 200 others, a handshake may have ended late, too.
+        told = "to the control port ended without a certificate"
+        await until(lambda: [line for line in lines(where, "connection refused") if told in line])
 
 
 @pytest.mark.asyncio

@@ -1,5 +1,7 @@
 """Models in a shared sparse file, and which of them a virtual device holds."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 
 from roambench.contract.errors import RunError
 from roambench.fleet.simulated.held_models import HeldModels
-from roambench.fleet.simulated.model_rows import ModelRows
+from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 
 
 @pytest.fixture
@@ -159,3 +161,49 @@ def test_a_published_version_lives_as_long_as_anybody_uses_it(rows: ModelRows) -
     assert rows.in_use == 2
     held.synchronise(1, second)
     assert rows.in_use == 1
+
+
+def test_rows_that_a_checkpoint_names_stay_until_the_next_one(rows: ModelRows) -> None:
+    kept = rows.store(np.full(1000, 1.0, np.float32))
+    other = rows.store(np.full(1000, 2.0, np.float32))
+    rows.keep([kept])
+    rows.release(kept)
+    rows.release(other)
+    assert [rows.take(), rows.take()] == [other, 2]  # not `kept`
+    assert rows.row(kept)[0] == 1.0
+    lent = rows.lend(kept)
+    rows.keep([])
+    assert rows.take() == 3  # not while it is lent, either
+    del lent
+    assert rows.take() == kept
+
+
+def test_a_file_that_is_opened_again_goes_on_with_the_rows_of_the_checkpoint(rows: ModelRows) -> None:
+    numbers = [rows.store(np.full(1000, float(number), np.float32)) for number in range(4)]
+    rows.release(numbers[1])
+    rows.sync()
+    again = ModelRows(rows.path, 1000, 6)
+    again.adopt({0, 3})
+    again.release(3)
+    assert [again.row(row)[0] for row in (0, 3)] == [0.0, 3.0]
+    assert [again.take() for _ in range(4)] == [1, 2, 4, 5]  # 3 is kept
+
+
+def test_a_file_is_free_when_the_last_process_that_has_it_open_is_gone(tmp_path: Path) -> None:
+    """A worker of a controller that was killed may still write."""
+    program = (
+        "import sys; from pathlib import Path; from roambench.fleet.simulated.model_rows import ModelRows\n"
+        "rows = ModelRows(Path(sys.argv[1]), 1000, 6); print('open', flush=True); sys.stdin.read()"
+    )
+    path = tmp_path / "models.bin"
+    ModelRows(path, 1000, 6, create=True)
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout is not None
+        assert worker.stdin is not None
+        worker.stdout.readline()
+        with pytest.raises(RunError, match="worker of the run that was killed is still there after 0 s"):
+            free_of_others(path, 0.0)
+        worker.stdin.close()
+        free_of_others(path, 60.0)

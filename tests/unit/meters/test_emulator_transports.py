@@ -215,7 +215,7 @@ async def test_an_emulator_with_readers_on_every_port_ends_in_order(start_emulat
             meter = await open_.enter_async_context(contextlib.aclosing(meter_of(emulator, via)))
             await take(meter, 1)
         assert await asyncio.to_thread(emulator.end) == 0
-    assert emulator.truth(0).read_text().endswith(",nan\n")
+    assert emulator.truth(0).read_text().endswith(",nan,\n")
     assert not Path(emulator.port(0)).is_symlink()
 
 

@@ -6,14 +6,34 @@ from roambench.contract.errors import MeterError
 from roambench.meters.latch import PortLatch
 
 
-def test_a_port_is_opened_once_per_boot(tmp_path):
+def test_a_port_is_opened_again_in_a_boot_that_lives_and_in_the_next(tmp_path):
     path = tmp_path / "state" / "latch.json"
     first = PortLatch(path, "/dev/ttyUSB0", "boot-1")
     first.take()
-    first.survived()
-    with pytest.raises(MeterError, match=r"/dev/ttyUSB0: already opened once since this boot.*latch\.json"):
-        PortLatch(path, "/dev/ttyUSB0", "boot-1").take()
+    PortLatch(path, "/dev/ttyUSB0", "boot-1").take()  # killed at once: the board lives, so it reset nothing
+    PortLatch(path, "/dev/ttyUSB0", "boot-1").survived()
     PortLatch(path, "/dev/ttyUSB0", "boot-2").take()
+
+
+def test_a_meter_that_boots_when_its_port_is_opened_stays_closed_although_its_reader_lives(tmp_path):
+    path = tmp_path / "latch.json"
+    latch = PortLatch(path, "/dev/ttyUSB0", "boot-1")
+    latch.take()
+    latch.restarted()
+    for boot in ("boot-1", "boot-2"):
+        with pytest.raises(
+            MeterError, match=r"the meter restarted.*remove .*latch\.json, or set .*reopen_all"
+        ):
+            PortLatch(path, "/dev/ttyUSB0", boot).take()
+
+
+def test_a_latch_of_before_is_understood(tmp_path):
+    path = tmp_path / "latch.json"
+    path.write_text('{"boot_id": "boot-1", "survived": true}')
+    PortLatch(path, "/dev/ttyUSB0", "boot-1").take()
+    path.write_text('{"boot_id": "boot-1", "survived": false}')
+    with pytest.raises(MeterError, match="lost power within 10 s"):
+        PortLatch(path, "/dev/ttyUSB0", "boot-2").take()
 
 
 def test_a_boot_that_died_of_opening_the_port_is_not_repeated(tmp_path):

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import termios
 import tty
 from pathlib import Path
 
@@ -31,10 +32,10 @@ class Pty:
 
     def __init__(self, link: Path) -> None:
         self.link = link
-        self._ours, self._theirs = os.openpty()
-        tty.setraw(self._theirs)
+        self._ours, self.theirs = os.openpty()
+        tty.setraw(self.theirs)
         link.unlink(missing_ok=True)
-        link.symlink_to(os.ttyname(self._theirs))
+        link.symlink_to(os.ttyname(self.theirs))
 
     def say(self, data: bytes) -> None:
         os.write(self._ours, data)
@@ -42,7 +43,7 @@ class Pty:
     def unplug(self) -> None:
         self.link.unlink(missing_ok=True)
         os.close(self._ours)
-        os.close(self._theirs)
+        os.close(self.theirs)
 
 
 async def items(meter: Meter, until: str | int) -> list[MeterItem]:
@@ -162,13 +163,47 @@ assert not forbidden & set(calls), calls
 
 @pytest.mark.parametrize("driver", ["smartpower2", "smartpower2-100ms", "smartpower2-ytrikoz", "smartpower3"])
 @pytest.mark.asyncio
-async def test_every_serial_driver_opens_a_real_port_once_per_boot(tmp_path, driver):
+async def test_every_serial_driver_opens_a_real_port_again_and_leaves_its_lines_up(tmp_path, driver):
+    """As `systemctl restart` does it: closed in good order, opened by the next process of the same boot."""
+    pty = Pty(tmp_path / "port")
+    settings = termios.tcgetattr(pty.theirs)
+    settings[2] |= termios.HUPCL
+    termios.tcsetattr(pty.theirs, termios.TCSANOW, settings)
+    latch = tmp_path / "latch.json"
+    for _ in range(3):
+        async with contextlib.aclosing(
+            open_meter(driver, str(pty.link), DeviceClock(), latch=latch)
+        ) as meter:
+            await meter.open()
+            assert '"survived": false' in latch.read_text()
+        assert '"survived": true' in latch.read_text()
+    assert not termios.tcgetattr(pty.theirs)[2] & termios.HUPCL
+    pty.unplug()
+
+
+@pytest.mark.asyncio
+async def test_a_port_that_is_not_there_yet_is_opened_when_it_is(tmp_path):
+    latch = tmp_path / "latch.json"
+    meter = open_meter("smartpower2", str(tmp_path / "port"), DeviceClock(), latch=latch)
+    with pytest.raises(MeterError, match="cannot be opened"):
+        await meter.open()
+    assert '"survived": true' in latch.read_text()
+
+
+@pytest.mark.asyncio
+async def test_a_meter_that_boots_because_its_port_was_opened_is_not_opened_again(tmp_path):
     pty = Pty(tmp_path / "port")
     latch = tmp_path / "latch.json"
-    async with contextlib.aclosing(open_meter(driver, str(pty.link), DeviceClock(), latch=latch)) as meter:
+    port = str(pty.link)
+    async with contextlib.aclosing(open_meter("smartpower2", port, DeviceClock(), latch=latch)) as meter:
         await meter.open()
-    with pytest.raises(MeterError, match="already opened once since this boot"):
-        await open_meter(driver, f"{pty.link}?serial=x", DeviceClock(), latch=latch).open()
+        pty.say(b"\r\nSmartPower2 v1.60 (Serial Interface)\r\n" + LINE)
+        await items(meter, 1)
+    with pytest.raises(MeterError, match="the meter restarted"):
+        await open_meter("smartpower2", port, DeviceClock(), latch=latch).open()
+    tried = open_meter("smartpower2", port, DeviceClock(), latch=latch, reopen_allowed=True)
+    async with contextlib.aclosing(tried) as meter:
+        await meter.open()
     pty.unplug()
 
 

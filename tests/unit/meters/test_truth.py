@@ -40,7 +40,7 @@ def test_after_a_killed_emulator_the_truth_is_known_up_to_its_last_heartbeat(tmp
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "expected 'ns,watts'"),
+        ("", "expected 'ns,watts,idle_watts'"),
         ("ns,watts\n", "holds no power"),
         ("ns,watts\n0,1.9\nx,2\n", ":3: expected a stamp"),
         ("ns,watts\n0,much\n", ":2: expected a stamp"),
@@ -51,3 +51,22 @@ def test_a_file_that_is_no_truth_is_named_with_its_line(tmp_path, text, message)
     path.write_text(text)
     with pytest.raises(MeterError, match=message):
         energy_j(path, 0, 1)
+
+
+def test_a_file_cut_at_any_byte_is_continued_without_a_made_up_watt(tmp_path):
+    """A full disk cuts between any two bytes, and 1.925 W becomes 1.9, or 192 s become 19."""
+    path = tmp_path / "pi.csv"
+    content = f"ns,watts\n0,1.25\n{5 * SECOND},\n{6 * SECOND},2.75\n"
+    for cut in range(len(content) + 1):
+        path.write_text(content[:cut])
+        log = TruthLog(path)
+        log.power(8 * SECOND, 2.0)
+        log.close(10 * SECOND)
+        assert energy_j(path, 8 * SECOND, 10 * SECOND) == pytest.approx(4.0)
+        logged = content[:cut].rpartition("\n")[0]
+        if f"{6 * SECOND}," in logged:
+            assert energy_j(path, 0, 6 * SECOND) == pytest.approx(7.5)
+        elif f"{5 * SECOND}," in logged:
+            assert energy_j(path, 0, 5 * SECOND) == pytest.approx(6.25)
+        with pytest.raises(MeterError, match="not known"):
+            energy_j(path, 6 * SECOND, 8 * SECOND)

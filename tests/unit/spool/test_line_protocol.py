@@ -39,9 +39,12 @@ class OneChapter:
     def chapter_of_boot(self, boot_id: str) -> Chapter | None:
         return None
 
+    def uuid_of(self, seq: int) -> str:
+        return "ab" * 16
+
 
 def encoder(chapter: Chapter | None = CHAPTER, device: str = "pi-01") -> LineEncoder:
-    return LineEncoder(device, "ab" * 16, OneChapter(chapter))
+    return LineEncoder(device, OneChapter(chapter))
 
 
 def test_a_reading_is_one_point_whose_floats_are_floats_and_whose_integers_are_integers():
@@ -81,12 +84,12 @@ def test_a_phase_lies_at_its_start_and_under_the_boot_it_was_lived_in():
         def chapter_of_boot(self, boot_id: str) -> Chapter | None:
             return earlier if boot_id == earlier.boot_id else None
 
-    line = LineEncoder("pi-01", "ab", TwoBoots()).line(5, RecordKind.PHASE, phase_to_bytes(span))
+    line = LineEncoder("pi-01", TwoBoots()).line(5, RecordKind.PHASE, phase_to_bytes(span))
     assert line == (
         'phase,boot=fedcba98,device=pi-01,meter=smartpower2,run=mohawk phase="train",start_ns=1000000000i,'
-        "end_ns=3000000000i,end_unix_ms=1000000003000i,step=3i,transferred_bytes=2600000i,"
+        "end_ns=3000000000i,end_unix_ms=1000000003000i,step=3i,transferred_bytes=2600000i,first_byte_ns=0i,last_byte_ns=0i,"
         'boot_id="fedcba9876543210",order_id="o1",'
-        'train_order_id="o1",seq=5i,monotonic_ns=1000000000i,spool="ab" 1000000001000000005'
+        'train_order_id="o1",seq=5i,monotonic_ns=1000000000i,spool="' + "ab" * 16 + '" 1000000001000000005'
     )
 
 

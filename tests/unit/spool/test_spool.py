@@ -124,7 +124,7 @@ def test_a_record_nobody_will_take_goes_to_the_dead_letters(tmp_path):
 
 
 def test_of_a_flood_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("roambench.spool.spool.DEAD_LETTERS_KEPT", 5)
+    monkeypatch.setattr("roambench.spool.dead_letters.DEAD_LETTERS_KEPT", 5)
     spool = Spool(tmp_path / "spool.sqlite")
     fill(spool, 20)
     for _ in range(20):
@@ -214,11 +214,7 @@ def test_the_age_of_the_oldest_record_is_told(tmp_path):
     spool.close()
 
 
-def test_a_file_that_is_no_spool_is_named(tmp_path):
-    path = tmp_path / "spool.sqlite"
-    path.write_bytes(b"this is not a database, whatever it is " * 50)
-    with pytest.raises(SpoolError, match=r"spool .*spool\.sqlite: file is not a database"):
-        Spool(path)
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
     with pytest.raises(SpoolError, match="unable to open database file"):
         Spool(tmp_path / "no" / "such" / "spool.sqlite")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from roambench.meters.emulator.draw import BoardDraw
 from roambench.meters.emulator.firmware import Firmware, Said
 from roambench.meters.emulator.outlet import Outlet
 from roambench.meters.emulator.pac1933 import Pac1933
@@ -29,7 +30,7 @@ class EmulatedBoard:
         device = spec.devices[index]
         row = profile(spec.profile)
         self.name = device.name
-        self._power = device.power
+        self.draw = BoardDraw(device.power, device.shape, spec.seed, index, start_ns - LEAD_NS)
         boot_w = device.power.watts(Activity(busy_cores=1.0))
         self.outlet = Outlet(start_ns - LEAD_NS, device.power.watts(IDLE), device.board_boot_s, boot_w)
         self.firmware = Firmware(
@@ -60,11 +61,25 @@ class EmulatedBoard:
 
     def work(self, activity: Activity, ns: int) -> None:
         """From `ns` on the board does `activity`, or would if it had power."""
-        self.outlet.want(ns, self._power.watts(activity))
+        self._want(self.draw.work(activity, ns))
 
     def advance(self, now_ns: int) -> list[Said]:
         """What the meter said up to `now_ns`."""
+        self.draw_until(now_ns)
         return self.firmware.advance(now_ns)
+
+    def draw_until(self, now_ns: int) -> None:
+        """Let the true power be known up to `now_ns`."""
+        self._want(self.draw.until(now_ns))
+
+    def prune(self, before_ns: int) -> None:
+        """Forget the past; whoever needs it has taken the news."""
+        self.draw.prune(before_ns)
+        self.outlet.prune(before_ns)
+
+    def _want(self, changes: Iterable[tuple[int, float]]) -> None:
+        for ns, watts in changes:
+            self.outlet.want(ns, watts)
 
     def inject(self, fault: Fault, now_ns: int) -> None:
         self.firmware.inject(fault, now_ns)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Final
 
 from roambench.contract.errors import ConfigError
-from roambench.meters.emulator.profiles import Transport, profile
+from roambench.meters import catalogue
+from roambench.meters.emulator import profiles
+from roambench.meters.emulator.profiles import FirmwareProfile, Transport, profile
+from roambench.meters.traits import GROUP as TRAITS_GROUP
+from roambench.meters.traits import traits
 
 _SMARTPOWER2: Final = {
     Transport.SERIAL: "smartpower2",
@@ -13,7 +18,7 @@ _SMARTPOWER2: Final = {
     Transport.WEBSOCKET: "smartpower2-websocket",
 }
 
-#: (the profile's traits, transport) -> driver. The ytrikoz WebSocket only switches power.
+#: (the profile's traits, transport) -> driver, for profiles that name none. The ytrikoz WebSocket has none.
 DRIVERS: Final = {
     "smartpower2": _SMARTPOWER2,
     "smartpower2-100ms": {**_SMARTPOWER2, Transport.SERIAL: "smartpower2-100ms"},
@@ -34,12 +39,37 @@ def reader(
 ) -> tuple[str, str]:
     """(driver, port) for an emulated meter at `address`; ConfigError if no driver reads it that way."""
     row = profile(profile_name)
-    driver = DRIVERS[row.traits].get(transport)
+    driver = driver_of(row, transport)
     if driver is None:
-        raise ConfigError([f"meter profile {row.name}: no driver reads its {transport}"])
+        raise ConfigError(
+            [
+                f"meter profile {row.name}: no driver reads its {transport}: expected one of "
+                f"{', '.join(catalogue.meter_names())} in its field `drivers`, for {transport}"
+            ]
+        )
+    catalogue.factory(driver)
+    traits(row.traits)
     address = address.removeprefix("ws://")
     if row.intervals_ms:
         return driver, f"{address}?interval_ms={round(1e3 * row.period(interval_ms))}"
     if row.traits == "smartpower2-100ms" and transport is not Transport.SERIAL:
         return driver, f"{address}?period_s={row.period_s:g}"
     return driver, address
+
+
+def driver_of(row: FirmwareProfile, transport: Transport) -> str | None:
+    """The driver that reads it: the one that the profile names, else one of ours by its traits."""
+    return row.drivers.get(transport) or DRIVERS.get(row.traits, {}).get(transport)
+
+
+def foreign_modules(profile_name: str) -> list[str]:
+    """The modules of other packages behind a profile: its own, and those of its drivers and traits."""
+    if profiles.full_name(profile_name) in profiles.PROFILES:
+        return []
+    row = profile(profile_name)
+    named = [
+        (profiles.GROUP, profile_name),
+        (TRAITS_GROUP, row.traits),
+        *((catalogue.GROUP, driver) for driver in row.drivers.values()),
+    ]
+    return [point.module for group, name in named for point in entry_points(group=group, name=name)]

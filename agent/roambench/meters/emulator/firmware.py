@@ -242,6 +242,8 @@ class Firmware:
         return False
 
     def _message(self) -> bytes:
+        if not self.profile.messages:
+            return b"\r\n"  # what breaks a line in two, of a firmware that prints nothing else
         self._messages += 1
         return self.profile.messages[self._messages % len(self.profile.messages)]
 
@@ -251,7 +253,7 @@ class Firmware:
 
     def _draw_noise(self) -> int:
         """After how many lines the next debug message comes (-1: never)."""
-        if self._noise_per_line <= 0.0:
+        if self._noise_per_line <= 0.0 or not self.profile.messages:
             return -1
         self._noises += 1
         draws = generator(self._seed, "meter noise", self._device, self._noises)

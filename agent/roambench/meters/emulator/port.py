@@ -29,6 +29,7 @@ class MeterPort:
         self.board = EmulatedBoard(spec, index, start_ns)
         self.truth = TruthLog(Path(spec.truth_dir) / f"{device.name}.csv")
         self.truth.power(start_ns - LEAD_NS, self.board.signal.watts_at(start_ns - LEAD_NS))
+        self._to_come: dict[int, float] = {}
         self.write_truth()
         self.owner: object | None = None  # the connection that spoke for this board last
         self._terminal: Terminal | None = None
@@ -85,9 +86,19 @@ class MeterPort:
         self.write_truth()
 
     def write_truth(self) -> None:
-        """What changed in the true power goes to the file."""
-        for ns, watts in self.board.outlet.take_news():
-            self.truth.power(ns, watts)
+        """What has changed in the true power goes to the file; what is to come may yet come otherwise."""
+        now_ns = self._clock.now_ns()
+        self._to_come |= self.board.outlet.take_news()
+        for ns in sorted(ns for ns in self._to_come if ns <= now_ns):
+            self.truth.power(ns, self._to_come.pop(ns))
+        for ns, watts in self.board.draw.take_idle_news():
+            self.truth.idle(ns, watts)
+
+    def beat(self, now_ns: int) -> None:
+        """The true power up to `now_ns` is in the file, and the file says so."""
+        self.board.draw_until(now_ns)
+        self.write_truth()
+        self.truth.alive(now_ns)
 
     def advance(self, now_ns: int) -> int:
         """Let the meter say what it has to say up to `now_ns`; how many pieces it was."""
@@ -128,7 +139,10 @@ class MeterPort:
         """Readers see everything vanish; the truth ends here."""
         for timer in self._timers:
             timer.cancel()
-        self.truth.close(self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        self.board.draw_until(now_ns)
+        self.write_truth()
+        self.truth.close(now_ns)
         if self._terminal is not None:
             self._terminal.close()
         if self._telnet is not None:

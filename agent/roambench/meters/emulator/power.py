@@ -28,6 +28,8 @@ class Activity:
     busy_cores: float = 0.0
     tx_mbit_s: float = 0.0
     rx_mbit_s: float = 0.0
+    waiting: bool = False  # for others; neither idle nor away
+    moves_until_ns: int = 0  # the radio rests from then on, whatever the rates; 0: not before it is told
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -37,17 +39,29 @@ class Activity:
         ):
             if not (math.isfinite(value) and value >= 0.0):
                 raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+        if self.moves_until_ns < 0:
+            raise ValueError(f"moves_until_ns must be at least 0, got {self.moves_until_ns}")
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> Activity:
-        """From an untrusted JSON object; ValueError for anything but finite numbers >= 0."""
+        """From an untrusted JSON object; ValueError for anything but finite numbers >= 0 and a bool."""
         numbers = {}
         for name in ("busy_cores", "tx_mbit_s", "rx_mbit_s"):
             value = values.get(name, 0.0)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"{name} must be a number, got {value!r}")
             numbers[name] = float(value)
-        return cls(**numbers)
+        waiting, until_ns = values.get("waiting", False), values.get("moves_until_ns", 0)
+        if not isinstance(waiting, bool):
+            raise ValueError(f"waiting must be true or false, got {waiting!r}")
+        if type(until_ns) is not int or until_ns >= 2**63:
+            raise ValueError(f"moves_until_ns must be device time, got {until_ns!r}")
+        return cls(**numbers, waiting=waiting, moves_until_ns=until_ns)
+
+    @property
+    def moves(self) -> bool:
+        """Whether bytes are on their way, not only a radio that is on."""
+        return max(self.tx_mbit_s, self.rx_mbit_s) > _RESTING_MBIT_S
 
     def radio_resting(self) -> Activity:
         """The same with a radio that is on and moves nothing: its fixed part alone is drawn."""
@@ -79,7 +93,11 @@ class PiPower:
 
     def watts(self, activity: Activity) -> float:
         """The draw during `activity`; no more than four cores can be busy."""
-        watts = self.idle_w + self.core_w * min(activity.busy_cores, CORES)
+        return self.idle_w + self.core_w * min(activity.busy_cores, CORES) + self.radio_w(activity)
+
+    def radio_w(self, activity: Activity) -> float:
+        """The radio's part of it."""
+        watts = 0.0
         if activity.tx_mbit_s > 0:
             watts += self.tx_w + self.tx_w_per_mbit_s * activity.tx_mbit_s
         if activity.rx_mbit_s > 0:

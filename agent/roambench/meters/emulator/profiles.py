@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib.metadata import entry_points
-from typing import Final, cast
+from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.meters.emulator import lines
@@ -43,33 +43,54 @@ class WattHours(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FirmwareProfile:
-    """One firmware. `traits` names the row of `meters.traits` that describes its readings.
+    """One firmware, as docs/emulator.md explains field by field. Times are seconds of device time.
 
-    `boot` holds (seconds after reset, bytes on serial); with autorun the output comes on `output_s` after
-    reset, readings begin `boot_s` after it. `messages` are the debug lines between readings on serial.
-    `intervals_ms` are the settings that its menu offers (empty: the period is fixed). `busy_s` is how long
-    one line keeps the firmware busy besides sending it, `late_s` how long at most another task holds a line
-    up, and `late_share` how often. `rom`: it chatters at another baud rate at boot.
+    ConfigError, when it is made, for values that no firmware can have, all at once.
     """
 
     name: str
     product: str
-    traits: str
+    traits: str  # the row of `meters.traits` that describes its readings
     sensor: Sensor
-    period_s: float
-    lines: Mapping[Transport, Line]
-    boot: tuple[tuple[float, bytes], ...]
-    output_s: float
-    boot_s: float
-    messages: tuple[bytes, ...]
+    period_s: float  # between two lines
+    lines: Mapping[Transport, Line]  # how it spells a reading, on every way that it talks
+    boot: tuple[tuple[float, bytes], ...]  # (after a reset, what it prints on serial)
+    output_s: float  # after a reset until the output is on, with autorun
+    boot_s: float  # after a reset until the first line
+    messages: tuple[bytes, ...]  # debug text between the lines on serial; (): it prints none
     version: str
     watt_hours: WattHours = WattHours.NONE
-    rom: bool = True
-    intervals_ms: tuple[int, ...] = ()
-    bauds: Mapping[int, int] = field(default_factory=dict)
-    busy_s: float = 0.0
-    late_s: float = 0.0
-    late_share: float = 0.0
+    rom: bool = True  # at boot it chatters at another baud rate first
+    intervals_ms: tuple[int, ...] = ()  # what its menu offers; (): the period is fixed
+    bauds: Mapping[int, int] = field(default_factory=dict)  # by interval; what is not here is 115200
+    busy_s: float = 0.0  # how long a line keeps it busy besides the sending
+    late_s: float = 0.0  # how long at most another task holds a line up
+    late_share: float = 0.0  # of all lines
+    drivers: Mapping[Transport, str] = field(default_factory=dict)  # who reads it; {}: by its traits
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"meter profile {self.name}: {name}: expected {expected}"
+            for name, expected, holds in (
+                ("period_s", "more than 0", self.period_s > 0.0),
+                ("lines", "at least one transport", bool(self.lines)),
+                ("output_s, boot_s", "0 or more", min(self.output_s, self.boot_s) >= 0.0),
+                ("busy_s, late_s", "0 or more", min(self.busy_s, self.late_s) >= 0.0),
+                ("late_share", "0 to 1", 0.0 <= self.late_share <= 1.0),
+                ("messages", "a tuple of bytes, none of them empty", _texts(self.messages)),
+                (
+                    "boot",
+                    "a tuple of (seconds after the reset, bytes), ascending",
+                    _texts(tuple(text for _, text in self.boot))
+                    and [at for at, _ in self.boot] == sorted(at for at, _ in self.boot),
+                ),
+                ("intervals_ms", "whole milliseconds above 0", all(ms > 0 for ms in self.intervals_ms)),
+                ("drivers", "none but of its lines", self.drivers.keys() <= self.lines.keys()),
+            )
+            if not holds
+        ]
+        if problems:
+            raise ConfigError(problems)
 
     @property
     def summary(self) -> str:
@@ -98,6 +119,10 @@ class FirmwareProfile:
     def baud(self, interval_ms: int | None) -> int:
         """The slowest of the usual rates that carries the lines of this interval."""
         return self.bauds.get(interval_ms or 0, 115_200)
+
+
+def _texts(values: object) -> bool:
+    return isinstance(values, tuple) and all(isinstance(text, bytes) and text for text in values)
 
 
 _RULE: Final = b"#" * 30
@@ -254,10 +279,27 @@ def full_name(name: str) -> str:
 
 
 def profile(name: str) -> FirmwareProfile:
-    """The profile called `name`, short spellings included; ConfigError lists those there are."""
+    """The profile called `name`, short spellings included; ConfigError lists those there are, or says why
+    another package's cannot be used."""
     full = full_name(name)
-    if full not in PROFILES:
-        for point in entry_points(group=GROUP, name=name):
-            return cast(FirmwareProfile, point.load())
-        raise ConfigError([f"unknown meter profile {name!r}: expected one of {', '.join(sorted(PROFILES))}"])
-    return PROFILES[full]
+    if full in PROFILES:
+        return PROFILES[full]
+    for point in entry_points(group=GROUP, name=name):
+        try:
+            row = point.load()
+        except Exception as error:  # whatever a third party's import does, it is one line here
+            raise ConfigError(
+                [f"meter profile {name!r} ({point.value}) cannot be loaded: {error}"]
+            ) from error
+        if not isinstance(row, FirmwareProfile):
+            kind = type(row).__name__
+            raise ConfigError(
+                [f"meter profile {name!r} ({point.value}): expected a FirmwareProfile, got {kind}"]
+            )
+        if row.name != name:  # an emulator's process looks it up by the name that it has
+            raise ConfigError(
+                [f"meter profile {name!r} ({point.value}): expected the name of its entry, got {row.name!r}"]
+            )
+        return row
+    known = ", ".join(sorted({*PROFILES, *entry_points(group=GROUP).names}))
+    raise ConfigError([f"unknown meter profile {name!r}: expected one of {known}"])

@@ -10,6 +10,7 @@ import os
 import signal as signals
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -36,6 +37,7 @@ class EmulatorServer:
         self._spec = spec
         self._clock = DeviceClock(spec.epoch_ns, spec.time_scale)
         self._stopping = asyncio.Event()
+        self._failure: MeterError | None = None
         self._ports: list[MeterPort] = []
         self._by_name: dict[str, MeterPort] = {}
         self._agenda: list[tuple[int, int]] = []
@@ -52,6 +54,8 @@ class EmulatorServer:
     ) -> None:
         """Open everything, `announce` the addresses, make the socket appear, serve, close.
 
+        MeterError for a meter that fails while it runs: a firmware whose code raises, a truth file that
+        cannot be written. All meters end then, since nobody could tell which of the others are still right.
         `lifeline` is a pipe's file descriptor: when its other end closes, whoever needs the meters is gone.
         """
         loop = asyncio.get_running_loop()
@@ -75,6 +79,8 @@ class EmulatorServer:
             await self._stopping.wait()
             beats.cancel()
             server.close()
+            if self._failure is not None:
+                raise self._failure
         finally:
             await self._close()
         for talk in list(self._talks):
@@ -110,10 +116,26 @@ class EmulatorServer:
             port = self._ports[index]
             if due_ns == port.board.due_ns:
                 self._latest_tick_ns = max(self._latest_tick_ns, now_ns - due_ns)
-                self._lines += port.advance(now_ns)
+                try:
+                    self._lines += port.advance(now_ns)
+                except Exception as error:  # a firmware of another package, or a full disk
+                    self._fail(port, error)
+                    return
                 heapq.heappush(agenda, (port.board.due_ns, index))
             # Otherwise a fault has moved the meter's agenda; the newer entry counts.
         self._sleep_until(agenda[0][0])
+
+    def _fail(self, port: MeterPort, error: Exception) -> None:
+        """End with the first failure; the traceback, for the firmware's author, goes to standard error."""
+        if self._failure is None:
+            traceback.print_exception(error)
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            text = " ".join([f"{type(error).__name__}:", *str(error).split()]).removesuffix(":")
+            self._failure = MeterError(
+                f"emulated meter {port.board.name}, profile {self._spec.profile}: {frame.name} fails with "
+                f"{text} ({frame.filename}:{frame.lineno})"
+            )
+        self._stopping.set()
 
     def _sleep_until(self, device_ns: int) -> None:
         if self._timer is not None:
@@ -126,8 +148,12 @@ class EmulatorServer:
             await asyncio.sleep(HEARTBEAT_S)
             now_ns = self._clock.now_ns()
             for port in self._ports:
-                port.truth.alive(now_ns)
-                port.board.outlet.prune(now_ns - KEPT_NS)
+                try:
+                    port.beat(now_ns)
+                except OSError as error:
+                    self._fail(port, error)
+                    return
+                port.board.prune(now_ns - KEPT_NS)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: an agent's work records, or a person's commands."""
@@ -184,7 +210,10 @@ class EmulatorServer:
         self._latest_record_ns = max(self._latest_record_ns, now_ns - ns)
         port.owner = owner
         mine.add(port.board.name)
-        port.work(activity, ns)
+        try:
+            port.work(activity, ns)
+        except OSError as error:  # the truth cannot be written
+            self._fail(port, error)
         return None
 
     def _command(self, values: dict[str, object]) -> dict[str, object]:
@@ -260,7 +289,7 @@ def main(arguments: list[str]) -> int:
     try:
         spec = EmulatorSpec.from_json(path.read_bytes(), str(path))
         asyncio.run(_serve(spec, sys.stdin.fileno() if until_eof else None))
-    except OSError as error:
+    except OSError as error:  # a MeterError is one
         print(error, file=sys.stderr)
         return 1
     except ConfigError as error:

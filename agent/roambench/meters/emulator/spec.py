@@ -11,6 +11,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json, from_values
 from roambench.meters.emulator.power import PiPower
 from roambench.meters.emulator.profiles import Transport, profile
+from roambench.meters.emulator.shapes import STEADY, PowerShape
 
 
 class FaultKind(StrEnum):
@@ -63,6 +64,7 @@ class EmulatedDevice:
     offset_w: float = 0.0
     ppm: float | None = None
     power: PiPower = field(default_factory=PiPower)
+    shape: PowerShape = STEADY
     faults: tuple[Fault, ...] = ()
     telnet_port: int | None = None
     websocket_port: int | None = None

@@ -1,9 +1,12 @@
 """The true power of emulated boards on disk, one CSV per board, and its exact integral.
 
-ns,watts
-1000000000,1.9        from here on 1.9 W (lines may be out of order: each holds to the next stamp)
-3000000000,           still so (a heartbeat: the truth is known up to here)
-4000000000,nan        from here on unknown: the emulator was stopped, or had died
+ns,watts,idle_watts
+1000000000,2.7,       from here on 2.7 W (lines may be out of order: each holds to the next stamp)
+1000000000,,1.9       from here on it would draw 1.9 W if it had nothing to do
+3000000000,,          still so (a heartbeat: the truth is known up to here)
+4000000000,nan,       from here on unknown: the emulator was stopped, or had died
+
+Files of older versions have no idle_watts.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ import math
 from pathlib import Path
 
 from roambench.contract.errors import MeterError
+from roambench.contract.line_file import mend_last_line
 from roambench.meters.emulator.signal import PowerSignal
 
-HEADER = "ns,watts"
+HEADER = "ns,watts,idle_watts"
+_OLD_HEADER = "ns,watts"
 
 
 class TruthLog:
@@ -25,25 +30,34 @@ class TruthLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        known = _read(path) if path.exists() and path.stat().st_size else None
         try:
+            mend_last_line(path)
+            lines = path.read_bytes().count(b"\n") if path.exists() else 0
             self._file = path.open("a", buffering=1, encoding="ascii")
-            if known is None:
+            if not lines:
                 self._file.write(HEADER + "\n")
-            elif not math.isnan(known[0].watts_at(known[1])):
-                self._file.write(f"{known[1]},nan\n")
+            if lines > 1:
+                signal, _, until_ns = _read(path)
+                if not math.isnan(signal.watts_at(until_ns)):
+                    self._file.write(f"{until_ns},nan,\n")
+        except MeterError:
+            raise
         except OSError as error:
             raise MeterError(f"truth file {path}: cannot be written ({error.strerror})") from None
 
     def power(self, ns: int, watts: float) -> None:
-        self._file.write(f"{ns},{watts!r}\n")
+        self._file.write(f"{ns},{watts!r},\n")
+
+    def idle(self, ns: int, watts: float) -> None:
+        """From `ns` on the board would draw so much if it had nothing to do."""
+        self._file.write(f"{ns},,{watts!r}\n")
 
     def alive(self, ns: int) -> None:
         """The power is known up to `ns`."""
-        self._file.write(f"{ns},\n")
+        self._file.write(f"{ns},,\n")
 
     def close(self, ns: int) -> None:
-        self._file.write(f"{ns},nan\n")
+        self._file.write(f"{ns},nan,\n")
         self._file.close()
 
 
@@ -53,9 +67,14 @@ def read_truth(path: Path) -> PowerSignal:
     MeterError names file and line of anything that a TruthLog does not write; half a last line (the
     emulator was killed) is ignored.
     """
-    signal, known_until_ns = _read(path)
+    return read_truths(path)[0]
+
+
+def read_truths(path: Path) -> tuple[PowerSignal, PowerSignal | None]:
+    """The same, and what the board would have drawn idling (None: an older file, which does not say)."""
+    signal, idle, known_until_ns = _read(path)
     signal.change(known_until_ns, math.nan)
-    return signal
+    return signal, idle
 
 
 def energy_j(path: Path, start_ns: int, end_ns: int) -> float:
@@ -69,8 +88,8 @@ def energy_j(path: Path, start_ns: int, end_ns: int) -> float:
     return joules
 
 
-def _read(path: Path) -> tuple[PowerSignal, int]:
-    """The signal as logged and the last stamp up to which it is known."""
+def _read(path: Path) -> tuple[PowerSignal, PowerSignal | None, int]:
+    """The signals as logged and the last stamp up to which they are known."""
     try:
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
@@ -78,17 +97,21 @@ def _read(path: Path) -> tuple[PowerSignal, int]:
     complete, _, _ = text.rpartition("\n")
     lines = complete.split("\n")
     changes: list[tuple[int, float]] = []
+    idle: list[tuple[int, float]] = []
     until_ns = None
     for number, line in enumerate(lines, 1):
         if number == 1:
-            if line != HEADER:
+            if line not in (HEADER, _OLD_HEADER):
                 raise MeterError(f"truth file {path}:1: expected {HEADER!r}")
             continue
-        stamp, _, watts = line.partition(",")
+        stamp, _, values = line.partition(",")
+        watts, _, idle_watts = values.partition(",")
         try:
             ns = int(stamp)
             if watts:
                 changes.append((ns, float(watts)))
+            if idle_watts:
+                idle.append((ns, float(idle_watts)))
         except ValueError:
             raise MeterError(
                 f"truth file {path}:{number}: expected a stamp and watts, got {line!r}"
@@ -96,8 +119,12 @@ def _read(path: Path) -> tuple[PowerSignal, int]:
         until_ns = ns if until_ns is None else max(until_ns, ns)
     if not changes or until_ns is None:
         raise MeterError(f"truth file {path}: holds no power")
+    return _signal(changes), _signal(idle) if idle else None, until_ns
+
+
+def _signal(changes: list[tuple[int, float]]) -> PowerSignal:
     changes.sort(key=lambda change: change[0])
     signal = PowerSignal(*changes[0])
     for ns, value in changes[1:]:
         signal.change(ns, value)
-    return signal, until_ns
+    return signal

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from roambench.contract.errors import ConfigError
 from roambench.contract.records import Reading
+from roambench.meters.catalogue import factory
+from roambench.meters.driver import Driver
 from roambench.meters.emulator.board import EmulatedBoard
 from roambench.meters.emulator.power import Activity, PiPower
 from roambench.meters.emulator.profiles import Transport, profile
+from roambench.meters.emulator.shapes import STEADY, PowerShape
 from roambench.meters.emulator.signal import PowerSignal
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.meters.frames.parser import FrameParser
@@ -54,8 +58,16 @@ class VirtualRun:
     period_s: float = 1.0
 
     def frames(self) -> FrameParser:
-        """A fresh parser of this meter's bytes, the one that its driver uses."""
-        return PARSERS[profile(self.profile).traits, self.transport](self.period_s)
+        """A fresh parser of this meter's bytes, the one that its driver uses; ConfigError for a driver of
+        another package that has none."""
+        row = profile(self.profile)
+        driver = row.drivers.get(self.transport)
+        if driver is None:
+            return PARSERS[row.traits, self.transport](self.period_s)
+        own = factory(driver)
+        if not isinstance(own, Driver):
+            raise ConfigError([f"meter {driver!r} parses no bytes: expected a Driver"])
+        return own.frames(own.port("virtual"))
 
     def readings(self) -> list[Reading]:
         """The chunks through the real parser."""
@@ -70,6 +82,7 @@ def emulate(
     *,
     device: int = 0,
     power: PiPower | None = None,
+    shape: PowerShape = STEADY,
     gain: float = 1.0,
     offset_w: float = 0.0,
     ppm: float | None = None,
@@ -101,6 +114,7 @@ def emulate(
         offset_w=offset_w,
         ppm=ppm,
         power=power or PiPower(),
+        shape=shape,
         faults=own,
         uptime_s=uptime_s,
         autorun=autorun,

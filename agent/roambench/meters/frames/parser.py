@@ -12,6 +12,9 @@ UNDERVOLTAGE_V: Final = 4.75
 #: Lines closer than this share of the period came out of a buffer or of a timer that catches up (R5).
 BURST_SHARE: Final = 0.2
 
+#: The news that the meter has booted, or that its clock began anew.
+RESTARTED: Final = "meter restarted"
+
 _TEXT: Final = re.compile(rb"[\t\x1b\x20-\x7e]+")
 
 # Plain integers: an IntFlag's own `|` costs a microsecond, once per line.

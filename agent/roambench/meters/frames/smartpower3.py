@@ -17,7 +17,7 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.meters.frames.parser import OFF, TORN, FrameParser
+from roambench.meters.frames.parser import OFF, RESTARTED, TORN, FrameParser
 from roambench.meters.frames.smartpower2 import doubts
 
 NOMINAL_PERIOD_S: Final = 0.01
@@ -151,7 +151,7 @@ class Smartpower3Frames(FrameParser):
 
     def _restarted(self, how: str) -> None:
         self.counts.boots += 1
-        self.news.append(("meter restarted", how))
+        self.news.append((RESTARTED, how))
         self._last_ms = self._backward_ms = None
 
     def _tell(self, fields: list[bytes], on: int | None) -> None:

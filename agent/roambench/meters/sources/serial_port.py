@@ -3,13 +3,15 @@
 The port is opened with pyserial's defaults and its modem lines are never touched again: at open both DTR and
 RTS rise in one go, at close both fall, and the pair of transistors behind them only resets the meter's chip
 when they differ. `dtr=False`, `rts=False` or `dsrdtr=True` make them differ, and the board that the meter
-feeds loses power.
+feeds loses power. Once it is open, the port is told to leave both up when it is closed (termios HUPCL off):
+the next opening then changes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import termios
 from typing import Final
 
 import serial
@@ -33,6 +35,9 @@ class SerialPort:
     async def open(self, take: Take, lost: Lost) -> None:
         # exclusive: of two readers of one port each would get half of the bytes.
         port = serial.Serial(self._path, self._baud, timeout=0, exclusive=True)
+        settings = termios.tcgetattr(port.fileno())
+        settings[2] &= ~termios.HUPCL
+        termios.tcsetattr(port.fileno(), termios.TCSANOW, settings)
         self._serial, self._take, self._lost = port, take, lost
         asyncio.get_running_loop().add_reader(port.fileno(), self._readable, port.fileno())
 

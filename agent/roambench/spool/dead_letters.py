@@ -1,0 +1,72 @@
+"""Records that a far side refused for good: out of the queue, kept for people, who may bring them back."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Final
+
+from roambench.contract.records import RecordKind
+
+#: Of a flood the newest are enough (the consumers' counters count all).
+DEAD_LETTERS_KEPT: Final = 10_000
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS dead_letters(
+    id INTEGER PRIMARY KEY,
+    consumer TEXT NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
+    payload BLOB NOT NULL, error TEXT NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record as it was in the queue: (`spool_uuid`, `seq`) is its key for ever, `run` empty for none.
+    `error` is what `consumer` said of it."""
+
+    number: int
+    consumer: str
+    run: str
+    spool_uuid: str
+    seq: int
+    kind: RecordKind
+    payload: bytes
+    error: str
+
+
+def prepare(rows: sqlite3.Connection) -> None:
+    """A queue of an earlier roambench did not note of which boot and run its letters are."""
+    known = {row[1] for row in rows.execute("PRAGMA table_info(dead_letters)")}
+    for column in ("run", "spool_uuid"):
+        if "payload" in known and column not in known:  # else it is no queue of ours, and stays as it is
+            rows.execute(f"ALTER TABLE dead_letters ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
+
+
+def bury(rows: sqlite3.Connection, consumer: str, seq: int, run: str, spool_uuid: str, error: str) -> None:
+    """Copy record `seq` of the queue; part of the caller's transaction, as all of these are."""
+    rows.execute(
+        "INSERT INTO dead_letters(consumer, seq, kind, unix_ms, payload, error, run, spool_uuid)"
+        " SELECT ?, seq, kind, unix_ms, payload, ?, ?, ? FROM records WHERE seq = ?",
+        (consumer, error, run, spool_uuid, seq),
+    )
+    rows.execute("UPDATE consumers SET dead = dead + 1 WHERE name = ?", (consumer,))
+    rows.execute(
+        "DELETE FROM dead_letters WHERE id <= (SELECT MAX(id) FROM dead_letters) - ?", (DEAD_LETTERS_KEPT,)
+    )
+
+
+def letters(rows: sqlite3.Connection, run: str | None) -> list[DeadLetter]:
+    """Those of `run` (None: all), the oldest first."""
+    found = rows.execute(
+        "SELECT id, consumer, run, spool_uuid, seq, kind, payload, error FROM dead_letters ORDER BY id"
+    )
+    return [
+        DeadLetter(number, consumer, of, uuid, seq, RecordKind(kind), payload, error)
+        for number, consumer, of, uuid, seq, kind, payload, error in found
+        if run in (None, of)
+    ]
+
+
+def forget(rows: sqlite3.Connection, letter: DeadLetter) -> None:
+    rows.execute("DELETE FROM dead_letters WHERE id = ?", (letter.number,))
+    rows.execute("UPDATE consumers SET dead = MAX(0, dead - 1) WHERE name = ?", (letter.consumer,))
