@@ -17,12 +17,23 @@ import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.attribution import Attribution
+from roambench.energy.fit_check import fewest_offsets, locked_levels, restless_levels, worst_misfit
+from roambench.energy.idle_curve import APART, work_of
 from roambench.energy.integrate import span_stamps
-from roambench.energy.lateness import LATENESS_BLUR_S, LATENESS_PRIOR_S, informative, likeliest_lateness
-from roambench.energy.least_squares import SP2_STEP_W, Design, Fit, fit_levels, level_noise
+from roambench.energy.lateness import (
+    BOARD_LATENESS_S,
+    LATENESS_BLUR_S,
+    LATENESS_PRIOR_S,
+    informative,
+    likeliest_lateness,
+)
+from roambench.energy.least_squares import SP2_STEP_W, Design, Families, Fit, fit_levels, level_noise
+from roambench.energy.near_transfers import Fitted
 from roambench.energy.occupancy import SP2_WINDOW, Columns, MeterWindow
+from roambench.energy.pieces import Pieces, pieces_of
 from roambench.energy.samples import PowerSamples, without_bursts, without_repeats
 from roambench.energy.span_powers import span_powers
+from roambench.energy.steadiness import CLOCK_U_S, steadiness
 from roambench.energy.transfer_kinds import kinds_of
 
 
@@ -33,7 +44,6 @@ def attribute(
     nominal_s: float = 1.0,
     window: MeterWindow = SP2_WINDOW,
     step_w: float = SP2_STEP_W,
-    separate_background: bool = False,
     own_level_s: float | None = None,
     fit_lateness: bool = False,
     late_prior_s: float = LATENESS_PRIOR_S,
@@ -42,9 +52,13 @@ def attribute(
     """Fit the power of every span of one device from its raw arrivals (device time, not shifted).
 
     `spans` are sorted and do not overlap (`timeline.complete_timeline`); readings whose window touches a
-    LOST span or a hole are left out. Idle, absent and wait share one level unless `separate_background`.
-    Transfers share a level where they ran at about the same rate (`transfer_kinds`). A span of `own_level_s`
-    or longer gets a level of its own, which shares nothing with its type's mean.
+    LOST span or a hole are left out. What is stamped idle is one level, and so is all background before and
+    after the work (the baselines, R8). A wait or an absence within it has a level of its own: there records
+    are drained and a radio dies down, which is no idling. Transfers share a level where they
+    ran at about the same rate (`transfer_kinds`). One whose first and last bytes are stamped waits before
+    and after them (`pieces_of`): the waiting of a direction is one more level, which without readings of its
+    own lies between idle and moving. A span of `own_level_s` or longer gets a level of its own, which shares
+    nothing with its type's mean.
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
     (USB buffers, borders stamped late, an emulation run faster than real time). 20 ms not accounted for
@@ -55,9 +69,10 @@ def attribute(
     A level that hardly any reading saw is held by a weak prior, the middle of the readings +- their range,
     so its energy stays physical and its uncertainty says that it was not measured.
     """
-    names, level_of_span, families = _levels(spans, separate_background, own_level_s)
+    cut = pieces_of(spans)
+    names, level_of_span, families = _levels(cut, own_level_s)
     count = len(names)
-    starts, ends = span_stamps(spans)
+    starts, ends = span_stamps(cut.spans)
     seconds = np.zeros(count)
     np.add.at(seconds, level_of_span[level_of_span >= 0], ((ends - starts) * 1e-9)[level_of_span >= 0])
     arrivals = without_repeats(without_bursts(samples, nominal_s).samples, nominal_s, window.window_s)
@@ -67,7 +82,8 @@ def attribute(
     watts = arrivals.samples.watts
 
     def design(late_s: float, chosen: Columns | slice = slice(None), jitter_s: float = 0.0) -> Design:
-        return Design(at_s[chosen] - late_s, starts_s, ends_s, level_of_span, count, seen, jitter_s, families)
+        late_at_s = at_s[chosen] - late_s
+        return Design(late_at_s, starts_s, ends_s, level_of_span, count, seen, jitter_s, families)
 
     def fitted(late_s: float, chosen: Columns | slice = slice(None)) -> Fit:
         tried = design(late_s, chosen, LATENESS_BLUR_S)
@@ -80,16 +96,39 @@ def attribute(
         # noise of a meter and the next one that of the whole run, and likelihoods would not compare.
         plain = design(0.0)
         noise_w2 = level_noise(plain, watts[plain.used], step_w) if plain.used.any() else None
-        near = informative(at_s, starts_s, ends_s, level_of_span, seen)
+        # From waiting to idling power hardly changes: a border there tells nothing.
+        resting = np.where(np.isin(level_of_span, families.resting), 0, level_of_span)
+        near = informative(at_s, starts_s, ends_s, resting, seen)
         late_s, u_late_s = likeliest_lateness(
             lambda tried_s: fitted(tried_s, near).surprise, prior_s=late_prior_s, u_clock_s=u_clock_s
         )
     final = design(late_s, jitter_s=u_late_s)
     fit = fit_levels(final, watts[final.used], step_w)
     powers = span_powers(final, fit, watts[final.used]) if fit.used_readings else None
+    misfit = worst_misfit(final, fit, powers, watts[final.used], names) if powers is not None else None
     slope_w = np.zeros(count)
     if u_late_s and powers is not None:
         slope_w = (fitted(late_s + 0.025).watts - fitted(late_s - 0.025).watts) / 0.05 * u_late_s
+    # A meter whose windows lie end to end misses nothing, and has no unknown age worth the search. Kinds of
+    # a few transfers each have no readings to spare for it: wrong clocks would be found.
+    alike = int(np.bincount(families.of_level).max()) == 1
+    sparse = nominal_s > 1.5 * seen.window_s
+    checked = None
+    restless: tuple[str, ...] = ()
+    if powers is not None and sparse:
+        restless = restless_levels(final, powers, watts[final.used], names)
+    told_apart = late_prior_s <= BOARD_LATENESS_S and u_clock_s <= CLOCK_U_S
+    if powers is not None and sparse and alike and told_apart:
+        pieces = [cut.spans[i] for i in final.fitted.tolist()]
+        waits = [cut.waits[i] for i in final.fitted.tolist()]
+        used = Fitted(
+            final, fit, powers, watts[final.used], pieces, waits, names, step_w, at_s[final.used], late_s
+        )
+        checked = steadiness(used, seen)
+    told, known = checked if checked is not None else (None, None)
+    if told is not None and known is not None:
+        fit, powers, slope_w = known.fit, known.powers, known.slope_w
+        late_s, u_late_s = told.clock.late_s, CLOCK_U_S
     return Attribution(
         levels=names,
         watts=powers.level_watts if powers else fit.watts,
@@ -106,32 +145,45 @@ def attribute(
         late_slope_w=slope_w,
         nominal_s=nominal_s,
         window=seen,
-        spans=tuple(spans),
+        spans=cut.spans,
+        span_of=cut.span_of,
         level_of_span=level_of_span,
         spans_fit=powers,
+        misfit=misfit,
+        steadiness=told,
+        restless=restless,
+        locked=locked_levels(at_s, starts_s, level_of_span, names, nominal_s) if sparse else (),
+        offsets=fewest_offsets(at_s, starts_s, level_of_span, nominal_s),
     )
 
 
-def _levels(
-    spans: Sequence[PhaseSpan], separate_background: bool, own_level_s: float | None
-) -> tuple[tuple[str, ...], Columns, Columns]:
-    """Names of the levels (idle first), the level of each span, -1 where nothing is to be fitted, and the
+def _levels(cut: Pieces, own_level_s: float | None) -> tuple[tuple[str, ...], Columns, Families]:
+    """Names of the levels (idle first), the level of each piece, -1 where nothing is to be fitted, and the
     family of each level: kinds of transfers of one direction are one, every other level is its own.
     """
+    spans = cut.spans
     index: dict[str, int] = {Phase.IDLE.value: 0}
     family_of: dict[str, int] = {Phase.IDLE.value: 0}
     families = [0]
+    waiting: dict[int, str] = {}
     level_of_span = np.full(len(spans), -1, dtype=np.int64)
-    for i, (span, kind) in enumerate(zip(spans, kinds_of(spans), strict=True)):
+    first, last = work_of(spans)
+    for i, (span, kind) in enumerate(zip(spans, kinds_of(cut), strict=True)):
         if span.phase is Phase.LOST:
             continue
-        alone = span.phase in ACTIVE_PHASES or separate_background
-        family = span.phase.value if alone else Phase.IDLE.value
+        apart = span.phase in APART and first < i < last
+        family = span.phase.value if span.phase in ACTIVE_PHASES or apart else Phase.IDLE.value
         name = kind or family
-        if own_level_s is not None and span.phase in ACTIVE_PHASES and span.duration_s >= own_level_s:
+        if cut.waits[i]:
+            name = family = f"{span.phase.value} waiting"
+        elif own_level_s is not None and span.phase in ACTIVE_PHASES and span.duration_s >= own_level_s:
             name = family = f"{span.phase.value}[{i}]"
         if name not in index:
             index[name] = len(index)
+            if cut.waits[i]:
+                waiting[index[name]] = span.phase.value
             families.append(family_of.setdefault(family, len(family_of)))
         level_of_span[i] = index[name]
-    return tuple(index), level_of_span, np.array(families, dtype=np.int64)
+    moves = {level: family_of[phase] for level, phase in waiting.items() if phase in family_of}
+    resting = tuple(index[phase.value] for phase in APART if phase.value in index)
+    return tuple(index), level_of_span, Families(np.array(families, dtype=np.int64), resting, moves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,9 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.fit_check import Misfit
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
 from roambench.energy.occupancy import Columns, Floats, MeterWindow
+from roambench.energy.span_energy import SpanEnergy
 from roambench.energy.span_powers import SpanPowers
+from roambench.energy.steadiness import Steadiness
 
 #: R7: a phase is resolved when one span lasts 5 periods, or its spans together 10 (at 1 Hz: 5 s, 10 s).
 RESOLVED_SPAN_PERIODS: Final = 5.0
@@ -25,28 +29,6 @@ class Verdict(StrEnum):
 
     RESOLVED = "resolved"
     UNDERSAMPLED = "undersampled"
-
-
-@dataclass(frozen=True, slots=True)
-class SpanEnergy:
-    """Energy of one span over its measured seconds.
-
-    `u_gross_j` and `u_net_j` are whole. What spans share: `u_level_w` (gross; `u_net_level_w`: net) within a
-    phase type, `edge_w` (`net_edge_w`; signed) and `u_idle_w` (net only) within the board. The rest is the
-    span's own.
-    """
-
-    covered_s: float
-    gross_j: float
-    net_j: float
-    u_gross_j: float
-    u_net_j: float
-    u_level_w: float
-    u_net_level_w: float
-    edge_w: float
-    net_edge_w: float
-    u_idle_w: float
-    resolved: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +59,39 @@ class Attribution:
     late_slope_w: Floats
     nominal_s: float
     window: MeterWindow
-    spans: tuple[PhaseSpan, ...]
+    spans: tuple[PhaseSpan, ...]  # as fitted: transfers cut where their bytes began and ended to move
+    span_of: Columns  # of the spans given, which each fitted one is a piece of
     level_of_span: Columns  # shape (spans,), -1 for LOST
     spans_fit: SpanPowers | None
+    misfit: Misfit | None  # None without readings enough to judge by
+    steadiness: Steadiness | None  # None where no conversion clock was looked for
+    restless: tuple[str, ...]  # levels whose power wanders, beats with the meter or jumps
+    locked: tuple[str, ...]  # levels that begin at the same instant of the meter's period every time
+    offsets: int  # tenths of that period in which spans of one level began, of the level with the fewest
+
+    @property
+    def too_early(self) -> bool:
+        """Whether lines seem to have come before they could exist: power changed later than phases say."""
+        return self.lateness_s + 2.0 * self.u_lateness_s < 0.0
+
+    @property
+    def unsteady(self) -> str:
+        """What the meter's conversion clock says against transfers of constant power; "" for nothing."""
+        told = self.steadiness
+        return told.sentence if told is not None and told.contradicts else ""
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the readings speak against what the split assumes."""
+        wrong = self.misfit is not None and self.misfit.contradicts
+        return wrong or self.too_early or any((self.unsteady, self.locked, self.restless))
+
+    @property
+    def unseen_j(self) -> float:
+        """Standard uncertainty of the whole run's energy by what happens while the meter does not look, J."""
+        unseen = max(0.0, 1.0 - self.window.window_s / self.nominal_s)
+        variance = np.square(np.nan_to_num(self.noise_sd_w)) @ self.seconds
+        return float(np.sqrt(variance * self.nominal_s * unseen))
 
     @property
     def idle_w(self) -> float:
@@ -103,6 +115,24 @@ class Attribution:
         share[0] -= 1.0
         return float(share @ self.watts), float(np.sqrt(np.maximum(share @ self.covariance_w2 @ share, 0.0)))
 
+    def u_waiting_w(self, phase: Phase) -> float:
+        """How far the phase's power would move with what its transfers are assumed to draw while they wait
+        (k = 1), W: the middle between idle and moving, `prior_sd_w` of that level.
+
+        u = |a' C c| / s, with a the shares of the phase's levels in its time, C the covariance of the levels,
+        c the contrast of the waiting level to that middle and s its prior.
+        """
+        name = f"{phase.value} waiting"
+        if self.spans_fit is None or name not in self.levels:
+            return 0.0
+        share, contrast = self._shares_of(phase), np.zeros(len(self.levels))
+        waiting = self.levels.index(name)
+        moving = np.flatnonzero(share * (np.arange(len(share)) != waiting))
+        contrast[waiting], contrast[0] = 1.0, -0.5
+        contrast[moving] -= 0.5 / max(len(moving), 1)
+        covariance = self.spans_fit.mean_covariance
+        return abs(float(share @ covariance @ contrast)) / float(self.prior_sd_w[waiting])
+
     def _shares_of(self, phase: Phase) -> Floats:
         """How much of a phase's time each level has, shape (levels,)."""
         seconds = np.zeros(len(self.levels))
@@ -114,13 +144,14 @@ class Attribution:
         return np.asarray(seconds / seconds.sum())
 
     def span_energies(self, curve: PowerCurve) -> list[SpanEnergy]:
-        """Energy of each span over the seconds that `curve` covers, in span order; 0 J for LOST spans.
+        """Energy of each span given, over the seconds that `curve` covers, in order; 0 J for LOST spans.
 
         Without a single usable reading nothing can be split: 0 J over 0 measured seconds.
         """
+        count = int(self.span_of[-1]) + 1 if len(self.span_of) else 0
         if self.spans_fit is None:
             nothing = SpanEnergy(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False)
-            return [nothing] * len(self.spans)
+            return [nothing] * count
         covered_s = covered_by_span(curve, self.spans)
         fitted = self.level_of_span >= 0
         level = self.level_of_span[fitted]
@@ -154,10 +185,52 @@ class Attribution:
         }
         whole = np.zeros((len(columns), len(self.spans)))
         whole[:, fitted] = np.stack([np.asarray(column, dtype=np.float64) for column in columns.values()])
-        return [
-            _span_energy(covered, row)
+        found = [
+            SpanEnergy.of(covered, row)
             for covered, row in zip(covered_s.tolist(), whole.T.tolist(), strict=True)
         ]
+        if count == len(found):
+            return found
+        first = np.searchsorted(self.span_of, np.arange(count + 1))
+        return [
+            found[begin] if end == begin + 1 else self._joined(found, slice(begin, end))
+            for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
+        ]
+
+    def _joined(self, found: Sequence[SpanEnergy], pieces: slice) -> SpanEnergy:
+        """The pieces of one span together: what their levels share is known by the levels' covariance, which
+        knows that what is taken for waiting is missing in what moves.
+        """
+        assert self.spans_fit is not None
+        parts, level = found[pieces], self.level_of_span[pieces]
+        seen_s = np.array([part.covered_s for part in parts])
+        covered_s = float(seen_s.sum())
+        weight = seen_s / covered_s if covered_s > 0.0 else np.zeros(len(parts))
+        covariance = self.spans_fit.level_covariance
+        shared_w2 = float(weight @ covariance[np.ix_(level, level)] @ weight)
+        net_shared_w2 = max(0.0, shared_w2 - 2.0 * float(weight @ covariance[level, 0]))
+        edge_w, net_edge_w = (
+            float(weight @ [getattr(part, name) for part in parts]) for name in ("edge_w", "net_edge_w")
+        )
+        u_idle_w = max(part.u_idle_w for part in parts)
+        own_j2 = math.fsum(
+            part.u_gross_j**2 - (part.u_level_w**2 + part.edge_w**2) * part.covered_s**2 for part in parts
+        )
+        own_j2 = max(own_j2, 0.0)
+        square_s2 = covered_s**2
+        return SpanEnergy(
+            covered_s,
+            math.fsum(part.gross_j for part in parts),
+            math.fsum(part.net_j for part in parts),
+            math.sqrt(own_j2 + (shared_w2 + edge_w**2) * square_s2),
+            math.sqrt(own_j2 + (net_shared_w2 + net_edge_w**2 + u_idle_w**2) * square_s2),
+            math.sqrt(shared_w2),
+            math.sqrt(net_shared_w2),
+            edge_w,
+            net_edge_w,
+            u_idle_w,
+            any(part.resolved for part in parts),
+        )
 
     def _own_and_shared(self, powers: SpanPowers, level: Columns, seen_s: Floats) -> tuple[Floats, Floats]:
         """Variance of each span alone, J^2, and of what spans of a level share, W^2: together they give
@@ -215,20 +288,3 @@ class Attribution:
             whole_s += seconds
             resolved_s += seconds if good[inside].all() else 0.0
         return Verdict.RESOLVED if 2.0 * resolved_s >= whole_s else Verdict.UNDERSAMPLED
-
-
-def _span_energy(covered_s: float, row: Sequence[float]) -> SpanEnergy:
-    gross, net, u_gross, u_net, u_level, u_net_level, edge, net_edge, u_idle, resolved = row
-    return SpanEnergy(
-        covered_s,
-        gross,
-        net,
-        u_gross,
-        u_net,
-        u_level,
-        u_net_level,
-        edge,
-        net_edge,
-        u_idle,
-        bool(resolved),
-    )

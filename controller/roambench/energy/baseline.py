@@ -67,14 +67,6 @@ def has_drifted(before: IdleLevel, after: IdleLevel) -> bool:
     return difference > DRIFT_SIGMAS * u or difference > DRIFT_SHARE * abs(before.watts)
 
 
-def idle_between(
-    before: IdleLevel, before_ns: int, after: IdleLevel, after_ns: int, at_ns: npt.ArrayLike
-) -> npt.NDArray[np.float64]:
-    """Idle power at `at_ns`, linearly from the middle of one baseline to the middle of the other."""
-    share = (np.asarray(at_ns, dtype=np.int64) - before_ns) / (after_ns - before_ns)
-    return np.asarray(before.watts + np.clip(share, 0.0, 1.0) * (after.watts - before.watts))
-
-
 @dataclass(frozen=True, slots=True)
 class IdleBaselines:
     """Idle power before and after a run, each with the middle of its time."""
@@ -87,16 +79,6 @@ class IdleBaselines:
     @property
     def drifted(self) -> bool:
         return has_drifted(self.before, self.after)
-
-    @property
-    def u_watts(self) -> float:
-        """Of the line between the two, at its worst: an end."""
-        return max(self.before.u_watts, self.after.u_watts)
-
-    def watts_in(self, start_ns: int, end_ns: int) -> float:
-        """Idle power in the middle of an interval by the straight line between the baselines."""
-        middle = np.array([start_ns + (end_ns - start_ns) // 2])
-        return float(idle_between(self.before, self.before_ns, self.after, self.after_ns, middle)[0])
 
 
 def idle_baselines(

@@ -17,6 +17,8 @@ MIN_PROBES: Final = 8
 FLAG_BOUND_NS: Final = 100_000_000
 #: A worse bound than this is refused (the limit that MLPerf Power sets as well).
 REFUSE_BOUND_NS: Final = 400_000_000
+#: No clock of a board is further from its controller's than ten years: both count from a boot.
+MOST_OFFSET_NS: Final = 10 * 366 * 86_400 * 10**9
 #: What a crystal may drift where nothing was measured: before the first, after the last, or from one burst.
 UNKNOWN_DRIFT: Final = 100e-6
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.compared_transfer import WAYS, Basis, LinkUse, Transfer, Way, rate_of
 from roambench.energy.comparison import Comparison
@@ -26,13 +29,15 @@ def compare_transfers(
     named: LinkModel | None = None,
     paper: LinkModel = PAPER,
     period_of: Mapping[str, float] | None = None,
+    true_net_j: npt.NDArray[np.float64] | None = None,
 ) -> Comparison:
     """Compare ledger `rows` with Eq. 1; `rows` and `spans` are parallel (as `build_ledger` makes them).
 
     Spans of several devices may be concatenated. Orders missing from `link_of_order` are not compared, nor
     are transfers that moved no byte. `paper` has the parameters of each link class; `named` is one more
     model. A transfer whose link class a model does not know is measured all the same. `period_of`: seconds
-    from line to line of a board's meter, for the verdicts.
+    from line to line of a board's meter, for the verdicts. `true_net_j`, shape (rows,), is the truth of
+    emulated boards.
     """
     if len(rows) != len(spans):
         raise ValueError(f"{len(rows)} ledger rows for {len(spans)} spans")
@@ -48,7 +53,7 @@ def compare_transfers(
         for indices in pieces.values()
         if any(spans[i].transferred_bytes for i in indices)
     )
-    return Comparison(transfers, rows, models, dict(period_of or {}))
+    return Comparison(transfers, rows, models, dict(period_of or {}), true_net_j)
 
 
 def _transfer(

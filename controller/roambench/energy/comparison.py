@@ -7,6 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from roambench.energy.attribution import RESOLVED_PERIODS
 from roambench.energy.compared_transfer import Basis, Transfer, Way, rate_of, residual_of
 from roambench.energy.energy_value import Energy
@@ -41,6 +44,7 @@ class ComparisonTotal:
     u_linear_j: float
     naive_gross_j: float
     modelled: Mapping[Basis, Modelled]
+    true_net_j: float  # of emulated boards; NaN where nobody knows it
 
     @property
     def resolved(self) -> bool:
@@ -75,6 +79,15 @@ class ComparisonTotal:
             return math.nan
         return math.hypot(self.net.u_joules, self.ratio(basis) * found.u_joules) / found.joules
 
+    def u_lasting(self, basis: Basis) -> float:
+        """The part of `u_ratio` that further transfers would leave as it is: gain, idle power and model."""
+        found = self.modelled.get(basis)
+        if found is None or not self.transfers or found.joules <= 0.0:
+            return math.nan
+        budget = self.net.budget
+        measured_j = math.hypot(budget.gain_j, budget.offset_j, budget.baseline_j)
+        return math.hypot(measured_j, self.ratio(basis) * found.u_joules) / found.joules
+
     def residual_u(self, basis: Basis) -> float:
         return residual_of(self.net, self.modelled.get(basis)) if self.transfers else math.nan
 
@@ -88,6 +101,7 @@ class ComparisonTotal:
             mean_s=self.duration_s / self.transfers if self.transfers else 0.0,
             period_s=self.period_s,
             resolved=self.resolved,
+            u_lasting=self.u_lasting(basis),
         )
 
 
@@ -99,6 +113,7 @@ class Comparison:
     rows: Sequence[LedgerRow]
     models: Mapping[Basis, LinkModel]  # where Eq. 1 has its parameters from
     period_of: Mapping[str, float]  # seconds from line to line of each board's meter; 1 if not there
+    true_net_j: npt.NDArray[np.float64] | None = None  # of the rows of emulated boards, shape (rows,)
 
     @property
     def bases(self) -> tuple[Basis, ...]:
@@ -154,7 +169,13 @@ class Comparison:
             math.fsum(board.u_joules for board in boards),
             math.fsum(transfer.naive_gross_j for transfer in seen),
             self._modelled(seen),
+            self._true_net_j(seen),
         )
+
+    def _true_net_j(self, transfers: Sequence[Transfer]) -> float:
+        if self.true_net_j is None:
+            return math.nan
+        return float(self.true_net_j[[index for item in transfers for index in item.row_indices]].sum())
 
     def _modelled(self, transfers: Sequence[Transfer]) -> dict[Basis, Modelled]:
         found = {}

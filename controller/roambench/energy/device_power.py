@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from roambench.contract.draws import generator
+
+#: Where an experiment says nothing else: watts of an idle Pi 3B+, watts more of one busy core, and by which
+#: share at most the devices differ.
+IDLE_W: Final = 1.9
+TRAIN_W: Final = 0.8
+POWER_SPREAD: Final = 0.03
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,13 @@ class PowerCurve:
         """Trapezoid energy of many intervals, shape (intervals,); joules over gaps are not there."""
         return self._joules_until(to_ns) - self._joules_until(from_ns)
 
+    def u_between(self, from_ns: Stamps, to_ns: Stamps) -> Floats:
+        """Sampling uncertainty (k = 1) of the trapezoid energy of many intervals, shape (intervals,)."""
+        if not len(self.at_s):
+            return np.zeros(len(from_ns))
+        until = [np.interp((t - self.start_ns) * 1e-9, self.at_s, self._variance) for t in (from_ns, to_ns)]
+        return np.asarray(np.sqrt(np.maximum(until[1] - until[0], 0.0)), dtype=np.float64)
+
     def covered_between(self, from_ns: Stamps, to_ns: Stamps) -> Floats:
         """Measured seconds of many intervals, shape (intervals,)."""
         if not len(self.at_s):

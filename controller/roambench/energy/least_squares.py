@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +16,33 @@ from roambench.energy.occupancy import Columns, Floats, MeterWindow, level_occup
 MIN_PAIRS: Final = 8
 #: Kinds of transfers of one direction may draw this many times more or less than all of them on average.
 KIND_SHARE: Final = 2.0
+#: How far the share of waiting may be (k = 1): with 2 u anything from 0 to 1, and the ends are not rare.
+WAITING_SHARE: Final = 0.35
 _PURE: Final = 1.0 - 1e-9
 _ITERATIONS: Final = 4  # one unweighted, three reweighted
-#: Gauss-Legendre over the latch age: the reading is piecewise linear in it.
 _AGE_NODES, _AGE_WEIGHTS = np.polynomial.legendre.leggauss(6)
-#: Steps of a Smart Power 2's power register.
-SP2_STEP_W: Final = 3.81687e-3
+SP2_STEP_W: Final = 3.81687e-3  # of a Smart Power 2's power register
+
+
+@dataclass(frozen=True, slots=True)
+class Families:
+    """Which levels draw alike. `of_level`, shape (levels,): levels of one number are kinds of one phase type.
+
+    `moves` has, for each level in which transfers wait, the family of those that move. Levels `resting` are
+    equally noisy: a board at rest. `waiting_share` is how far (k = 1) waiting is from halfway to moving.
+    """
+
+    of_level: Columns
+    resting: tuple[int, ...] = ()
+    moves: Mapping[int, int] = field(default_factory=dict)
+    waiting_share: float = WAITING_SHARE
+
+    @property
+    def noise_of_level(self) -> Columns:
+        """Shape (levels,): levels of one number are equally noisy."""
+        number = np.arange(len(self.of_level))
+        number[list(self.resting)] = 0
+        return number
 
 
 class Design:
@@ -28,9 +50,9 @@ class Design:
 
     `matrix` has shape (used readings, levels); `used` marks the readings whose whole window lies in fitted
     spans, `pure` those of them that look at one level alone. `fitted` are the indices of the fitted spans,
-    `level_of_fitted` their levels. `jitter_s` is how uncertain (k = 1) each arrival is on top of the age: a
-    window thought to lie just inside a phase may have begun in the one before. Levels of one family (numbers
-    in `family_of_level`, by default each its own) are kinds of one phase type.
+    `level_of_fitted` their levels, `starts_s` and `ends_s` their borders. `jitter_s` is how uncertain (k = 1)
+    each arrival is on top of the age: a window thought to lie just inside a phase may have begun in the one
+    before. Each level is its own family by default.
     """
 
     def __init__(
@@ -42,13 +64,13 @@ class Design:
         levels: int,
         window: MeterWindow,
         jitter_s: float = 0.0,
-        family_of_level: Columns | None = None,
+        families: Families | None = None,
     ) -> None:
         self.levels = levels
-        self.family_of_level = np.arange(levels) if family_of_level is None else family_of_level
+        self.families = Families(np.arange(levels)) if families is None else families
         self.fitted = np.flatnonzero(level_of_span >= 0)
         self.level_of_fitted = level_of_span[self.fitted]
-        self._starts, self._ends, self._window = starts_s[self.fitted], ends_s[self.fitted], window
+        self.starts_s, self.ends_s, self._window = starts_s[self.fitted], ends_s[self.fitted], window
         self._reach_s = math.sqrt(3.0) * jitter_s
         whole = self._in_levels(at_s, window)
         wide = whole
@@ -76,15 +98,20 @@ class Design:
         self._age_spread = square - np.square(mean)
 
     def _in_levels(self, at_s: Floats, window: MeterWindow) -> Floats:
-        return level_occupancy(at_s, self._starts, self._ends, window, self.level_of_fitted, self.levels)
+        return level_occupancy(at_s, self.starts_s, self.ends_s, window, self.level_of_fitted, self.levels)
 
     def by_span(self) -> Any:
         """The occupancy in single spans: sparse CSR, shape (used readings, fitted spans)."""
-        return occupancy(self.at_s, self._starts, self._ends, self._window)
+        return occupancy(self.at_s, self.starts_s, self.ends_s, self._window)
+
+    def arrivals(self) -> tuple[Columns, Floats]:
+        """Of each reading the fitted span in which it arrived and the seconds since that began."""
+        at = np.maximum(np.searchsorted(self.starts_s, self.at_s, "left") - 1, 0)
+        return at, np.asarray(self.at_s - self.starts_s[at])
 
     def homes(self) -> tuple[Columns, Columns]:
         """Of each pure reading, in order: the span in which its window ends, and its level."""
-        at = np.searchsorted(self._starts, self.at_s[self.pure], "left") - 1
+        at = np.searchsorted(self.starts_s, self.at_s[self.pure], "left") - 1
         return at, self.level_of_fitted[at]
 
     def age_variance(self, watts: Floats, variance_w2: Floats) -> Floats:
@@ -156,7 +183,7 @@ def fit_levels(design: Design, readings_w: Floats, step_w: float, noise_w2: Floa
         if iteration:
             age_w2 = unsteady * design.age_variance(watts, np.diag(covariance))
             kind_sd = _kind_sd(design, watts, prior_sd)
-        precision = _precision(design.family_of_level, prior_sd, kind_sd)
+        precision = _precision(design.families, prior_sd, kind_sd)
         variance = matrix @ scatter_w2 + age_w2
         weighted = matrix.T / variance
         normal = weighted @ matrix + precision
@@ -193,27 +220,40 @@ def _kind_sd(design: Design, watts: Floats, prior_sd: float) -> Floats:
 
     `KIND_SHARE` times what the family draws above the first level, idle; `prior_sd` for a level that is a
     family by itself. It is wide on purpose: readings that know a kind to 20 % move it by 1 % of the way to
-    its family, and a kind that no reading saw is known to be a transfer and not a training.
+    its family, and a kind that no reading saw is known to be a transfer and not a training. A level in which
+    transfers wait lies between idle and moving, with equal chances: half of the way ± `WAITING_SHARE` of it.
     """
-    family, size = design.family_of_level, design.matrix.sum(axis=0)
+    family, size = design.families.of_level, design.matrix.sum(axis=0)
     count = np.bincount(family)
     weight = np.bincount(family, size)
     mean = np.bincount(family, size * watts) / np.maximum(weight, 1e-300)
     above = np.where(weight > 0.0, KIND_SHARE * np.abs(mean - watts[0]), prior_sd)
     sd = np.clip(above, 1e-3 * prior_sd, prior_sd)
-    return np.asarray(np.where(count[family] > 1, sd[family], prior_sd))
+    kind_sd = np.where(count[family] > 1, sd[family], prior_sd)
+    for level, moving in design.families.moves.items():
+        if weight[moving] > 0.0:
+            share_w = design.families.waiting_share * abs(float(mean[moving] - watts[0]))
+            kind_sd[level] = np.clip(share_w, 1e-3 * prior_sd, prior_sd)
+    return np.asarray(kind_sd)
 
 
-def _precision(family: Columns, prior_sd: float, kind_sd: Floats) -> Floats:
+def _precision(families: Families, prior_sd: float, kind_sd: Floats) -> Floats:
     """Inverse of the prior covariance of the levels: families lie `prior_sd` about the middle of the
-    readings, the levels of a family `kind_sd` about the family.
+    readings, the levels of a family `kind_sd` about the family, and a level of waiting `kind_sd` about the
+    middle between idle and its family.
     """
+    family = families.of_level
     precision = np.eye(len(family)) / prior_sd**2
     for number in np.flatnonzero(np.bincount(family) > 1).tolist():
         own = np.flatnonzero(family == number)
         kind_w2 = float(kind_sd[own[0]]) ** 2
         share = prior_sd**2 / (kind_w2 + len(own) * prior_sd**2)
         precision[np.ix_(own, own)] = (np.eye(len(own)) - share) / kind_w2
+    for level, moving in families.moves.items():
+        kinds = np.flatnonzero(family == moving)
+        contrast = np.zeros(len(family))
+        contrast[level], contrast[0], contrast[kinds] = 1.0, -0.5, -0.5 / len(kinds)
+        precision += np.outer(contrast, contrast) / float(kind_sd[level]) ** 2
     return precision
 
 
@@ -235,24 +275,26 @@ def level_noise(design: Design, readings_w: Floats, step_w: float) -> Floats:
     than the meter reads is no noise, it is followed span by span (`span_powers`). Levels with too few
     pairs take the variance of all pairs, or that of all readings where there are none.
     """
+    number = design.families.noise_of_level
     span, home = design.homes()
     pure = np.flatnonzero(design.pure)
     pair = np.flatnonzero((np.diff(pure) == 1) & (np.diff(span) == 0))
     half_squares = 0.5 * np.square(readings_w[pure[pair + 1]] - readings_w[pure[pair]])
-    level = home[pair]
+    level = number[home[pair]]
     pairs = np.bincount(level, minlength=design.levels)
     sums = np.bincount(level, half_squares, design.levels)
     pooled = float(half_squares.mean()) if len(pair) >= MIN_PAIRS else float(np.var(readings_w))
     noise_w2 = np.where(pairs >= MIN_PAIRS, sums / np.maximum(pairs, 1), pooled)
-    return np.maximum(noise_w2, step_w**2 / 12.0)
+    return np.maximum(noise_w2[number], step_w**2 / 12.0)
 
 
 def _scatter(design: Design, residual: Floats, noise_w2: Floats) -> Floats:
     """Variance of the readings inside each level about its mean: noise, drift and all."""
-    _, home = design.homes()
+    number = design.families.noise_of_level
+    home = number[design.homes()[1]]
     square = np.square(residual[design.pure])
     readings = np.bincount(home, minlength=design.levels)
     sums = np.bincount(home, square, design.levels)
     pooled = float(square.mean()) if len(square) else float(np.mean(np.square(residual)))
     found = np.where(readings >= MIN_PAIRS, sums / np.maximum(readings - 1, 1), pooled)
-    return np.maximum(found, noise_w2)
+    return np.maximum(found[number], noise_w2)

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from roambench.contract.phases import ACTIVE_PHASES, Fate, Phase, PhaseSpan
-from roambench.energy.attribute import attribute
-from roambench.energy.attribution import Attribution, Verdict
-from roambench.energy.baseline import IdleBaselines, idle_baselines
+from roambench.contract.phases import Fate, Phase
 from roambench.energy.energy_value import Energy, Part, Term
 from roambench.energy.energy_value import total as sum_of
-from roambench.energy.integrate import PowerCurve, power_curve, trapezoid_by_span
-from roambench.energy.lateness import LATENESS_PRIOR_S
-from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
-from roambench.energy.samples import PowerSamples
-from roambench.energy.uncertainty import MeterCalibration
 
 Key = TypeVar("Key", bound=Hashable)
 Kind = Literal["gross", "net"]
@@ -37,6 +28,13 @@ class LedgerRow:
     (`edge_w`, `net_edge_w`, signed), in net its idle power (`u_idle_w`), and for one phase the fitted power
     (`u_level_w`, `u_net_level_w`). They are inside `u_gross_j` and `u_net_j` already; `energy` tells them
     apart, so that sums of rows come out right.
+
+    Boards of one kind are wrong together where an assumption and not a reading decides: how late lines are
+    (`late_shared` of the edges, 0..1), how idle power moves (`u_idle_shared_w` of `u_idle_w`), what a
+    transfer draws while it waits (`u_wait_shared_w` of the levels).
+
+    `design_based` rows have the mean power of their phase from an estimate without a model of its shape,
+    since the readings contradict the fitted one (`design_based.in_doubt`).
     """
 
     device: str
@@ -61,6 +59,10 @@ class LedgerRow:
     u_idle_w: float = 0.0
     u_reference: float = 0.0
     reference: str = ""
+    design_based: bool = False
+    late_shared: float = 0.0
+    u_idle_shared_w: float = 0.0
+    u_wait_shared_w: float = 0.0
 
     def energy(self, kind: Kind = "gross") -> Energy:
         """The row as an energy that adds up with the rows of this and of other boards."""
@@ -76,153 +78,26 @@ class LedgerRow:
         """What the row shares with others, by whom."""
         gross = kind == "gross"
         board, level = self.device, f"{self.device} {self.phase.value}"
-        own_gain = math.sqrt(max(0.0, self.u_gain**2 - self.u_reference**2))
+        own_gain = _less(self.u_gain, self.u_reference)
+        edge_j = (self.edge_w if gross else self.net_edge_w) * self.covered_s
+        level_w = _less(self.u_level_w if gross else self.u_net_level_w, self.u_wait_shared_w)
+        idle_w = 0.0 if gross else _less(self.u_idle_w, self.u_idle_shared_w)
         return [
             (Part.GAIN, board, own_gain * joules),
             (Part.GAIN, f"reference {self.reference}", self.u_reference * joules),
             (Part.OFFSET, board, self.u_offset_w * self.covered_s if gross else 0.0),
-            (Part.SAMPLING, level, (self.u_level_w if gross else self.u_net_level_w) * self.covered_s),
-            (Part.EDGES, board, (self.edge_w if gross else self.net_edge_w) * self.covered_s),
-            (Part.BASELINE, board, 0.0 if gross else -self.u_idle_w * self.covered_s),
+            (Part.SAMPLING, level, level_w * self.covered_s),
+            (Part.SAMPLING, f"waiting of {self.phase.value}", self.u_wait_shared_w * self.covered_s),
+            (Part.EDGES, board, _less(1.0, self.late_shared) * edge_j),
+            (Part.EDGES, "lateness", self.late_shared * edge_j),
+            (Part.BASELINE, board, -idle_w * self.covered_s),
+            (Part.BASELINE, "idle model", 0.0 if gross else -self.u_idle_shared_w * self.covered_s),
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceAccount:
-    """Everything known of one device's energy: its rows, the whole run, and the fit behind the rows.
-
-    `idle` are the baselines before and after, None where there were none. `verdicts` says of each phase type
-    whether the meter was fast enough for it (R7).
-    """
-
-    device: str
-    rows: list[LedgerRow]
-    whole_run: Energy  # without the meter's own part; `uncertainty.with_meter` adds it
-    curve: PowerCurve
-    attribution: Attribution
-    idle: IdleBaselines | None
-    verdicts: Mapping[Phase, Verdict]
-
-
-def account_device(
-    samples: PowerSamples,
-    spans: Sequence[PhaseSpan],
-    fates: Mapping[str, Fate],
-    step_of_training: Mapping[str, int],
-    calibration: MeterCalibration,
-    start_ns: int,
-    end_ns: int,
-    nominal_s: float = 1.0,
-    *,
-    window: MeterWindow = SP2_WINDOW,
-    step_w: float = SP2_STEP_W,
-    fit_lateness: bool = True,
-    late_prior_s: float = LATENESS_PRIOR_S,
-    u_clock_s: float = 0.0,
-) -> DeviceAccount:
-    """Account one device: `spans` is its complete timeline (see `timeline.complete_timeline`).
-
-    A training without a fate in `fates` is pending. An upload's row carries the round of its training.
-    `nominal_s`, `window` and `step_w` are the meter's traits. `fit_lateness` finds how late the lines
-    arrive, `late_prior_s` is how late they may, `u_clock_s` the uncertainty between the meter's clock and
-    the board's, as `attribute` explains them.
-    Net energies leave out the fitted idle power; where the baselines before and after the run differ
-    (rule R8), the straight line between them.
-    """
-    device = spans[0].device if spans else ""
-    corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
-    delay_s = 0.5 * window.support_s
-    curve = power_curve(corrected, start_ns, end_ns, nominal_s, delay_s, window.window_s, step_w)
-    fit = attribute(
-        corrected,
-        spans,
-        nominal_s=nominal_s,
-        window=window,
-        step_w=step_w,
-        fit_lateness=fit_lateness,
-        late_prior_s=late_prior_s,
-        u_clock_s=u_clock_s,
-    )
-    idle = idle_baselines(corrected, spans, window, step_w)
-    parts = fit.span_energies(curve)
-    naive = trapezoid_by_span(curve, spans)
-    rows = []
-    for i, span in enumerate(spans):
-        active = span.phase in ACTIVE_PHASES
-        part = parts[i]
-        gross, net, u_net, u_idle_w = part.gross_j, part.net_j, part.u_net_j, part.u_idle_w
-        if span.phase is Phase.LOST:
-            # The meter was read here and there but nobody knows what the board did: measured, not fitted.
-            gross = float(naive[i])
-            net = gross - fit.idle_w * part.covered_s if part.covered_s else 0.0
-        if idle is not None and idle.drifted and (active or span.phase is Phase.LOST):
-            net = gross - idle.watts_in(span.start_ns, span.end_ns) * part.covered_s
-            less_j2 = (idle.u_watts**2 - u_idle_w**2) * part.covered_s**2
-            u_net, u_idle_w = math.sqrt(max(0.0, u_net**2 + less_j2)), idle.u_watts
-        offset_j = calibration.u_offset_w * part.covered_s
-        rows.append(
-            LedgerRow(
-                device=span.device,
-                step=step_of_training.get(span.train_order_id, span.step) if active else span.step,
-                phase=span.phase,
-                # A cloud aggregation's model on its way to a device belongs to no training: it has no fate.
-                fate=fates.get(span.train_order_id, Fate.PENDING) if active and span.train_order_id else None,
-                train_order_id=span.train_order_id,
-                duration_s=span.duration_s,
-                covered_s=part.covered_s,
-                gross_j=gross,
-                net_j=net,
-                u_gross_j=math.hypot(part.u_gross_j, calibration.u_gain * gross, offset_j),
-                u_net_j=math.hypot(u_net, calibration.u_gain * net),
-                naive_j=float(naive[i]),
-                resolved=part.resolved,
-                u_gain=calibration.u_gain,
-                u_offset_w=calibration.u_offset_w,
-                u_level_w=part.u_level_w,
-                u_net_level_w=part.u_net_level_w,
-                edge_w=part.edge_w,
-                net_edge_w=part.net_edge_w,
-                u_idle_w=u_idle_w,
-                u_reference=calibration.u_reference,
-                reference=calibration.reference,
-            )
-        )
-    edges_j = curve.step_across_w * fit.u_lateness_s
-    return DeviceAccount(
-        device,
-        rows,
-        curve.energy().with_terms((Part.EDGES, device, edges_j)),
-        curve,
-        fit,
-        idle,
-        {phase: fit.verdict_of(phase) for phase in dict.fromkeys(span.phase for span in spans)},
-    )
-
-
-def build_ledger(
-    samples: PowerSamples,
-    spans: Sequence[PhaseSpan],
-    fates: Mapping[str, Fate],
-    step_of_training: Mapping[str, int],
-    calibration: MeterCalibration,
-    start_ns: int,
-    end_ns: int,
-    nominal_s: float = 1.0,
-    *,
-    fit_lateness: bool = True,
-) -> list[LedgerRow]:
-    """The rows of `account_device`: one per span, in order of time."""
-    return account_device(
-        samples,
-        spans,
-        fates,
-        step_of_training,
-        calibration,
-        start_ns,
-        end_ns,
-        nominal_s,
-        fit_lateness=fit_lateness,
-    ).rows
+def _less(u: float, shared: float) -> float:
+    """What is left of a standard uncertainty without an independent part of it."""
+    return math.sqrt(max(0.0, u * u - shared * shared))
 
 
 def total(rows: Iterable[LedgerRow], kind: Kind = "gross") -> Energy:

@@ -68,13 +68,16 @@ class LinkFit:
 
 
 def points_of(powers: Sequence[WindowPower]) -> list[LinkPoint]:
-    """The median of every point's windows, ascending by direction, size and rate.
+    """The median of every point's windows, ascending by direction, size and rate; windows that are too short
+    for the meter (`WindowPower.counts`) are left out.
 
     The windows' own uncertainties are widened, all alike, when windows of one point scatter more than they
     say; the factor is a median too, so that one window spoilt by a background job widens nothing.
     """
     groups: dict[tuple[Direction, int, float], list[WindowPower]] = defaultdict(list)
     for power in powers:
+        if not power.counts:
+            continue
         point = power.window.point
         groups[point.direction, point.size_bytes, point.mbit_s].append(power)
     surprises = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.attribute import attribute
-from roambench.energy.link_sweep import SweepWindow
+from roambench.energy.link_sweep import SweepWindow, long_enough
 from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
 from roambench.energy.samples import PowerSamples
 
@@ -32,6 +32,11 @@ class WindowPower:
     def mbit_s(self) -> float:
         """The rate that really was."""
         return self.transferred_bytes * 8e-6 / self.active_s
+
+    @property
+    def counts(self) -> bool:
+        """Whether it lasted long enough for a fit (rule R7)."""
+        return long_enough(self.active_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def _between(design: Design, by_span: Any, fit: Fit, quantum_w2: float) -> Float
     weight = second - 2.0 * third / whole + np.square(second / whole)
     told = weight > 1e-9 * second
     found = np.divide(excess, weight, out=np.zeros(levels), where=told)
-    family = design.family_of_level
+    family = design.families.of_level
     together, spare = (np.bincount(family, np.where(told, part, 0.0))[family] for part in (weight, excess))
     few = (np.bincount(level, minlength=levels) < MIN_SPANS) & (np.bincount(family)[family] > 1)
     found = np.divide(spare, together, out=found, where=few & (together > 0.0))

@@ -8,23 +8,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roambench.contract.phases import Phase
+from roambench.contract.phases import Fate, Phase
 from roambench.energy.modelled import ModelledRow
-from roambench.energy.modelled_ledger import ModelledLedger
+from roambench.energy.modelled_ledger import FATES, NONE, Codes, ModelledLedger, Numbers
 
 
 @dataclass(frozen=True, slots=True)
 class CommunicationToThreshold:
-    """`joules_per_client`: over the rounds up to `rounds`, the sum of each round's mean over those who
-    communicated in it (the paper does not define its table; this reading fits its figures).
+    """Sums over the rounds up to `rounds`, of the radio's net joules.
 
-    `reached` False: the run ended first, and the figure is for all its rounds. Distances are the mean
-    over the transfers of those rounds, NaN without any.
+    `joules_per_client`: of each round's mean over the devices whose model was aggregated in it, each with
+    all its training's transfers: the download, in whichever round it was, and the upload (an exchange, sent
+    and received, of devices without access points). `joules_per_participant`: of each round's mean over all
+    that sent or received anything in it. A round without such a device adds nothing. `reached` False: the
+    run ended first, and the figures are for all its rounds. Distances are the mean over the transfers of
+    those rounds, NaN without any.
     """
 
     reached: bool
     rounds: int
     joules_per_client: float
+    joules_per_participant: float
     total_j: float
     transfers: int
     mean_distance_m: float
@@ -35,28 +39,37 @@ def communication_to_threshold(
 ) -> CommunicationToThreshold:
     """`threshold_step` is the 0-based step whose global model reached the threshold, None if none did.
 
-    A round is the step in which a transfer took place; radio energy alone, without the device's idling.
+    Radio energy alone, without the device's idling.
     """
     last = steps - 1 if threshold_step is None else threshold_step
     ledger = ModelledLedger.of(rows)
     work = ledger.work
-    chosen = ledger.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE) & (work.at_step <= last)
-    # A device that communicates twice in a round takes part in it once.
-    at_step, device = work.at_step[chosen], work.device[chosen]
-    rounds, of_round = np.unique(at_step, return_inverse=True)
-    pairs, of_pair = np.unique(of_round * max(1, len(work.names)) + device, return_inverse=True)
-    used = np.bincount(of_pair, ledger.net_j[chosen], len(pairs))
-    first = np.searchsorted(pairs // max(1, len(work.names)), np.arange(len(rounds) + 1))
-    means = [
-        math.fsum(used[start:end].tolist()) / (end - start)
-        for start, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
-    ]
+    until = work.at_step <= last
+    chosen = ledger.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE) & until
+    delivered = ledger.of_phase(Phase.UPLOAD, Phase.EXCHANGE) & until
+    delivered &= (work.fate == FATES.index(Fate.AGGREGATED)) & (work.training != NONE)
+    # A training's round is that of its last upload: an upload that broke off before was no aggregation.
+    trainings, of_delivered = np.unique(work.training[delivered], return_inverse=True)
+    round_of = np.full(len(trainings), -1)
+    np.maximum.at(round_of, of_delivered, work.at_step[delivered])
+    theirs = chosen & np.isin(work.training, trainings)
+    of_training = np.searchsorted(trainings, work.training[theirs])
     distances = work.distance_m[chosen].tolist()
     return CommunicationToThreshold(
         reached=threshold_step is not None,
         rounds=last + 1,
-        joules_per_client=math.fsum(means),
-        total_j=math.fsum(used.tolist()),
+        joules_per_client=_sum_of_means(round_of[of_training], work.training[theirs], ledger.net_j[theirs]),
+        joules_per_participant=_sum_of_means(work.at_step[chosen], work.device[chosen], ledger.net_j[chosen]),
+        total_j=math.fsum(ledger.net_j[chosen].tolist()),
         transfers=len(distances),
         mean_distance_m=math.fsum(distances) / len(distances) if distances else math.nan,
     )
+
+
+def _sum_of_means(rounds: Codes, members: Codes, joules: Numbers) -> float:
+    """Over the rounds, of the mean over a round's members; several rows of a member are one's."""
+    _, of_round = np.unique(rounds, return_inverse=True)
+    pairs, of_pair = np.unique(np.column_stack((of_round, members)), axis=0, return_inverse=True)
+    used = np.bincount(of_pair, joules, len(pairs))
+    counts = np.bincount(pairs[:, 0])
+    return math.fsum((used / counts[pairs[:, 0]]).tolist())

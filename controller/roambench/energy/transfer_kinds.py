@@ -8,27 +8,31 @@ ones would be believed to draw what the long ones do (Wi-Fi uploads of 0.35 s be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.pieces import Pieces
 
 TRANSFERS: Final = (Phase.DOWNLOAD, Phase.UPLOAD)
 #: Half an octave: within a whole one of LTE rates the sum over downloads still came out 2 % low.
 BAND: Final = 2.0**0.5
 
 
-def kinds_of(spans: Sequence[PhaseSpan]) -> list[str]:
-    """The kind of each span's transfer, empty for other phases; shape (spans,).
+def kinds_of(cut: Pieces) -> list[str]:
+    """The kind of each piece's transfer, empty for other phases and for pieces that wait; shape (pieces,).
 
     Bands of half an octave begin at the slowest transfer of a direction, so that transfers which all run at
     about one rate are one kind, named by the direction alone, wherever that rate lies. Transfers without
     bytes or time (broken off, never recorded) have no rate and are a kind of their own beside others.
     """
+    spans = cut.spans
     rates = [_mbit_s(span) for span in spans]
     kinds = [""] * len(spans)
     for phase in TRANSFERS:
-        own = sorted((i for i, span in enumerate(spans) if span.phase is phase), key=rates.__getitem__)
+        own = sorted(
+            (i for i, span in enumerate(spans) if span.phase is phase and not cut.waits[i]),
+            key=rates.__getitem__,
+        )
         bands: list[list[int]] = []
         for i in own:
             if not bands or not rates[i] <= BAND * rates[bands[-1][0]]:

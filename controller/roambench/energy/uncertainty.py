@@ -11,17 +11,7 @@ import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
 from roambench.energy.energy_value import Energy, Part, Term, UncertaintyBudget
-
-#: Smart Power 2, from the schematic and the INA231 datasheet: limits. Nothing is known of where between its
-#: limits a part lies, so each is a rectangular distribution with the standard uncertainty limit / sqrt(3).
-SP2_SHUNT: Final = 0.01  # R28, 15 mOhm, 1 %
-SP2_CURRENT_GAIN: Final = 0.005
-SP2_VOLTAGE_GAIN: Final = 0.005
-SP2_BUS_OFFSET_V: Final = 0.030
-SP2_SHUNT_OFFSET_A: Final = 50e-6 / 0.015  # 50 uV across the shunt: 3.3 mA
-RECTANGULAR: Final = 1.0 / math.sqrt(3.0)
-#: The firmware multiplies the power register by 3.81687 mW where the chip means 3.81463 mW.
-SP2_WATT_REGISTER_GAIN: Final = 3.81687 / 3.81463
+from roambench.meters.traits import TRAITS, MeterTraits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +21,14 @@ class MeterCalibration:
     `reference` names what the meter was calibrated against and `u_reference` the relative uncertainty of
     that, inside `u_gain`: meters calibrated against one reference are wrong by it together.
 
-    The default is an uncalibrated Smart Power 2 at 5.1 V: readings are taken as they are, 0.78 % for the gain
-    and 9.8 mW for the offset, together 0.94 % at 1.9 W and 0.81 % at 5.1 W.
+    The default uncertainties are those of an uncalibrated Smart Power 2 at 5.1 V: 0.78 % for the gain and
+    9.8 mW for the offset, together 0.94 % at 1.9 W and 0.81 % at 5.1 W.
     """
 
     gain: float = 1.0
     offset_w: float = 0.0
-    u_gain: float = RECTANGULAR * math.sqrt(
-        SP2_SHUNT**2 + SP2_CURRENT_GAIN**2 + SP2_VOLTAGE_GAIN**2 + (SP2_BUS_OFFSET_V / 5.1) ** 2
-    )
-    u_offset_w: float = RECTANGULAR * 5.1 * SP2_SHUNT_OFFSET_A
+    u_gain: float = TRAITS["smartpower2"].u_gain
+    u_offset_w: float = TRAITS["smartpower2"].u_offset_w
     u_reference: float = 0.0
     reference: str = ""
 
@@ -87,8 +75,12 @@ class MeterCalibration:
         return ((Part.OFFSET, meter, self.u_offset_w * seconds),)
 
 
-#: A meter about which nothing is known but its type.
-UNCALIBRATED_SP2: Final = MeterCalibration()
+def uncalibrated(row: MeterTraits) -> MeterCalibration:
+    """What is known of a meter of which nothing is known but its type."""
+    return MeterCalibration(row.gain, 0.0, row.u_gain, row.u_offset_w)
+
+
+UNCALIBRATED_SP2: Final = uncalibrated(TRAITS["smartpower2"])
 #: An ideal meter, for emulated devices whose gain is known to be 1.
 EXACT: Final = MeterCalibration(u_gain=0.0, u_offset_w=0.0)
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-#: A ratio known worse than this (k = 2) says neither that a model is right nor that it is wrong.
-VAGUE: Final = 0.5
+#: A model agrees where the interval of measured / modelled holds 1 and neither this nor its inverse.
+FACTOR: Final = 2.0
+#: No interval this narrow (k = 2) holds 1 and a factor of two at once: it settles the matter at any ratio.
+SETTLING: Final = 0.25
 
 
 class Finding(StrEnum):
     NOTHING = "nothing"  # no transfer that was seen in full, or no model for it
     UNRESOLVED = "unresolved"  # rule R7: too short for the meter
-    VAGUE = "vague"  # the interval holds 1 and much else
+    VAGUE = "vague"  # the interval holds 1 and a factor of two
     AGREES = "agrees"
     OVERSTATES = "overstates"  # the model says more than was measured
     UNDERSTATES = "understates"
@@ -43,8 +45,10 @@ def verdict_of(
     mean_s: float,
     period_s: float,
     resolved: bool,
+    u_lasting: float = 0.0,
 ) -> Verdict:
-    """Judge measured / modelled = `ratio` with standard uncertainty `u_ratio`; agreement is within 2 u.
+    """Judge measured / modelled = `ratio` with standard uncertainty `u_ratio`; agreement is within 2 u, where
+    that excludes a factor of two. `u_lasting` is the part of `u_ratio` that no further transfer would lower.
 
     `transfers` of `mean_s` each were summed, `left_out` more not seen in full, with a meter that speaks
     every `period_s`.
@@ -63,11 +67,23 @@ def verdict_of(
     if abs(ratio - 1.0) > 2.0 * u_ratio:
         finding = Finding.OVERSTATES if ratio < 1.0 else Finding.UNDERSTATES
         said, remark = f"the model {finding.value}", finding.value
-    elif 2.0 * u_ratio > VAGUE:
-        finding, said, remark = Finding.VAGUE, "too uncertain to tell", "too uncertain"
-    else:
+    elif ratio - 2.0 * u_ratio > 1.0 / FACTOR and ratio + 2.0 * u_ratio < FACTOR:
         finding, said, remark = Finding.AGREES, "agrees within 2u", "agrees"
+    else:
+        enough = _enough(transfers, u_ratio, u_lasting)
+        finding, said, remark = Finding.VAGUE, f"too uncertain to tell ({enough})", "too uncertain"
     return Verdict(finding, f"measured/modelled = {ratio_text(ratio, u_ratio)}: {said}", remark)
+
+
+def _enough(transfers: int, u_ratio: float, u_lasting: float) -> str:
+    """How many transfers would settle it: what does not last falls with the root of their number."""
+    left = (0.5 * SETTLING) ** 2 - u_lasting**2
+    if left > 0.0 and math.isfinite(u_ratio):
+        return f"some {math.ceil(transfers * (u_ratio**2 - u_lasting**2) / left):,} such transfers would do"
+    return (
+        f"no number of transfers would do: gain, idle power and model alone leave ± {2.0 * u_lasting:.2f}, "
+        f"and it takes ± {SETTLING:g}"
+    )
 
 
 def ratio_text(ratio: float, u_ratio: float) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 from roambench.contract.draws import generator
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.ledger import DeviceAccount, account_device, totals_by_phase
+from roambench.energy.account import DeviceAccount, account_device
+from roambench.energy.ledger import totals_by_phase
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 from roambench.meters.emulator.power import IDLE, Activity

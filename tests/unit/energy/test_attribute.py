@@ -187,13 +187,27 @@ def test_lost_time_and_readings_that_touch_it_are_left_out() -> None:
     assert fit.used_readings == len(samples) - 10
 
 
-def test_background_phases_share_one_level_unless_told_otherwise() -> None:
-    spans = timeline((Phase.IDLE, 30), (Phase.ABSENT, 30), (Phase.TRAIN, 30), (Phase.WAIT, 30))
-    samples = steady(spans, {**WATTS, Phase.ABSENT: 1.5, Phase.WAIT: 2.2})
-    assert attribute(samples, spans).levels == ("idle", "train")
-    apart = attribute(samples, spans, separate_background=True)
-    assert apart.levels == ("idle", "absent", "train", "wait")
-    assert apart.watts == pytest.approx([2.0, 1.5, 5.0, 2.2], abs=5e-3)
+def test_waiting_and_absence_within_the_work_are_no_idling() -> None:
+    """0.2 W more while waiting and 0.4 W less while absent change nothing about idling or training."""
+    spans = timeline(
+        (Phase.IDLE, 30),
+        (Phase.TRAIN, 30),
+        (Phase.WAIT, 30),
+        (Phase.ABSENT, 30),
+        (Phase.TRAIN, 30),
+        (Phase.IDLE, 30),
+    )
+    fit = attribute(steady(spans, {**WATTS, Phase.ABSENT: 1.6, Phase.WAIT: 2.2}), spans)
+    assert fit.levels == ("idle", "train", "wait", "absent")
+    assert fit.watts == pytest.approx([2.0, 5.0, 2.2, 1.6], abs=5e-3)
+
+
+def test_a_wait_before_and_after_all_work_is_the_baseline() -> None:
+    spans = timeline((Phase.ABSENT, 30), (Phase.TRAIN, 30), (Phase.WAIT, 30))
+    assert attribute(steady(spans, {**WATTS, Phase.WAIT: 2.0, Phase.ABSENT: 2.0}), spans).levels == (
+        "idle",
+        "train",
+    )
 
 
 def test_a_long_span_may_have_a_level_of_its_own() -> None:

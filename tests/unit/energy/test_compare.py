@@ -199,10 +199,44 @@ def test_verdicts_say_what_the_figures_allow_and_no_more() -> None:
     assert verdict(2.1, 0.06).sentence == "measured/modelled = 1.050 ± 0.060: agrees within 2u"
     assert verdict(2.1, 0.06).finding is Finding.AGREES
     assert verdict(2.3, 0.06).finding is Finding.UNDERSTATES  # 2.5 u away
-    assert verdict(2.1, 0.6).sentence == "measured/modelled = 1.05 ± 0.60: too uncertain to tell"
+    assert verdict(2.1, 0.6).sentence == (
+        "measured/modelled = 1.05 ± 0.60: too uncertain to tell (some 6 such transfers would do)"
+    )
     short = verdict(2.1, 0.06, resolved=False, length_s=0.4)
     assert short.sentence == "not resolved by this meter: 1 transfer of 0.4 s at 1 Hz"
     assert [verdict(2.1, 0.6).settled, short.settled, verdict(3.0, 0.2).settled] == [False, False, True]
+
+
+@pytest.mark.parametrize(("net_j", "u_net_j"), [(1.1, 0.48), (1.3, 0.36), (2.6, 0.7), (4.0, 1.0)])
+def test_an_interval_that_a_factor_of_two_fits_into_is_no_agreement(net_j: float, u_net_j: float) -> None:
+    """0.55 ± 0.48 holds 1, and 0.5 as well: it says nothing. Neither does 1.30 ± 0.70, which holds 2."""
+    assert verdict(net_j, u_net_j).finding is Finding.VAGUE
+    assert verdict(net_j, u_net_j).remark == "too uncertain"
+
+
+def test_agreement_may_be_as_wide_as_a_factor_of_two_allows() -> None:
+    assert verdict(2.2, 0.55).finding is Finding.AGREES  # 1.1 ± 0.55: 0.55 to 1.65
+    assert verdict(2.2, 0.61).finding is Finding.VAGUE  # 0.49 to 1.71
+
+
+def test_as_many_transfers_as_are_asked_for_settle_it_whatever_the_ratio() -> None:
+    """0.55 ± 0.48 over one transfer asks for 4; u falls with the root of their number."""
+    asked = verdict(1.1, 0.48).sentence
+    assert asked.endswith("too uncertain to tell (some 4 such transfers would do)")
+    for ratio in (0.5, 0.6, 0.74, 0.76, 1.0, 1.2, 1.6, 2.0):
+        assert verdict(2.0 * ratio, 0.48 / 2.0).settled
+
+
+def test_what_no_number_of_transfers_lowers_is_said() -> None:
+    """A gain known to 20 % stays, however many transfers it is in."""
+    row, span = transfer(Phase.DOWNLOAD, "d", 0, 2.0, 2.0, 20.0)
+    row = replace(row, u_gain=0.2, u_net_j=math.hypot(0.4, 0.5))
+    exact = model(KnownLink(LinkPower("lte", 0.0, 0.0, 1000.0)))
+    said = compare_transfers([row], [span], BOTH, paper=exact).download.verdict(Basis.ACTUAL).sentence
+    assert said == (
+        "measured/modelled = 1.00 ± 0.64: too uncertain to tell (no number of transfers would do: gain, idle "
+        "power and model alone leave ± 0.40, and it takes ± 0.25)"
+    )
 
 
 def test_a_sum_is_resolved_when_half_of_its_time_is() -> None:

@@ -17,10 +17,11 @@ TRUE = {"up": 0.010, "down": 0.005}
 BETA_W = 0.2
 
 
-def window(index, direction, rate, net_w, u_w=0.002):
-    point = SweepPoint(direction, 1_000_000, rate)
-    seconds = 10 * point.transfer_s
-    return WindowPower(SweepWindow(index, point, 10), net_w, u_w, 1.9, seconds, 10_000_000)
+def window(index, direction, rate, net_w, u_w=0.002, repeats=10):
+    point = SweepPoint(direction, 4_000_000, rate)
+    seconds = repeats * point.transfer_s
+    moved = repeats * point.size_bytes
+    return WindowPower(SweepWindow(index, point, repeats), net_w, u_w, 1.9, seconds, moved)
 
 
 def line_points(noise=None, rates=(2.0, 5.0, 10.0, 20.0), sizes=(8.0, 32.0), beta=None, u_w=0.002):
@@ -94,6 +95,17 @@ def test_a_point_is_the_median_of_its_windows_which_one_spoilt_window_does_not_m
     # 2 mW each: over sqrt(5), a median's sqrt(pi / 2); their scatter says no more than that
     assert point.u_net_w == pytest.approx(0.002 / math.sqrt(5) * math.sqrt(math.pi / 2), rel=1e-6)
     assert point.mbit_s == pytest.approx(10.0)
+
+
+def test_windows_below_ten_seconds_are_in_no_point():
+    """4 MB at 20 Mbit/s is 1.6 s: six of them are 9.6 s, seven 11.2 s (rule R7)."""
+    short = [window(i, "up", 20.0, 0.9, repeats=6) for i in range(5)]
+    long = [window(i, "up", 20.0, 0.4, repeats=7) for i in range(5, 7)]
+    (point,) = points_of([*short, *long])
+    assert (point.windows, point.net_w) == (2, pytest.approx(0.4))
+    assert points_of(short) == []
+    exact = SweepWindow(0, SweepPoint("up", 1_250_000, 20.0), 20)  # 0.5 s each, ten seconds in all
+    assert len(points_of([WindowPower(exact, 0.4, 0.002, 1.9, 9.9999999, 25_000_000)])) == 1
 
 
 def test_windows_that_scatter_more_than_they_say_are_believed_less():

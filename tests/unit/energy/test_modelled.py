@@ -13,6 +13,7 @@ from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenanc
 from roambench.energy.modelled import EnergyModel, ModelledRow, Served, modelled_by, modelled_total
 from roambench.energy.table10 import table10
 from roambench.energy.to_threshold import communication_to_threshold
+from roambench.report import paper_mohawk as paper
 
 PI = DevicePower(1.9, 0.8)
 
@@ -143,11 +144,12 @@ def test_sums_by_phase_and_by_device() -> None:
     assert modelled_by(run_rows(), lambda row: row.device)["pi-02"].joules == pytest.approx(58.22744)
 
 
-def test_communication_to_threshold_sums_the_rounds_means_over_their_participants() -> None:
-    rows = run_rows()
-    until = communication_to_threshold(rows, 1, 5)
-    # Round 0: two devices at 2.32744 J, round 1: one at 11.34388 J. Training is no communication.
+def test_communication_to_threshold_sums_the_rounds_means_over_those_who_were_aggregated() -> None:
+    """pi-01's model is aggregated in round 1, with its download of round 0; pi-02 only downloads."""
+    until = communication_to_threshold(run_rows(), 1, 5)
     assert until.joules_per_client == pytest.approx(2.32744 + 11.34388)
+    # Round 0: two devices at 2.32744 J, round 1: one at 11.34388 J. Training is no communication.
+    assert until.joules_per_participant == pytest.approx(2.32744 + 11.34388)
     assert until.total_j == pytest.approx(2 * 2.32744 + 11.34388)
     assert (until.reached, until.rounds, until.transfers) == (True, 2, 3)
     assert until.mean_distance_m == pytest.approx((900 + 900 + 300) / 3)
@@ -155,14 +157,49 @@ def test_communication_to_threshold_sums_the_rounds_means_over_their_participant
 
 def test_what_came_after_the_threshold_does_not_count() -> None:
     until = communication_to_threshold(run_rows(), 0, 5)
-    assert (until.joules_per_client, until.rounds) == (pytest.approx(2.32744), 1)
+    assert (until.joules_per_client, until.rounds) == (0.0, 1)  # nothing was aggregated in round 0
+    assert until.joules_per_participant == pytest.approx(2.32744)
 
 
 def test_two_transfers_of_a_device_in_a_round_are_one_participants() -> None:
     model = EnergyModel(MOHAWK, PI)
-    rows = [up(model, served(0)), down(model, served(0)), down(model, served(1))]
+    alone = served(1, fate=Fate.WASTED)
+    rows = [up(model, served(0)), down(model, served(0)), down(model, alone)]
     until = communication_to_threshold(rows, 0, 1)
-    assert until.joules_per_client == pytest.approx((11.34388 + 2 * 2.32744) / 2)
+    assert until.joules_per_client == pytest.approx(11.34388 + 2.32744)
+    assert until.joules_per_participant == pytest.approx((11.34388 + 2 * 2.32744) / 2)
+
+
+def test_an_upload_that_broke_off_belongs_to_the_round_that_aggregated_its_model() -> None:
+    model = EnergyModel(MOHAWK, PI)
+    rows = [down(model, served()), up(model, served(0, 0, 1)), up(model, served(0, 0, 2))]
+    assert communication_to_threshold(rows, 1, 5).joules_per_client == pytest.approx(2.32744 + 11.34388)
+    whole = communication_to_threshold(rows, 2, 5).joules_per_client
+    assert whole == pytest.approx(2.32744 + 2 * 11.34388)
+
+
+@pytest.mark.parametrize("setting", sorted(paper.JOULES))
+def test_table_6_is_table_4_times_what_one_aggregated_device_sends_and_gets(
+    setting: tuple[str, str, int],
+) -> None:
+    """The paper's own rounds in a world like its own: LTE at middle speed (24 Mbit/s down, 12 up), one device
+    aggregated per round and seven that only download. The figure has to come out as the paper printed it."""
+    size = 4 * (659_242 if setting[0] == "mnist" else 659_818)  # float32 parameters of its CNN
+    model = EnergyModel(MOHAWK, PI)
+    for printed_j, rounds in zip(paper.JOULES[setting], paper.ROUNDS[setting], strict=True):
+        rows = []
+        for step in range(1, rounds + 1):
+            order = Served(0, "pi-00", step - 1, step - 1, Fate.AGGREGATED, f"d{step}", f"t{step}")
+            rows.append(model.transfer(order, Phase.DOWNLOAD, size, 24.0, "lte", 0.0))
+            sent = Served(0, "pi-00", step - 1, step, Fate.AGGREGATED, f"u{step}", f"t{step}")
+            rows.append(model.transfer(sent, Phase.UPLOAD, size, 12.0, "lte", 0.0))
+            for other in range(1, 8):
+                lost = Served(other, f"pi-{other}", step, step, Fate.WASTED, f"w{step}", f"l{other}{step}")
+                rows.append(model.transfer(lost, Phase.DOWNLOAD, size, 24.0, "lte", 0.0))
+        until = communication_to_threshold(rows, rounds, rounds + 1)
+        assert until.joules_per_client == pytest.approx(13.74 * rounds, rel=1e-2)
+        assert until.joules_per_client == pytest.approx(printed_j, rel=0.12)
+        assert until.joules_per_participant < 0.4 * printed_j
 
 
 def test_without_reaching_the_threshold_the_whole_run_counts_and_is_told_so() -> None:

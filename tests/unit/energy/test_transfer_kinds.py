@@ -12,6 +12,7 @@ from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribute import attribute
 from roambench.energy.attribution import Verdict
 from roambench.energy.integrate import power_curve
+from roambench.energy.pieces import pieces_of
 from roambench.energy.samples import PowerSamples
 from roambench.energy.transfer_kinds import kinds_of
 
@@ -25,7 +26,7 @@ def transfer(phase: Phase, mbit_s: float, start_s: float = 0.0, length_s: float 
 
 
 def downloads(*rates: float) -> list[str]:
-    return kinds_of([transfer(Phase.DOWNLOAD, rate) for rate in rates])
+    return kinds_of(pieces_of([transfer(Phase.DOWNLOAD, rate) for rate in rates]))
 
 
 @pytest.mark.parametrize("rate", [0.04, 1.0, 5.65, 5.66, 11.3, 45.25, 300.0])
@@ -50,14 +51,14 @@ def test_directions_are_apart_and_other_phases_have_no_kind() -> None:
         transfer(Phase.TRAIN, 0.0),
         transfer(Phase.IDLE, 0.0),
     ]
-    assert kinds_of(spans) == ["upload", "download", "", ""]
+    assert kinds_of(pieces_of(spans)) == ["upload", "download", "", ""]
 
 
 def test_transfers_without_bytes_are_one_kind_alone_and_their_own_beside_others() -> None:
     assert downloads(0.0, 0.0) == ["download", "download"]
     assert downloads(0.0, 20.0) == ["download of unknown rate", "download 20 to 20 Mbit/s"]
     nothing = transfer(Phase.UPLOAD, 5.0, length_s=0.0)
-    assert kinds_of([nothing, transfer(Phase.UPLOAD, 5.0)])[0] == "upload of unknown rate"
+    assert kinds_of(pieces_of([nothing, transfer(Phase.UPLOAD, 5.0)]))[0] == "upload of unknown rate"
 
 
 def run_of(*transfers: tuple[float, float, float]) -> tuple[list[PhaseSpan], PowerSamples]:

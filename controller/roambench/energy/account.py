@@ -1,0 +1,204 @@
+"""Accounting one device: its readings and timeline become the rows of the ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from roambench.contract.phases import ACTIVE_PHASES, Fate, Phase, PhaseSpan
+from roambench.energy.attribute import attribute
+from roambench.energy.attribution import Attribution, Verdict
+from roambench.energy.baseline import IdleBaselines, idle_baselines
+from roambench.energy.design_based import DesignBased, design_based, in_doubt, instead
+from roambench.energy.energy_value import Energy, Part
+from roambench.energy.idle_curve import APART, IdleCurve, idle_curve, work_of
+from roambench.energy.integrate import Floats, PowerCurve, power_curve, span_stamps, trapezoid_by_span
+from roambench.energy.lateness import LATENESS_PRIOR_S
+from roambench.energy.least_squares import SP2_STEP_W
+from roambench.energy.ledger import LedgerRow
+from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
+from roambench.energy.samples import PowerSamples
+from roambench.energy.uncertainty import MeterCalibration
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAccount:
+    """Everything known of one device's energy: its rows, the whole run, and the fit behind the rows.
+
+    `idle` are the baselines before and after, None where there were none. `verdicts` says of each phase type
+    whether the meter was fast enough for it (R7). `design_based` are the estimates beside the split.
+    """
+
+    device: str
+    rows: list[LedgerRow]
+    whole_run: Energy  # without the meter's own part; `uncertainty.with_meter` adds it
+    curve: PowerCurve
+    attribution: Attribution
+    idle: IdleBaselines | None
+    verdicts: Mapping[Phase, Verdict]
+    design_based: Mapping[Phase, DesignBased]
+
+
+def account_device(
+    samples: PowerSamples,
+    spans: Sequence[PhaseSpan],
+    fates: Mapping[str, Fate],
+    step_of_training: Mapping[str, int],
+    calibration: MeterCalibration,
+    start_ns: int,
+    end_ns: int,
+    nominal_s: float = 1.0,
+    *,
+    window: MeterWindow = SP2_WINDOW,
+    step_w: float = SP2_STEP_W,
+    fit_lateness: bool = True,
+    late_prior_s: float = LATENESS_PRIOR_S,
+    u_clock_s: float = 0.0,
+) -> DeviceAccount:
+    """Account one device: `spans` is its complete timeline (see `timeline.complete_timeline`).
+
+    A training without a fate in `fates` is pending. An upload's row carries the round of its training.
+    `nominal_s`, `window` and `step_w` are the meter's traits. `fit_lateness` finds how late the lines
+    arrive, `late_prior_s` is how late they may, `u_clock_s` the uncertainty between the meter's clock and
+    the board's, as `attribute` explains them.
+    Net energies leave out the idle power of their own moment (`idle_curve`); where too few readings saw the
+    board idling, the level that the fit has for it.
+    """
+    device = spans[0].device if spans else ""
+    corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
+    delay_s = 0.5 * window.support_s
+    curve = power_curve(corrected, start_ns, end_ns, nominal_s, delay_s, window.window_s, step_w)
+    idling = idle_curve(corrected, spans, window, step_w, start_ns)
+    steady = corrected
+    if idling is not None:
+        seen_s = np.multiply(corrected.ns - start_ns, 1e-9) - delay_s
+        steady = PowerSamples(corrected.ns, corrected.watts - idling.above_level(seen_s))
+    fit = attribute(
+        steady,
+        spans,
+        nominal_s=nominal_s,
+        window=window,
+        step_w=step_w,
+        fit_lateness=fit_lateness,
+        late_prior_s=late_prior_s,
+        u_clock_s=u_clock_s,
+    )
+    idle = idle_baselines(corrected, spans, window, step_w)
+    level_w = fit.idle_w if idling is None else idling.level_w
+    unmodelled = design_based(steady, spans, fit, level_w)
+    preferred = {phase: unmodelled[phase] for phase in in_doubt(fit) & unmodelled.keys()}
+    parts = instead(fit.span_energies(curve), spans, preferred, level_w, fit.u_idle_w)
+    naive = trapezoid_by_span(curve, spans)
+    u_naive = curve.u_between(*span_stamps(spans))
+    above_w, u_idle_of = _idle_of(idling, spans, [part.covered_s for part in parts], start_ns)
+    first, last = work_of(spans)
+    late_shared = min(1.0, fit.u_lateness_s / late_prior_s) if fit_lateness and late_prior_s else 0.0
+    waiting_w = {phase: fit.u_waiting_w(phase) for phase in ACTIVE_PHASES}
+    rows = []
+    for i, span in enumerate(spans):
+        active, part = span.phase in ACTIVE_PHASES, parts[i]
+        works = active or span.phase is Phase.LOST or (span.phase in APART and first < i < last)
+        above_j, u_idle_shared_w = float(above_w[i]) * part.covered_s, 0.0
+        if span.phase is Phase.LOST:
+            # The meter was read here and there but nobody knows what the board did: measured, not fitted.
+            part = replace(part, gross_j=float(naive[i]) - above_j, u_gross_j=float(u_naive[i]))
+            part = replace(part, net_j=part.gross_j - fit.idle_w * part.covered_s, u_idle_w=fit.u_idle_w)
+            part = replace(part, u_net_j=math.hypot(part.u_gross_j, part.u_idle_w * part.covered_s))
+        if works and span.phase in u_idle_of:
+            u_idle_w, u_idle_shared_w = u_idle_of[span.phase]
+            part = part.above(level_w, u_idle_w)
+        gross, net = part.gross_j + above_j, part.net_j
+        offset_j = calibration.u_offset_w * part.covered_s
+        rows.append(
+            LedgerRow(
+                device=span.device,
+                step=step_of_training.get(span.train_order_id, span.step) if active else span.step,
+                phase=span.phase,
+                # A cloud aggregation's model on its way to a device belongs to no training: it has no fate.
+                fate=fates.get(span.train_order_id, Fate.PENDING) if active and span.train_order_id else None,
+                train_order_id=span.train_order_id,
+                duration_s=span.duration_s,
+                covered_s=part.covered_s,
+                gross_j=gross,
+                net_j=net,
+                u_gross_j=math.hypot(part.u_gross_j, calibration.u_gain * gross, offset_j),
+                u_net_j=math.hypot(part.u_net_j, calibration.u_gain * net),
+                naive_j=float(naive[i]),
+                resolved=part.resolved,
+                u_gain=calibration.u_gain,
+                u_offset_w=calibration.u_offset_w,
+                u_level_w=part.u_level_w,
+                u_net_level_w=part.u_net_level_w,
+                edge_w=part.edge_w,
+                net_edge_w=part.net_edge_w,
+                u_idle_w=part.u_idle_w,
+                u_reference=calibration.u_reference,
+                reference=calibration.reference,
+                design_based=span.phase in preferred,
+                late_shared=late_shared,
+                u_idle_shared_w=u_idle_shared_w,
+                u_wait_shared_w=0.0
+                if span.phase in preferred
+                else min(waiting_w.get(span.phase, 0.0), part.u_level_w, part.u_net_level_w),
+            )
+        )
+    edges_j = curve.step_across_w * fit.u_lateness_s
+    return DeviceAccount(
+        device,
+        rows,
+        curve.energy().with_terms((Part.EDGES, device, edges_j), (Part.SAMPLING, "", fit.unseen_j)),
+        curve,
+        fit,
+        idle,
+        {phase: fit.verdict_of(phase) for phase in dict.fromkeys(span.phase for span in spans)},
+        unmodelled,
+    )
+
+
+def _idle_of(
+    idling: IdleCurve | None, spans: Sequence[PhaseSpan], covered_s: Sequence[float], start_ns: int
+) -> tuple[Floats, dict[Phase, tuple[float, float]]]:
+    """Mean idle power of each span above its level, shape (spans,), and by phase type how well the idle
+    power under all its spans together is known (`IdleCurve.u_mean_w`).
+    """
+    if idling is None:
+        return np.zeros(len(spans)), {}
+    starts, ends = (np.multiply(stamps - start_ns, 1e-9) for stamps in span_stamps(spans))
+    middles = 0.5 * (starts + ends)
+    drift_w = idling.above_level(np.concatenate((starts, middles, ends))).reshape(3, -1)
+    phases, seen_s = np.array([span.phase.value for span in spans]), np.array(covered_s)
+    u_idle_of = {}
+    for phase in {span.phase for span in spans}:
+        inside = (phases == phase.value) & (seen_s > 0.0)
+        if inside.any():
+            u_idle_of[phase] = idling.u_mean_w(middles[inside], seen_s[inside])
+    return np.asarray(np.array([1.0, 4.0, 1.0]) / 6.0 @ drift_w), u_idle_of
+
+
+def build_ledger(
+    samples: PowerSamples,
+    spans: Sequence[PhaseSpan],
+    fates: Mapping[str, Fate],
+    step_of_training: Mapping[str, int],
+    calibration: MeterCalibration,
+    start_ns: int,
+    end_ns: int,
+    nominal_s: float = 1.0,
+    *,
+    fit_lateness: bool = True,
+) -> list[LedgerRow]:
+    """The rows of `account_device`: one per span, in order of time."""
+    return account_device(
+        samples,
+        spans,
+        fates,
+        step_of_training,
+        calibration,
+        start_ns,
+        end_ns,
+        nominal_s,
+        fit_lateness=fit_lateness,
+    ).rows

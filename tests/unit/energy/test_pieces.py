@@ -1,0 +1,46 @@
+"""Transfers cut where their bytes begin and end to move."""
+
+from __future__ import annotations
+
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.pieces import pieces_of
+
+S = 10**9
+
+
+def span(phase: Phase, start_s: float, end_s: float, first_s: float = 0.0, last_s: float = 0.0) -> PhaseSpan:
+    stamps = [round(at * S) for at in (start_s, end_s)]
+    moved = [round(at * S) for at in (first_s, last_s)]
+    return PhaseSpan("pi", "boot", phase, 1, *stamps, "o", "t", 1000, *moved)
+
+
+def test_a_stamped_transfer_waits_moves_and_waits():
+    cut = pieces_of([span(Phase.IDLE, 0, 5), span(Phase.UPLOAD, 5, 7, 5.3, 6.8), span(Phase.WAIT, 7, 9)])
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [
+        (0, 5),
+        (5, 5.3),
+        (5.3, 6.8),
+        (6.8, 7),
+        (7, 9),
+    ]
+    assert cut.span_of.tolist() == [0, 1, 1, 1, 2]
+    assert cut.waits == (False, True, False, True, False)
+    assert [p.transferred_bytes for p in cut.spans] == [1000, 0, 1000, 0, 1000]
+
+
+def test_what_nobody_stamped_and_what_is_no_transfer_stays_whole():
+    spans = [
+        span(Phase.DOWNLOAD, 0, 2),
+        span(Phase.TRAIN, 2, 4, 2.5, 3.0),
+        span(Phase.EXCHANGE, 4, 6, 4.5, 5.0),
+    ]
+    cut = pieces_of(spans)
+    assert cut.spans == tuple(spans)
+    assert cut.waits == (False, False, False)
+
+
+def test_stamps_outside_a_span_that_was_cut_count_as_its_borders():
+    cut = pieces_of([span(Phase.DOWNLOAD, 5, 7, 4.0, 6.0), span(Phase.UPLOAD, 7, 8, 8.5, 9.0)])
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [(5, 6), (6, 7), (7, 8)]
+    assert cut.waits == (False, True, True)
+    assert cut.span_of.tolist() == [0, 0, 1]

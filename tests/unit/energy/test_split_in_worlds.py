@@ -1,0 +1,68 @@
+"""The split in worlds that share nothing with it: `benchmarks/power_worlds.py`, some runs of each.
+
+The whole table: `benchmarks/energy_fidelity.py --worlds`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+RUNS = 12
+NET = ("download net", "train net", "upload net")
+#: What an estimator breaks on that takes everything but active phases for idling, or idling for constant.
+RIGHT = ("clean-2s", "wait-above-idle", "idle-warming", "self-heating", "absent-searching", "autosuspend")
+
+
+@pytest.fixture(scope="module")
+def worlds() -> ModuleType:
+    folder = str(Path(__file__).parents[3] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("fidelity.worlds")
+    finally:
+        sys.path.remove(folder)
+
+
+def row(worlds: ModuleType, world: str):
+    return worlds.row_of(world, [worlds.measure(world, "sp2-1hz", seed) for seed in range(RUNS)])
+
+
+def figures(worlds: ModuleType, values: tuple[float, ...]) -> dict[str, float]:
+    return {f"{what} {kind}": value for (what, kind), value in zip(worlds.FIGURES, values, strict=True)}
+
+
+@pytest.mark.parametrize("world", RIGHT)
+def test_net_energy_is_right_whatever_the_board_does_beside_its_work(worlds, world):
+    found = row(worlds, world)
+    bias, held, two_u = (figures(worlds, values) for values in (found.bias, found.held, found.median_2u))
+    for name in NET:
+        assert abs(bias[name]) < 0.01, name
+        assert held[name] >= 10 / RUNS, name
+    # Not because the uncertainty is boundless: in the world of constant power it was 1.3 and 0.9 %.
+    assert two_u["download net"] < 0.045
+    assert two_u["upload net"] < 0.03
+
+
+def test_a_transfer_that_is_dead_at_its_ends_is_not_charged_for_it(worlds):
+    """20-60 ms at the start, 10-30 ms at the end of 1 s: +6 % if power is taken for constant throughout."""
+    found = row(worlds, "dead-1s")
+    bias, held = (figures(worlds, values) for values in (found.bias, found.held))
+    for name in ("download net", "upload net"):
+        assert abs(bias[name]) < 0.04, name
+        assert held[name] >= 10 / RUNS, name
+
+
+@pytest.mark.parametrize("world", ["train-ramp", "lte", "radio-tail", "fan", "locked", "locked-burst"])
+def test_a_split_whose_assumptions_fail_is_flagged(worlds, world):
+    assert row(worlds, world).flagged >= 11 / RUNS
+
+
+def test_clean_runs_are_not_flagged(worlds):
+    flagged = [worlds.measure("clean-1s", "sp2-1hz", seed).flagged for seed in range(3 * RUNS)]
+    assert np.sum(flagged) <= 1
