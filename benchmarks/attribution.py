@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from roambench.contract.draws import generator
 from roambench.contract.phases import Fate, Phase, PhaseSpan
-from roambench.energy.ledger import LedgerRow, build_ledger, total
+from roambench.energy.account import build_ledger
+from roambench.energy.ledger import LedgerRow, total
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 

@@ -12,7 +12,7 @@ from roambench.contract.draws import generator
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import Reading
 from roambench.energy.clock_fit import ClockBurst, ClockFit, ClockProbe
-from roambench.energy.uncertainty import MeterCalibration
+from roambench.energy.uncertainty import MeterCalibration, uncalibrated
 from roambench.meters.emulator.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.signal import PowerSignal
 from roambench.meters.emulator.spec import Fault, FaultKind
@@ -150,7 +150,7 @@ def emulated(scenario: Scenario, seed: int) -> EmulatedRun:
     clock = None
     if scenario.clock == "remote":
         readings, clock = _read_elsewhere(readings, end_s, draw)
-    calibration = MeterCalibration(u_gain=meter.u_gain, u_offset_w=meter.u_offset_w)
+    calibration = uncalibrated(meter)
     if scenario.calibrated:
         calibration = _calibrated(scenario, meter, board_seed, power, draw)
     idle_w = power.watts(IDLE)
