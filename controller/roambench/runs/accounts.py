@@ -12,25 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from roambench.contract.errors import MeterError
 from roambench.contract.phases import Fate, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
+from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.energy_value import Energy, total
-from roambench.energy.integrate import PowerCurve
 from roambench.energy.lateness import lateness_prior_s
-from roambench.energy.ledger import DeviceAccount, LedgerRow, account_device
+from roambench.energy.ledger import LedgerRow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.timeline import complete_timeline
 from roambench.energy.uncertainty import MeterCalibration, with_meter
-from roambench.meters.emulator.truth import read_truth
 from roambench.rounds.fates import training_fates
 from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.runs.clocks import BoardClock, board_clocks
 from roambench.runs.common_clock import on_one_clock
 from roambench.runs.folder import RunFolder
 from roambench.runs.meters import DeviceMeter, device_meter, samples_of
-from roambench.runs.record_store import ReadingColumns
+from roambench.runs.record_store import NO_READINGS, ReadingColumns
 from roambench.runs.records import Records
+from roambench.runs.truth import BoardTruth, board_truth
 
 #: Events that begin a phase, should the phase itself never have been recorded as finished.
 _BEGINNINGS = {
@@ -45,10 +44,14 @@ _BEGINNINGS = {
 class DeviceEnergy:
     """One device: its raw readings, its complete timeline, its account, and the truth where it is known.
 
-    `account.rows` and `spans` are parallel. `whole_run` carries the meter's uncertainty. `truth_j` is the
-    emulator's true energy over exactly the covered time of `whole_run`; None where there is no truth.
+    `account.rows` and `spans` are parallel. `whole_run` carries the meter's uncertainty. `truth` is the
+    emulator's true energy over exactly the covered time, whole and by span; None where there is no truth.
     `meter` says what measured it and how it was calibrated, `samples` are its usable readings, calibrated and
-    in the board's time, `account.idle` is the idle power before and after.
+    in the board's time, `account.idle` is the idle power before and after. `doubt` says why the device is in
+    no sum: its records cannot be accounted (it then counts as one that said nothing), or its clock is refused
+    (rule R2: phases without a reading, since nobody knows which reading is of which phase). `clock` is the
+    board's, `u_clock_s` the standard uncertainty between readings and phases, `late_prior_s` how late lines
+    were taken to arrive at most (k = 1).
     """
 
     device: str
@@ -57,13 +60,22 @@ class DeviceEnergy:
     events: tuple[AgentEvent, ...]
     account: DeviceAccount
     whole_run: Energy
-    truth_j: float | None
+    truth: BoardTruth | None
     meter: DeviceMeter
     samples: PowerSamples
+    clock: BoardClock
+    u_clock_s: float
+    late_prior_s: float
+    doubt: str = ""
 
     @property
     def rows(self) -> list[LedgerRow]:
         return self.account.rows
+
+    @property
+    def truth_j(self) -> float | None:
+        """True joules over the covered time of `whole_run`."""
+        return None if self.truth is None else self.truth.whole_j
 
     def flagged(self, flag: ReadingFlag) -> int:
         """How many readings carry the doubt."""
@@ -74,6 +86,7 @@ class DeviceEnergy:
 class RunEnergy:
     """The energy of a run over [start_ns, end_ns] of device time; `devices` in the experiment's order.
 
+    Sums are over the devices that nothing is said against (`counted`); `doubted` are the others.
     `calibration` is what the experiment says of all meters; `DeviceEnergy.meter` what holds for each.
     """
 
@@ -83,18 +96,26 @@ class RunEnergy:
     devices: tuple[DeviceEnergy, ...]
 
     @property
+    def counted(self) -> tuple[DeviceEnergy, ...]:
+        return tuple(device for device in self.devices if not device.doubt)
+
+    @property
+    def doubted(self) -> tuple[DeviceEnergy, ...]:
+        return tuple(device for device in self.devices if device.doubt)
+
+    @property
     def rows(self) -> list[LedgerRow]:
-        return [row for device in self.devices for row in device.rows]
+        return [row for device in self.counted for row in device.rows]
 
     @property
     def spans(self) -> list[PhaseSpan]:
         """Parallel to `rows`."""
-        return [span for device in self.devices for span in device.spans]
+        return [span for device in self.counted for span in device.spans]
 
     @property
     def whole_run(self) -> Energy:
         """All boards together: each has a meter of its own, so that only a common reference is shared."""
-        return total(device.whole_run for device in self.devices)
+        return total(device.whole_run for device in self.counted)
 
     @property
     def measured(self) -> bool:
@@ -135,20 +156,23 @@ def account_run(
     steps = {order: training.step for order, training in trainings.items()}
     events = {name: device.events for name, device in found.items()}
     clocks = {c.device: c for c in board_clocks(names, records, events, start_ns, end_ns)}
-    devices = tuple(
-        _account(
-            folder,
-            device_meter(name, found[name].events, folder.config, nominal_s),
-            found[name],
-            clocks,
-            given,
-            fates,
-            steps,
-            start_ns,
-            end_ns,
-        )
-        for name in names
-    )
+    for name in names:
+        device_meter(name, (), folder.config, nominal_s)  # a mistake in the experiment is no board's
+
+    def account(name: str, device: _Found) -> DeviceEnergy:
+        meter = device_meter(name, device.events, folder.config, nominal_s)
+        return _account(folder, meter, device, clocks, given, fates, steps, start_ns, end_ns)
+
+    def account_or_doubt(name: str) -> DeviceEnergy:
+        try:
+            made = account(name, found[name])
+            if not all(map(math.isfinite, (made.whole_run.joules, made.whole_run.u_joules))):
+                raise ArithmeticError(f"{made.whole_run.joules} J")
+            return made
+        except Exception as error:  # whatever one board's numbers do to its sums, the others have theirs
+            return account(name, _Found.nothing(error))
+
+    devices = tuple(account_or_doubt(name) for name in names)
     return RunEnergy(start_ns, end_ns, calibration, devices)
 
 
@@ -164,10 +188,19 @@ class _Found:
     readings: ReadingColumns
     spans: list[PhaseSpan]
     events: list[AgentEvent]
+    doubt: str = ""  # why nothing of it can be used
 
     @classmethod
     def of(cls, store: Records, device: str) -> _Found:
-        return cls(store.readings(device), store.spans(device), store.events(device))
+        try:
+            return cls(store.readings(device), store.spans(device), store.events(device))
+        except (ArithmeticError, ValueError) as error:  # records of a version that took everything
+            return cls.nothing(error)
+
+    @classmethod
+    def nothing(cls, error: Exception) -> _Found:
+        doubt = f"its records cannot be accounted: {type(error).__name__}: {error}"
+        return cls(NO_READINGS, [], [], doubt)
 
     def borders(self) -> list[int]:
         stamps = [stamp for span in self.spans for stamp in (span.start_ns, span.end_ns)]
@@ -215,8 +248,10 @@ def _account(
         restarts_ns=found.restarts_ns(),
         begun=found.begun(device, given),
     )
-    board = clocks.get(device)
-    samples, u_clock_s = samples_of(found.readings, meter, board, clocks.get(board.reader) if board else None)
+    board = clocks[device]
+    late_prior_s = lateness_prior_s(folder.info.time_scale)
+    readings = NO_READINGS if board.refused else found.readings
+    samples, u_clock_s = samples_of(readings, meter, board, clocks.get(board.reader))
     account = account_device(
         samples,
         spans,
@@ -228,7 +263,7 @@ def _account(
         meter.nominal_s,
         window=meter.window,
         step_w=meter.traits.step_w,
-        late_prior_s=lateness_prior_s(folder.info.time_scale),
+        late_prior_s=late_prior_s,
         u_clock_s=u_clock_s,
     )
     return DeviceEnergy(
@@ -238,21 +273,11 @@ def _account(
         tuple(found.events),
         account,
         with_meter(account.whole_run, meter.calibration, device),
-        _truth_j(folder, device, account.curve),
+        board_truth(folder.path, device, account.curve, spans),
         meter,
         PowerSamples(samples.ns, meter.calibration.correct(samples.watts)),
+        board,
+        u_clock_s,
+        late_prior_s,
+        found.doubt or board.refusal,
     )
-
-
-def _truth_j(folder: RunFolder, device: str, curve: PowerCurve) -> float | None:
-    """True joules over the covered time of `curve`; None without a truth file or where it does not know."""
-    path = folder.path / "truth" / f"{device}.csv"
-    # A device's name comes over the network once, from a certificate: it must not lead out of the folder.
-    if path.parent != folder.path / "truth" or not path.is_file():
-        return None
-    try:
-        signal = read_truth(path)
-        joules = math.fsum(signal.energy_j(start, end) for start, end in curve.covered_intervals())
-    except (MeterError, ValueError):
-        return None
-    return None if math.isnan(joules) else joules

@@ -65,18 +65,25 @@ class BoardClock:
     def _latest(self) -> ClockFit | None:
         return list(self.fits.values())[-1] if self.fits else None
 
+    @property
+    def refusal(self) -> str:
+        """Why no sum may hold the board's joules; "" where nothing is against it."""
+        return f"clock refused: {self.reader} reads its meter, {self._known()}" if self.refused else ""
+
+    def _known(self) -> str:
+        if not self.fits:
+            return "no clock probes"
+        if math.isinf(self.bound_ns):
+            return f"nobody probed the clock of {self.reader}"
+        known = f"bound {self.bound_ns * 1e-6:.1f} ms"
+        if self.time_scale != 1.0:
+            host_ms = self.bound_ns * 1e-6 / self.time_scale
+            known += f" of device time, {host_ms:.1f} ms of this machine's,"
+        return f"{known} over {self.bursts} bursts"
+
     def sentence(self) -> str:
         """What a report says of it, with the board's name."""
-        if not self.fits:
-            known = "no clock probes"
-        elif math.isinf(self.bound_ns):
-            known = f"nobody probed the clock of {self.reader}"
-        else:
-            known = f"bound {self.bound_ns * 1e-6:.1f} ms"
-            if self.time_scale != 1.0:
-                host_ms = self.bound_ns * 1e-6 / self.time_scale
-                known += f" of device time, {host_ms:.1f} ms of this machine's,"
-            known += f" over {self.bursts} bursts"
+        known = self._known()
         match self.case:
             case ReaderCase.LOCAL:
                 return f"{self.device}: reads its own meter, so no offset is needed ({known})"

@@ -17,10 +17,10 @@ import numpy as np
 from roambench.contract.errors import ConfigError
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
-from roambench.energy.clock_fit import ClockBurst, ClockFit
+from roambench.energy.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
 from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.folder import RunFolder
-from roambench.runs.record_store import ReadingColumns, RecordStore
+from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore
 from roambench.runs.records import Records
 from roambench.spool.chapter import BEGINS, Chapter
 
@@ -37,7 +37,11 @@ def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Recor
         return store
     offsets: dict[str, dict[str, list[ClockBurst]]] = {}
     for record in journal:
-        if isinstance(record, ClockProbed) and 0 <= record.device < len(folder.info.device_names):
+        if (
+            isinstance(record, ClockProbed)
+            and 0 <= record.device < len(folder.info.device_names)
+            and abs(record.offset_ns) <= MOST_OFFSET_NS  # a run of a version that did not ask
+        ):
             bursts = offsets.setdefault(folder.info.device_names[record.device], {})
             burst = ClockBurst(record.at_ns, record.offset_ns, record.bound_ns, record.probes)
             bursts.setdefault(record.boot_id, []).append(burst)
@@ -90,7 +94,10 @@ class OneClock:
         moved = []
         for span in self._store.spans(device):  # each names its boot
             by_ns = self._offset(device, span.boot_id)
-            moved.append(replace(span, start_ns=span.start_ns - by_ns, end_ns=span.end_ns - by_ns))
+            stamps = {name: getattr(span, name) - by_ns for name in ("start_ns", "end_ns")}
+            if span.last_byte_ns:
+                stamps |= {name: getattr(span, name) - by_ns for name in ("first_byte_ns", "last_byte_ns")}
+            moved.append(replace(span, **stamps))
         return sorted(moved, key=lambda span: (span.start_ns, span.end_ns))
 
     def events(self, device: str) -> list[AgentEvent]:
@@ -139,6 +146,7 @@ class OneClock:
             chapter.boot_id: chapter.unix_minus_device_ns
             for chapters in self._chapters_of(device).values()
             for _, chapter in chapters
+            if abs(chapter.unix_minus_device_ns) <= MOST_WALL_NS
         }
         for boot, offset_ns in reversed(list(known.items())):
             if boot in walls and boot_id in walls:

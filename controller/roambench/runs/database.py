@@ -10,20 +10,32 @@ from pathlib import Path
 from typing import Literal
 
 from roambench.contract.errors import RunError
+from roambench.contract.whole_file import sync
 
-#: NORMAL does not sync on commit: what was written survives a killed process, not a power cut.
+#: NORMAL does not sync on commit: what was written survives a killed process, a power cut after `sync_log`.
 #: FULL syncs the log at every commit and survives both.
 Durability = Literal["NORMAL", "FULL"]
 
 
 def open_writer(path: Path, schema: str, durability: Durability) -> sqlite3.Connection:
-    """A connection in autocommit mode with the write-ahead log on and `schema` applied."""
+    """A connection in autocommit mode with the write-ahead log on and `schema` applied, safe on the disk."""
     with naming(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={durability}")
         connection.executescript(schema)
+        sync_log(path)
         return connection
+
+
+def sync_log(path: Path) -> None:
+    """Make what was committed to the database, which is open, survive a power cut; RunError.
+
+    Its log alone: what is in the database itself was synced by SQLite when it moved there, and closing a
+    descriptor of that file would let go of SQLite's locks on it.
+    """
+    with naming(path):
+        sync(Path(f"{path}-wal"))
 
 
 def open_reader(path: Path) -> sqlite3.Connection:

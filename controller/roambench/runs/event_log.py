@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from roambench.contract.errors import RunError
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.database import naming, open_reader
-from roambench.runs.journal import decode
+from roambench.runs.journal import ROWS_THAT_COUNT, decode
 from roambench.runs.record_columns import COLUMNS, KINDS
 
 Record = TypeVar("Record", bound=RoundRecord)
@@ -141,7 +141,7 @@ def read_event_log(path: Path) -> EventLog:
     kinds: list[npt.NDArray[np.int8]] = []
     try:
         with naming(path):
-            cursor = connection.execute("SELECT id, kind, body FROM event ORDER BY id")
+            cursor = connection.execute(ROWS_THAT_COUNT)
             while rows := cursor.fetchmany(_CHUNK):
                 groups: dict[Any, list[tuple[int, Any, Any]]] = {}
                 for row in rows:

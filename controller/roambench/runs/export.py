@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,6 +18,7 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.accounts import RunEnergy, account_run
+from roambench.runs.analysis import analysis_of
 from roambench.runs.common_clock import on_one_clock
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
@@ -50,6 +49,8 @@ _PHASES = pa.schema(
         ("order_id", pa.string()),
         ("train_order_id", pa.string()),
         ("transferred_bytes", pa.int64()),
+        ("first_byte_ns", pa.int64()),
+        ("last_byte_ns", pa.int64()),
     ]
 )
 _LEDGER = pa.schema(
@@ -76,6 +77,10 @@ _LEDGER = pa.schema(
         ("u_idle_w", pa.float64()),
         ("u_reference", pa.float64()),
         ("reference", pa.string()),
+        ("design_based", pa.bool_()),
+        ("late_shared", pa.float64()),
+        ("u_idle_shared_w", pa.float64()),
+        ("u_wait_shared_w", pa.float64()),
     ]
 )
 _EXCHANGES = pa.schema(
@@ -148,12 +153,12 @@ def _readings(energy: RunEnergy | None) -> pa.Table:
 
 
 def _phases(energy: RunEnergy | None) -> pa.Table:
-    spans = energy.spans if energy else []
+    spans = [span for device in energy.devices for span in device.spans] if energy else []
     return pa.Table.from_pylist([{**asdict(span), "phase": span.phase.value} for span in spans], _PHASES)
 
 
 def _ledger(energy: RunEnergy | None) -> pa.Table:
-    rows = energy.rows if energy else []
+    rows = [row for device in energy.devices for row in device.rows] if energy else []
     table = pa.Table.from_pylist(
         [
             {**asdict(row), "phase": row.phase.value, "fate": None if row.fate is None else row.fate.value}
@@ -161,26 +166,7 @@ def _ledger(energy: RunEnergy | None) -> pa.Table:
         ],
         _LEDGER,
     )
-    return table.replace_schema_metadata({"roambench": json.dumps(_analysis(energy))})
-
-
-def _analysis(energy: RunEnergy | None) -> dict[str, Any]:
-    """By which version and with which parameters the ledger was made: raw readings outlive analyses (R12)."""
-    return {
-        "version": version("roambench"),
-        "devices": {
-            device.device: {
-                "meter": asdict(device.meter.traits),
-                "nominal_s": device.meter.nominal_s,
-                "calibrated": device.meter.calibrated,
-                "calibration": asdict(device.meter.calibration),
-                "lateness_s": device.account.attribution.lateness_s,
-                "u_lateness_s": device.account.attribution.u_lateness_s,
-                "verdicts": {phase.value: v.value for phase, v in device.account.verdicts.items()},
-            }
-            for device in (energy.devices if energy else ())
-        },
-    }
+    return table.replace_schema_metadata({"roambench": json.dumps(analysis_of(energy), allow_nan=False)})
 
 
 def _steps(records: EventLog) -> pa.Table:

@@ -15,7 +15,6 @@ lock                held by the one writer
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from roambench.runs.info import RunInfo, RunState
 from roambench.runs.journal import SqliteJournal, read_journal
 from roambench.runs.lock import WriterLock, is_held
 from roambench.runs.record_store import RecordStore
+from roambench.runs.whole_file import write_whole
 
 
 class RunFolder:
@@ -81,12 +81,12 @@ class RunFolder:
             versions=dict(versions or {}),
         )
         try:
-            _replace(path / "experiment.json", json.dumps(config, indent=2, default=str) + "\n")
-            _replace(path / "run.json", info.to_json())
+            write_whole(path / "experiment.json", json.dumps(config, indent=2, default=str) + "\n")
             folder = cls(path, info, lock)
-            # Both databases exist from the first moment, so that a run killed early is still readable.
+            # What has a run.json has both databases, so that a run killed early is still readable.
             folder.journal  # noqa: B018
             folder.records  # noqa: B018
+            folder.update()
         except BaseException:
             lock.release()
             raise
@@ -154,10 +154,12 @@ class RunFolder:
         return read_event_log(self.path / "events.sqlite")
 
     def update(self, **changes: Any) -> RunInfo:
-        """Change fields of `info` and replace `run.json` atomically."""
+        """Change fields of `info` and replace `run.json`: what it tells of is on the disk before it is."""
         self._require_lock()
+        if self._journal is not None:
+            self._journal.sync()
         self.info = replace(self.info, **changes)
-        _replace(self.path / "run.json", self.info.to_json())
+        write_whole(self.path / "run.json", self.info.to_json())
         return self.info
 
     def close(self, state: RunState | None = None, reason: str = "") -> None:
@@ -182,25 +184,15 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """A body that raised marks a run that says "running": interrupted by Ctrl-C, else failed."""
+        """A body that raised marks a run that says "running": interrupted by Ctrl-C (KeyboardInterrupt, whose
+        text is the reason), else failed."""
         if error is None or self.info.state is not RunState.RUNNING:
             self.close()
         elif isinstance(error, Exception):
             self.close(RunState.FAILED, f"{type(error).__name__}: {error}")
         else:
-            self.close(RunState.INTERRUPTED, "stopped by the user")
+            self.close(RunState.INTERRUPTED, str(error) or "stopped by the user")
 
     def _require_lock(self) -> None:
         if self._lock is None:
             raise RunError(f"{self.path}: opened for reading; open it with write=True")
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write beside, sync, rename: a reader sees the old file or the new one, never half of it."""
-    beside = path.with_suffix(".new")
-    with naming(path):
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)

@@ -101,6 +101,9 @@ class ForwardedSpool:
     def chapter_of_boot(self, boot_id: str) -> Chapter | None:
         return next((c for _, c in reversed(self._chapters) if c.boot_id == boot_id), None)
 
+    def uuid_of(self, seq: int) -> str:
+        return self._spool[1]
+
     def _learn(self, seq: int, payload: bytes) -> None:
         if self._chapters and seq <= self._chapters[-1][0]:
             return  # handed out before
@@ -169,7 +172,7 @@ class InfluxForwarder:
         for spool in self._store.spools():
             if spool not in self._drains:
                 source = ForwardedSpool(self._store, self._cursors, self._path, spool, self._run_id)
-                sender = InfluxSender(self._writer, LineEncoder(*spool, source), self._lock)
+                sender = InfluxSender(self._writer, LineEncoder(spool[0], source), self._lock)
                 self._sources[spool] = source
                 self._drains[spool] = Drain(
                     source,

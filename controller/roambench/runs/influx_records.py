@@ -241,6 +241,8 @@ def _span(device: str, row: _Row) -> PhaseSpan:
         row.text("order_id"),
         row.text("train_order_id"),
         row.integer("transferred_bytes"),
+        row.integer("first_byte_ns"),
+        row.integer("last_byte_ns"),
     )
 
 

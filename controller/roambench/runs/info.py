@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roambench.contract.errors import RunError
 
 FORMAT = 1
+#: The fleet of a run in which nothing is trained, sent or measured.
+REHEARSAL: Final = "rehearsal"
 
 
 class RunState(StrEnum):
@@ -34,7 +36,7 @@ class RunInfo:
     system: str
     seed: int
     trace_hash: str
-    fleet: str  # "simulated", "local" or "bench"
+    fleet: str  # "simulated", "local", "bench" or REHEARSAL
     device_names: tuple[str, ...]
     time_scale: float = 1.0
     created_utc: str = ""
@@ -49,6 +51,9 @@ class RunInfo:
     lookahead: bool = False
     doubts: tuple[str, ...] = ()  # what a report must say before its numbers: checks that were waived
     versions: Mapping[str, str] = field(default_factory=dict)
+    code: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # of other packages that took part: name, version, hash of sources
     state: RunState = RunState.RUNNING
     reason: str = ""
 
@@ -82,6 +87,7 @@ class RunInfo:
             raise RunError(f"{path}: device_names must be a list of names")
         values["device_names"] = tuple(values["device_names"])
         values["doubts"] = tuple(map(str, values.get("doubts", ())))
+        values["code"] = tuple(item for item in values.get("code", ()) if isinstance(item, dict))
         try:
             values["state"] = RunState(values.get("state", RunState.RUNNING))
         except ValueError:
@@ -111,6 +117,7 @@ _EXPECTED: dict[str, tuple[type, ...]] = {
     "lookahead": (bool,),
     "doubts": (list,),
     "versions": (dict,),
+    "code": (list,),
     "state": (str,),
     "reason": (str,),
 }

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import RunError
-from roambench.rounds.records import RoundRecord
-from roambench.runs.database import naming, open_reader, open_writer
+from roambench.rounds.records import LASTING, RoundRecord
+from roambench.runs.database import naming, open_reader, open_writer, sync_log
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
@@ -25,6 +25,16 @@ CREATE TABLE IF NOT EXISTS event (
     device INTEGER,
     body   TEXT    NOT NULL
 );
+CREATE INDEX IF NOT EXISTS resumed ON event (id) WHERE kind = 'RunResumed';
+"""
+
+#: What counts, in the order written. Void is what was written of a step that a later RunResumed plays again.
+ROWS_THAT_COUNT = f"""
+WITH resumed AS MATERIALIZED (SELECT id, step FROM event WHERE kind = 'RunResumed')
+SELECT id, kind, body FROM event
+WHERE kind IN ({", ".join(repr(kind.__name__) for kind in LASTING)})
+   OR NOT EXISTS (SELECT 1 FROM resumed WHERE resumed.id > event.id AND resumed.step <= event.step)
+ORDER BY id
 """
 
 _INSERT = "INSERT INTO event (step, kind, device, body) VALUES (?, ?, ?, ?)"
@@ -42,11 +52,14 @@ class SqliteJournal:
         self.path = path
         self._connection = open_writer(path, _SCHEMA, "NORMAL")
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()
+        self._unsynced = False
 
     def append(self, record: RoundRecord) -> None:
         """Raises RunError when the disk is full or the file is gone."""
         row = _row(record)
         with self._lock, naming(self.path):
+            self._unsynced = True
             self._connection.execute(_INSERT, row)
 
     def extend(self, records: Iterable[RoundRecord]) -> None:
@@ -55,6 +68,7 @@ class SqliteJournal:
         if not rows:
             return
         with self._lock, naming(self.path):
+            self._unsynced = True
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.executemany(_INSERT, rows)
@@ -63,6 +77,18 @@ class SqliteJournal:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+    def sync(self) -> None:
+        """Make all that was appended before survive a power cut; RunError. An append does not wait for it."""
+        with self._syncing:
+            with self._lock:
+                unsynced, self._unsynced = self._unsynced, False
+            if unsynced:
+                try:
+                    sync_log(self.path)
+                except BaseException:
+                    self._unsynced = True
+                    raise
 
     def close(self) -> None:
         with self._lock:
@@ -85,7 +111,7 @@ def read_journal(path: Path) -> Iterator[RoundRecord]:
     texts: dict[str, str] = {}
     try:
         with naming(path):
-            for row, kind, body in connection.execute("SELECT id, kind, body FROM event ORDER BY id"):
+            for row, kind, body in connection.execute(ROWS_THAT_COUNT):
                 yield _decoded(kind, body, texts) or decode(kind, body, f"{path}: event {row}")
     finally:
         connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +16,13 @@ from roambench.energy.clock_fit import REFUSE_BOUND_NS, ClockBurst, ClockFit, mo
 from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import UNUSABLE, PowerSamples
-from roambench.energy.uncertainty import MeterCalibration
+from roambench.energy.uncertainty import MeterCalibration, uncalibrated
 from roambench.meters.traits import MeterDescription, MeterTraits, traits
 from roambench.runs.clocks import BoardClock, ReaderCase, described
 from roambench.runs.record_store import ReadingColumns
 
+#: A calibration older than this is warned of.
+VALID_FOR: Final = dt.timedelta(days=365)
 _NUMBERS: Final = ("gain", "offset_w", "u_gain", "u_offset_w", "u_reference")
 #: The name of the controller's own host as a reader.
 CONTROLLER: Final = "controller"
@@ -29,7 +32,11 @@ _RECTANGULAR: Final = 1.0 / math.sqrt(3.0)
 
 @dataclass(frozen=True)
 class DeviceMeter:
-    """The meter of one device. `description` is None where no agent told of one: a Smart Power 2 then."""
+    """The meter of one device. `description` is None where no agent told of one: a Smart Power 2 then.
+
+    `calibrated`: somebody said how well it is known. `calibrated_as` is the name of the table that did, a
+    serial number or a device ("": the section, for all), `calibrated_on` its date (None: it has none).
+    """
 
     device: str
     description: MeterDescription | None
@@ -37,10 +44,25 @@ class DeviceMeter:
     nominal_s: float
     calibration: MeterCalibration
     calibrated: bool
+    calibrated_as: str = ""
+    calibrated_on: dt.date | None = None
 
     @property
     def window(self) -> MeterWindow:
         return MeterWindow(self.traits.window_s, self.traits.latch_s)
+
+    @property
+    def serial(self) -> str:
+        return "" if self.description is None else self.description.serial
+
+    @property
+    def misfiled(self) -> bool:
+        """Its calibration is filed under the device's name: the next meter there would inherit it."""
+        return bool(self.serial) and self.calibrated_as not in ("", self.serial)
+
+    def out_of_date(self, day: dt.date) -> bool:
+        """Whether it was calibrated more than a year before `day`."""
+        return self.calibrated_on is not None and (day - self.calibrated_on) > VALID_FOR
 
 
 def device_meter(
@@ -56,9 +78,8 @@ def device_meter(
     except ConfigError:
         description, row = None, traits("smartpower2")
     period_s = row.nominal_s if description is None else description.nominal_s or row.nominal_s
-    serial = description.serial if description is not None else ""
-    calibration, calibrated = _calibration(config, device, serial, row)
-    return DeviceMeter(device, description, row, nominal_s or period_s, calibration, calibrated)
+    meter = DeviceMeter(device, description, row, nominal_s or period_s, uncalibrated(row), False)
+    return _calibrated(meter, config)
 
 
 def samples_of(
@@ -97,21 +118,28 @@ def _controller(ns: np.ndarray) -> ClockFit:
     return ClockFit.of([ClockBurst(int(ns[k]), 0.0, 0.0, 8) for k in (0, -1)])
 
 
-def _calibration(
-    config: Mapping[str, Any], device: str, serial: str, row: MeterTraits
-) -> tuple[MeterCalibration, bool]:
-    """The device's or its meter's own entry, else the section's values for all, else the type's traits."""
-    plain = MeterCalibration(u_gain=row.u_gain, u_offset_w=row.u_offset_w)
+def _calibrated(meter: DeviceMeter, config: Mapping[str, Any]) -> DeviceMeter:
+    """With its own entry by serial or device, else the section's values for all, else the type's traits."""
     section = config.get("energy")
     if not isinstance(section, Mapping):
-        return plain, False
+        return meter
     meters = section.get("meters")
     table = meters if isinstance(meters, Mapping) else {}
-    for name in (device, serial):
-        if name and isinstance(table.get(name), Mapping):
-            return _entry(plain, table[name], f"energy.meters.{name}"), True
-    made = _entry(plain, section, "energy")
-    return made, section.get("u_gain") is not None
+    for name in (meter.serial, meter.device):
+        if name and isinstance(entry := table.get(name), Mapping):
+            made = _entry(meter.calibration, entry, f"energy.meters.{name}")
+            on = _date(entry.get("date"))
+            return replace(meter, calibration=made, calibrated=True, calibrated_as=name, calibrated_on=on)
+    made = _entry(meter.calibration, section, "energy")
+    return replace(meter, calibration=made, calibrated=section.get("u_gain") is not None)
+
+
+def _date(written: object) -> dt.date | None:
+    """A date of a run folder, which older versions took as any text."""
+    try:
+        return dt.date.fromisoformat(str(written))
+    except ValueError:
+        return None
 
 
 def _entry(plain: MeterCalibration, values: Mapping[str, Any], where: str) -> MeterCalibration:

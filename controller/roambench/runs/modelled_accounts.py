@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from roambench.contract.errors import RunError
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Phase
-from roambench.energy.device_power import DevicePower
+from roambench.energy.device_power import IDLE_W, POWER_SPREAD, TRAIN_W, DevicePower
 from roambench.energy.link_models import MOHAWK, LinkModel
 from roambench.energy.modelled import EnergyModel, ModelledRow
 from roambench.energy.modelled_ledger import (
@@ -29,11 +29,11 @@ from roambench.energy.modelled_ledger import (
     modelled_ledger,
 )
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
-from roambench.runs.database import naming
 from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.exchange_work import exchange_work
 from roambench.runs.folder import RunFolder
 from roambench.runs.training_columns import PENDING, TrainingColumns
+from roambench.runs.whole_file import write_whole
 
 SIMULATED: Final = "simulated"
 #: Beside the event log, where the experiment names another link model than the built-in one.
@@ -63,7 +63,10 @@ def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> Model
         return float(value) if isinstance(value, int | float) else default
 
     power = DevicePower(
-        number("idle_w", 1.9), number("train_w", 0.8), number("power_spread", 0.0), folder.info.seed
+        number("idle_w", IDLE_W),
+        number("train_w", TRAIN_W),
+        number("power_spread", POWER_SPREAD),
+        folder.info.seed,
     )
     rate: Rate = "transfer" if section.get("energy_rate") == "transfer" else "distance"
     links = read_link_model_json(folder.path)
@@ -168,8 +171,7 @@ def _named(names: Sequence[str], device: Codes) -> tuple[list[str], Codes]:
 def save_link_model_json(folder: Path, links: LinkModel) -> None:
     """Keep the link model with the run, which then stands alone; the built-in one needs no file."""
     if links.name != MOHAWK.name:
-        with naming(folder / LINK_MODEL_FILE):
-            (folder / LINK_MODEL_FILE).write_text(json.dumps(asdict(links), indent=2) + "\n")
+        write_whole(folder / LINK_MODEL_FILE, json.dumps(asdict(links), indent=2) + "\n")
 
 
 def read_link_model_json(folder: Path) -> LinkModel:

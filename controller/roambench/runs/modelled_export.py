@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from roambench.contract.json_values import without_nan
 from roambench.contract.phases import Fate, Phase
 from roambench.energy.modelled_ledger import FATES, NONE, PHASES, Chosen, Codes, ModelledLedger, Numbers
 from roambench.rounds.records import RoundRecord
-from roambench.runs.database import naming
 from roambench.runs.event_log import EventLog, TextColumn
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
@@ -24,6 +24,7 @@ from roambench.runs.modelled_accounts import ModelledEnergy, modelled_account
 from roambench.runs.modelled_summary import presence, summary_of
 from roambench.runs.parquet import write_table
 from roambench.runs.training_columns import TrainingColumns
+from roambench.runs.whole_file import write_whole
 
 _LEDGER = pa.schema(
     [
@@ -75,11 +76,8 @@ def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[P
     write_table(ledger, _ledger(modelled))
     write_table(devices, _devices(modelled, folder.info, log))
     threshold = _threshold(folder)
-    with naming(summary):
-        text = json.dumps(summary_of(folder.info, log, modelled, threshold), indent=2, allow_nan=False)
-        beside = summary.with_name("summary.json.new")
-        beside.write_text(text + "\n", encoding="utf-8")
-        beside.replace(summary)
+    document = without_nan(summary_of(folder.info, log, modelled, threshold))
+    write_whole(summary, json.dumps(document, indent=2, allow_nan=False) + "\n")
     return [ledger, devices, summary]
 
 

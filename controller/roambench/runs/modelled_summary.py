@@ -27,7 +27,7 @@ from roambench.runs.info import RunInfo
 from roambench.runs.modelled_accounts import ModelledEnergy
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
-SCHEMA: Final = "roambench.summary/1"
+SCHEMA: Final = "roambench.summary/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,7 @@ def to_threshold_keys(until: CommunicationToThreshold) -> dict[str, Any]:
         "reached": until.reached,
         "rounds": until.rounds,
         "communication_j_per_client": until.joules_per_client,
+        "communication_j_per_participant": until.joules_per_participant,
         "communication_j": until.total_j,
         "transfers": until.transfers,
         "mean_distance_m": finite(until.mean_distance_m),

@@ -12,6 +12,7 @@ from safetensors.numpy import save
 
 from roambench.contract.errors import ModelError, RunError
 from roambench.contract.orders import Vector
+from roambench.contract.whole_file import write_whole
 from roambench.runs.database import naming
 
 
@@ -47,9 +48,7 @@ def save_model(
     metadata = {**(about or {}), "order": "\n".join(names)}
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(path.name + ".new")
-        beside.write_bytes(save(tensors, metadata))
-        beside.replace(path)
+        write_whole(path, save(tensors, metadata))
     return path
 
 

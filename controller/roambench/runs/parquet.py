@@ -7,13 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from roambench.contract.whole_file import replaced
 from roambench.runs.database import naming
 
 
 def write_table(path: Path, table: pa.Table) -> Path:
     """RunError where the file cannot be written."""
-    beside = path.with_name(path.name + ".new")
-    with naming(path):
-        pq.write_table(table, beside, compression="zstd")
-        beside.replace(path)
+    with naming(path), replaced(path) as file:
+        pq.write_table(table, file, compression="zstd")
     return path

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from roambench.contract.errors import ConfigError, RecordConflict
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
 from roambench.runs.database import naming, open_reader, open_writer
+from roambench.spool.chapter import BEGINS, Chapter
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
@@ -47,6 +50,15 @@ _READING_DTYPE = np.dtype(
     ]
 )
 _INT64_MAX = 2**63 - 1
+_YEAR_NS = 366 * 86_400 * 10**9
+#: Bounds of what a board may say, so that sums and differences of it fit 63 bits and squares a float. Device
+#: time counts from a boot or from a run's begin, wall time from 1970.
+MOST_NS = 50 * _YEAR_NS
+MOST_WALL_NS = 100 * _YEAR_NS
+_MOST_W, _MOST_V, _MOST_A = 1e5, 1e4, 1e4  # no meter here goes beyond 40 W; a mains meter to 1e4
+_MOST_STEPS = 2**31
+_MOST_BYTES = 2**53
+_MOST_OF_A_HOST = 1e12  # percent, seconds, degrees, MHz
 _MAX_DEAD_PAYLOAD_BYTES = 4096
 
 
@@ -66,6 +78,13 @@ class ReadingColumns:
         return len(self.ns)
 
 
+def _columns(table: npt.NDArray[Any]) -> ReadingColumns:
+    return ReadingColumns(*(np.ascontiguousarray(table[name]) for name in _READING_DTYPE.names or ()))
+
+
+NO_READINGS: Final = _columns(np.empty(0, _READING_DTYPE))
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A drained record that could not be decoded: kept for inspection (payload cut to 4 KiB), never used."""
@@ -76,6 +95,11 @@ class DeadLetter:
     kind: int
     payload: bytes
     reason: str
+
+
+#: The rows of the two tables.
+_Good = tuple[str, str, int, int, bytes]
+_Dead = tuple[str, str, str, int, bytes, str]
 
 
 class RecordStore:
@@ -92,10 +116,11 @@ class RecordStore:
 
         A record that is there already is left as it is, so a drain may be repeated. A payload that does
         not decode goes to the dead letters with its reason and counts as delivered: sending it again
-        would not mend it. Raises RunError only when the disk refuses; then nothing is acknowledged.
+        would not mend it. Raises RecordConflict, when all others are stored, for records that are there
+        with another content: those are NOT stored. Raises RunError when the disk refuses; then nothing is.
         """
-        good: list[tuple[str, str, int, int, bytes]] = []
-        dead: list[tuple[str, str, str, int, bytes, str]] = []
+        good: list[_Good] = []
+        dead: list[_Dead] = []
         through = 0
         for seq, kind, payload in records:
             reason = _doubt(device, seq, kind, payload)
@@ -109,10 +134,13 @@ class RecordStore:
         with self._lock, naming(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany("INSERT OR IGNORE INTO record VALUES (?, ?, ?, ?, ?)", good)
-                self._connection.executemany(
+                kept = self._connection.executemany(
+                    "INSERT OR IGNORE INTO record VALUES (?, ?, ?, ?, ?)", good
+                ).rowcount
+                kept += self._connection.executemany(
                     "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)", dead
-                )
+                ).rowcount
+                conflicts = self._conflicts(good, dead) if kept < len(good) + len(dead) else []
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -120,7 +148,24 @@ class RecordStore:
                 raise
             if good and self._spools is not None:
                 self._spools.add((device, spool_uuid))
+        if conflicts:
+            named = ", ".join(conflicts[:5]) + (", ..." if len(conflicts) > 5 else "")
+            raise RecordConflict(
+                f"{device}: spool {spool_uuid[:8]} has other records under numbers that the run has already: "
+                f"{named}; not stored",
+                len(conflicts),
+            )
         return through
+
+    def _conflicts(self, good: Sequence[_Good], dead: Sequence[_Dead]) -> list[str]:
+        """The seqs of what is not in its table as it was given."""
+        key = "device = ? AND spool_uuid = ? AND seq = ? AND kind = ? AND payload = ?"
+        rows = [("record", row) for row in good] + [("dead_letter", row[:5]) for row in dead]
+        return [
+            str(row[2])
+            for table, row in rows
+            if self._connection.execute(f"SELECT 1 FROM {table} WHERE {key}", row).fetchone() is None
+        ]
 
     def devices(self) -> list[str]:
         """Names of the devices with at least one good record, sorted."""
@@ -214,10 +259,6 @@ class RecordStore:
             return self._connection.execute(query, values).fetchall()
 
 
-def _columns(table: npt.NDArray[Any]) -> ReadingColumns:
-    return ReadingColumns(*(np.ascontiguousarray(table[name]) for name in _READING_DTYPE.names or ()))
-
-
 def _doubt(device: str, seq: int, kind: int, payload: bytes) -> str | None:
     """Why a record cannot be kept as a good one, or None. The bytes come from an untrusted machine."""
     if not 0 <= seq <= _INT64_MAX:
@@ -225,23 +266,66 @@ def _doubt(device: str, seq: int, kind: int, payload: bytes) -> str | None:
     try:
         match RecordKind(kind):
             case RecordKind.READING:
-                reading = Reading.from_bytes(payload)
-                if math.isinf(reading.watts) or math.isinf(reading.volts) or math.isinf(reading.amps):
-                    return "a reading is infinite"
+                return _reading_doubt(Reading.from_bytes(payload))
             case RecordKind.PHASE:
-                span = phase_from_bytes(device, payload)
-                numbers = (span.start_ns, span.end_ns, span.step, span.transferred_bytes)
-                if not all(-_INT64_MAX <= number <= _INT64_MAX for number in numbers):
-                    return "a phase has a number beyond 63 bits"
-                # JSON may spell half a surrogate pair, which no file format can store as UTF-8.
-                "".join((span.boot_id, span.order_id, span.train_order_id)).encode()
+                return _phase_doubt(phase_from_bytes(device, payload))
             case RecordKind.EVENT:
-                event = AgentEvent.from_bytes(payload)
-                if not -_INT64_MAX <= event.monotonic_ns <= _INT64_MAX:
-                    return "an event has a stamp beyond 63 bits"
-                (event.kind + event.detail).encode()
+                return _event_doubt(AgentEvent.from_bytes(payload))
             case RecordKind.HOST:
-                HostSample.from_bytes(payload)
+                return _host_doubt(HostSample.from_bytes(payload))
     except ValueError as error:
         return str(error)
+
+
+def _reading_doubt(reading: Reading) -> str | None:
+    if not -MOST_NS <= reading.monotonic_ns <= MOST_NS:
+        return _far("reading", reading.monotonic_ns)
+    if any(map(math.isinf, (reading.watts, reading.volts, reading.amps, reading.watt_hours))):
+        return "a reading is infinite"
+    # NaN is what a meter does not report; it is in no comparison.
+    if abs(reading.watts) > _MOST_W or abs(reading.volts) > _MOST_V or abs(reading.amps) > _MOST_A:
+        return f"a reading of {reading.volts:g} V, {reading.amps:g} A, {reading.watts:g} W is no board's"
     return None
+
+
+def _phase_doubt(span: PhaseSpan) -> str | None:
+    for ns in (span.start_ns, span.end_ns, span.first_byte_ns, span.last_byte_ns):
+        if not -MOST_NS <= ns <= MOST_NS:
+            return _far("phase", ns)
+    if abs(span.step) > _MOST_STEPS or not 0 <= span.transferred_bytes <= _MOST_BYTES:
+        return (
+            f"a phase of step {_short(span.step)} that moved {_short(span.transferred_bytes)} bytes is none"
+        )
+    # JSON may spell half a surrogate pair, which no file format can store as UTF-8.
+    "".join((span.boot_id, span.order_id, span.train_order_id)).encode()
+    return None
+
+
+def _event_doubt(event: AgentEvent) -> str | None:
+    if not -MOST_NS <= event.monotonic_ns <= MOST_NS:
+        return _far("event", event.monotonic_ns)
+    (event.kind + event.detail).encode()
+    if event.kind == BEGINS:
+        with suppress(ConfigError):  # what is no chapter begins none
+            if abs(Chapter.from_json(event.detail).unix_minus_device_ns) > MOST_WALL_NS:
+                return "a chapter's wall clock is more than a century from any"
+    return None
+
+
+def _host_doubt(sample: HostSample) -> str | None:
+    if not -MOST_NS <= sample.monotonic_ns <= MOST_NS:
+        return _far("host sample", sample.monotonic_ns)
+    floats = (sample.cpu_share, sample.agent_cpu_s, sample.temperature_c, sample.cpu_mhz)
+    counts = (sample.memory_used_bytes, sample.sent_bytes, sample.received_bytes, sample.throttle_bits)
+    if any(abs(value) > _MOST_OF_A_HOST for value in floats) or any(abs(n) > _MOST_BYTES for n in counts):
+        return "a host sample that is no board's"
+    return None
+
+
+def _far(what: str, ns: int) -> str:
+    return f"a {what}'s stamp of {_short(ns)} ns is more than 50 years from any boot"
+
+
+def _short(number: int) -> str:
+    """JSON may spell thousands of digits, which take long to print."""
+    return str(number) if abs(number) <= _INT64_MAX else "more than 63 bits"

@@ -28,6 +28,7 @@ from roambench.rounds.records import (
     ReplayResumed,
     RoundRecord,
     RunEnded,
+    RunResumed,
     StepClosed,
     StepOpened,
 )
@@ -54,6 +55,7 @@ LOG = [
     ModelsScored(0, (0, 2), (0.5, 0.25), (1.5, 2.0), ("ab" * 32, ""), 0.75, 0.5),
     ReplayPaused(1),
     ReplayResumed(1, 7_000, 12_500_007_000, "device"),
+    RunResumed(2, 7_000, 30.5),
     RunEnded(1, "accuracy 0.8750 reached the threshold of 0.87"),
     ClockProbed(1, 2, "during", "boot", 2**62, -2.5e14, 350_000.5, 8, (6_000, -1, 2, 8_000), 4.0),
 ]

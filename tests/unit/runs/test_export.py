@@ -12,6 +12,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.phases import Fate, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.energy.timeline import partition_check
+from roambench.meters.traits import traits
 from roambench.rounds.records import CloudAggregated, FateDecided, OrderGiven, StepClosed, StepOpened
 from roambench.runs.accounts import account_run, calibration_of
 from roambench.runs.export import export_run
@@ -19,6 +20,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
 S = 1_000_000_000
+SP2 = traits("smartpower2")  # what an undescribed meter is taken for
 
 
 @pytest.fixture
@@ -67,10 +69,10 @@ def test_the_ledger_of_a_constant_board_is_watts_times_seconds(run):
     ]  # fmt: skip
     ledger = pq.read_table(run.path / "ledger.parquet").to_pylist()
     (train,) = [row for row in ledger if row["phase"] == "train"]
-    assert train["gross_j"] == pytest.approx(60.0)
+    assert train["gross_j"] == pytest.approx(60.0 / SP2.gain)
     assert (train["fate"], train["step"], train["train_order_id"]) == ("wasted", 0, "t")
     assert [row["fate"] for row in ledger if row["phase"] == "idle"] == [None, None]
-    assert sum(row["gross_j"] for row in ledger) == pytest.approx(120.0)
+    assert sum(row["gross_j"] for row in ledger) == pytest.approx(120.0 / SP2.gain)
 
 
 def test_host_samples_are_exported_as_they_came_in_order_of_time(run):
@@ -149,6 +151,6 @@ def test_truth_counts_over_the_measured_time_only_and_only_where_it_is_known(run
 
 def test_calibration_comes_from_the_configuration_and_a_mistake_in_it_is_named():
     assert calibration_of({"energy": {"gain": 1.03}}).gain == 1.03
-    assert calibration_of({}).gain == 1.0
+    assert calibration_of({}).gain == SP2.gain
     with pytest.raises(RunError, match=r"energy\.gain must be a number, got 'x'"):
         calibration_of({"energy": {"gain": "x"}})

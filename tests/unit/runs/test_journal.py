@@ -31,9 +31,11 @@ from roambench.rounds.records import (
     ReplayResumed,
     RoundRecord,
     RunEnded,
+    RunResumed,
     StepClosed,
     StepOpened,
 )
+from roambench.runs.event_log import read_event_log
 from roambench.runs.journal import SqliteJournal, read_journal
 
 EVERY_KIND = [
@@ -54,6 +56,7 @@ EVERY_KIND = [
     ModelsScored(0, (0, 2), (0.5, 0.25), (1.5, 2.0), ("ab" * 32, ""), 0.75, 0.5),
     ReplayPaused(1),
     ReplayResumed(1, 7_000, 12_500_007_000, "device"),
+    RunResumed(2, 7_000, 30.5),
     RunEnded(1, "accuracy 0.8750 reached the threshold of 0.87"),
     ClockProbed(1, 2, "during", "boot", 7_000, -2.5e14, 350_000.5, 8, (6_000, 1, 2, 8_000), 4.0),
 ]
@@ -277,3 +280,22 @@ def test_the_log_can_be_read_from_a_folder_that_cannot_be_written(tmp_path):
         assert (done.stdout, done.stderr) == ("1\n", "")
     finally:
         Path(tmp_path).chmod(0o755)
+
+
+def test_what_was_written_of_steps_that_are_played_again_does_not_count(tmp_path):
+    """Twice resumed: at step 1, then at step 0; facts of the world stay."""
+    probe = ClockProbed(1, 2, "during", "boot", 7_000, 0.0, 350_000.5, 8, (6_000, 1, 2, 8_000), 4.0)
+    seen, held = FleetEvent(1, 0, "pi-01", "hello"), ReplayResumed(1, 0, 5, "host")
+    first, second = StepClosed(0, 1, (), (), 0.1, 0.2, 1.0), StepClosed(0, 9, (), (), 0.1, 0.2, 1.0)
+    opened, closed = StepOpened(1, (0,), (0,), (1.0,)), StepClosed(1, 2, (), (), 0.1, 0.2, 1.0)
+    path = tmp_path / "events.sqlite"
+    journal = SqliteJournal(path)
+    parts = [first, opened, probe, seen, held], [RunResumed(1, 0, 3.0)], [opened, closed]
+    for part in parts:
+        journal.extend(part)
+    for told in (list(read_journal(path)), list(read_event_log(path))):
+        assert told == [first, probe, seen, held, RunResumed(1, 0, 3.0), opened, closed]
+    journal.extend([RunResumed(0, 0, 4.0), second])
+    journal.close()
+    for told in (list(read_journal(path)), list(read_event_log(path))):
+        assert told == [probe, seen, held, RunResumed(1, 0, 3.0), RunResumed(0, 0, 4.0), second]

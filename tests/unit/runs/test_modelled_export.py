@@ -13,6 +13,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Fate
+from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.rounds.records import (
     CloudAggregated,
@@ -175,7 +176,7 @@ def test_the_summary_is_a_table_of_the_runs_numbers(tmp_path: Path) -> None:
     with simulated(tmp_path / "run") as folder:
         export_run(folder)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["schema"] == "roambench.summary/1"
+    assert summary["schema"] == "roambench.summary/2"
     assert (summary["steps"], summary["devices"], summary["wall_s"]) == (2, 3, 3.0)
     assert (summary["trainings"], summary["aggregated"], summary["wasted"]) == (2, 1, 1)
     assert (summary["final_accuracy"], summary["threshold_step"]) == (0.9, 1)
@@ -188,8 +189,10 @@ def test_the_summary_is_a_table_of_the_runs_numbers(tmp_path: Path) -> None:
     assert modelled["total"]["u_link_model_j"] == 0.0
     assert modelled["bytes"] == 10_000_000
     until = modelled["to_threshold"]
+    # Step 1 aggregates one device's model: its download and its upload.
+    assert until["communication_j_per_client"] == pytest.approx(DOWN_J + UP_J)
     # Step 0: two devices, one download each; step 1: one device with an upload and a synchronisation.
-    assert until["communication_j_per_client"] == pytest.approx(DOWN_J + UP_J + DOWN_J)
+    assert until["communication_j_per_participant"] == pytest.approx(DOWN_J + UP_J + DOWN_J)
     assert (until["reached"], until["rounds"], until["transfers"]) == (True, 2, 4)
 
 
@@ -237,3 +240,25 @@ def test_orders_that_were_not_done_have_no_modelled_joules(tmp_path: Path) -> No
         account = modelled_account(folder, [*records(), *lost])
     assert account is not None
     assert {row.device for row in account.rows} == {"pi-01", "pi-02"}
+
+
+def test_powers_that_a_folder_does_not_name_are_those_of_an_experiment_that_does_not(tmp_path: Path) -> None:
+    with RunFolder.create(
+        tmp_path / "run",
+        config={},
+        run_id="demo",
+        system="mohawk",
+        seed=1,
+        trace_hash="ab",
+        fleet="simulated",
+        device_names=["pi-01"],
+    ) as folder:
+        account = modelled_account(folder, [])
+    assert account is not None
+    usual = SimulatedSection()
+    assert (account.power.idle_w, account.power.train_w, account.power.spread) == (
+        usual.idle_w,
+        usual.train_w,
+        usual.power_spread,
+    )
+    assert account.power.spread == 0.03

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roambench.contract.errors import RunError
+from roambench.contract.errors import RecordConflict, RunError
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.runs.record_store import RecordStore
@@ -34,10 +34,26 @@ def test_a_drain_that_is_repeated_stores_each_record_once(store):
     assert list(store.readings("pi-00").ns) == [10, 20, 30, 40, 50, 60]
 
 
-def test_a_record_that_is_there_is_never_written_over(store):
-    store.insert("pi-00", "a", [(1, 1, reading(10, 2.5))])
-    store.insert("pi-00", "a", [(1, 1, reading(10, 99.0))])
-    assert list(store.readings("pi-00").watts) == [2.5]
+def test_a_record_that_is_there_is_never_written_over_and_the_other_one_never_acknowledged(store):
+    batch = [(seq, RecordKind.READING, reading(seq * 10, 2.5)) for seq in range(1, 6)]
+    store.insert("pi-00", "a", batch)
+    batch[1:3] = [(2, RecordKind.READING, reading(20, 99.0)), (3, RecordKind.EVENT, b'["other",30,""]')]
+    with pytest.raises(
+        RecordConflict, match=r"pi-00: spool a has other records .* already: 2, 3; not stored"
+    ):
+        store.insert("pi-00", "a", [*batch, (6, RecordKind.READING, reading(60, 2.5))])
+    assert list(store.readings("pi-00").watts) == [2.5] * 6  # what is in no conflict is stored
+    assert store.events("pi-00") == []
+
+
+def test_two_records_of_one_number_in_one_batch_are_a_conflict_and_the_same_one_twice_is_not(store):
+    one, other = (1, 1, reading(10)), (1, 1, reading(11))
+    assert store.insert("pi-00", "a", [one, one]) == 1
+    with pytest.raises(RecordConflict):
+        store.insert("pi-00", "b", [one, other])
+    with pytest.raises(RecordConflict):  # what does not decode is kept under its number, too
+        store.insert("pi-00", "c", [(1, 1, b"short"), (1, 1, b"shorter")])
+    assert store.insert("pi-00", "d", [(1, 1, b"short"), (1, 1, b"short")]) == 1
 
 
 def test_the_same_seq_of_another_spool_or_device_is_another_record(store):
@@ -83,9 +99,9 @@ def test_spans_and_events_come_back_as_they_went(store):
         (1, 99, b"", "99"),
         (1, 2, b"\xff\xfe", "JSON"),
         (1, 2, b"[" * 5000, "JSON"),
-        (1, 2, b'["b","train",1,9,3,"","",0]', "ends before"),
-        (1, 2, b'["b","train",1,0,1' + b"0" * 30 + b',"","",0]', "63 bits"),
-        (1, 2, b'["b","cooking",1,0,1,"","",0]', "cooking"),
+        (1, 2, b'["b","train",1,9,3,"","",0,0,0]', "ends before"),
+        (1, 2, b'["b","train",1,0,1' + b"0" * 30 + b',"","",0,0,0]', "63 bits"),
+        (1, 2, b'["b","cooking",1,0,1,"","",0,0,0]', "cooking"),
         (1, 3, b'["\\ud800",5,""]', "surrogates"),
         (2**64 - 1, 1, reading(5), "63 bits"),
         (1, 1, Reading(1, 5.0, 1.0, math.inf).to_bytes(), "infinite"),

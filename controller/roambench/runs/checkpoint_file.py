@@ -1,0 +1,63 @@
+"""What a run goes on from when its controller died: `checkpoint.json` in its folder, replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.contract.errors import RunError
+from roambench.runs.database import naming
+from roambench.runs.whole_file import write_whole
+
+NAME: Final = "checkpoint.json"
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A run before step `next_step`. `rounds` is the round loop's state as `rounds.checkpoint` writes it,
+    `fleet` what the fleet needs besides.
+
+    `made_with` is what a run must go on with to end as if nothing had been: digests of the settings and of
+    all code that takes part, versions.
+    """
+
+    next_step: int
+    rounds: str
+    made_with: dict[str, str]
+    fleet: dict[str, Any] = field(default_factory=dict)
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """It survives a power cut when this returns; RunError where the disk refuses."""
+    text = json.dumps({"format": _FORMAT, **asdict(checkpoint)}, separators=(",", ":"))
+    write_whole(folder / NAME, text + "\n")
+
+
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    """None where there is none; RunError for one that cannot be read."""
+    path = folder / NAME
+    try:
+        with naming(path):
+            values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: not JSON: {error}") from None
+    except RunError:
+        if path.exists():
+            raise
+        return None
+    found = values.pop("format", None) if isinstance(values, dict) else None
+    if found != _FORMAT:
+        raise RunError(f"{path}: format {found!r} is not {_FORMAT}; it was written by another version")
+    expected = {"next_step": int, "rounds": str, "made_with": dict, "fleet": dict}
+    if {name: type(value) for name, value in values.items()} != expected:
+        raise RunError(f"{path}: expected {', '.join(expected)}; it was written by another version")
+    return Checkpoint(**values)
+
+
+def forget_checkpoint(folder: Path) -> None:
+    """And what a writer that was killed left beside it."""
+    for path in (folder / NAME, *folder.glob(f".{NAME}.*")):
+        path.unlink(missing_ok=True)

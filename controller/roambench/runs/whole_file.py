@@ -1,0 +1,14 @@
+"""Whole files of runs and sweeps, whose errors name the file and say what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roambench.contract import whole_file
+from roambench.runs.database import naming
+
+
+def write_whole(path: Path, text: str, *, synced: bool = True) -> None:
+    """As `roambench.contract.whole_file.write_whole`; RunError where that is refused."""
+    with naming(path):
+        whole_file.write_whole(path, text, synced=synced)
