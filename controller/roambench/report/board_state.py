@@ -87,6 +87,7 @@ class BoardState:
     spools: tuple[SpoolState, ...]
     host: HostSummary | None
     throttled: tuple[ThrottledSpan, ...]
+    doubt: str = ""  # why nothing that it said is accounted
 
     def throttled_phases(self) -> dict[Phase, int]:
         """How many phases of each type had a throttle bit set."""
@@ -112,6 +113,7 @@ def board_states(
     if energy is None:
         return ()
     events = {device.device: device.events for device in energy.devices}
+    doubts = {device.device: device.doubt for device in energy.devices}
     spans: dict[str, Sequence[PhaseSpan]] = {device.device: device.spans for device in energy.devices}
     clocks = board_clocks(names, records, events, energy.start_ns, energy.end_ns)
     return tuple(
@@ -122,6 +124,7 @@ def board_states(
             spool_states(events.get(clock.device, ())),
             HostSummary.of(host.get(clock.device, ())),
             tuple(throttled_spans(spans.get(clock.device, ()), host.get(clock.device, ()))),
+            doubts.get(clock.device, ""),
         )
         for clock in clocks
     )
@@ -146,11 +149,14 @@ def state_flags(states: Sequence[BoardState]) -> list[str]:
     """One sentence per doubt about the boards."""
     flags = []
     for state in states:
-        if state.clock.case is ReaderCase.REMOTE and state.clock.verdict is not ClockVerdict.GOOD:
+        if state.doubt:
+            flags.append(f"{state.device}: {state.doubt}: left out of every sum")
+        elif state.clock.case is ReaderCase.REMOTE and state.clock.verdict is not ClockVerdict.GOOD:
             flags.append(f"clock of {state.clock.sentence()}")
         flags += [
             f"{state.device}: spool for {spool.store}: {spool.dropped:,} records dropped, "
             f"{spool.dead:,} refused for good, {spool.depth:,} not yet delivered at the end"
+            + (" (roambench fleet fetch BENCH RUN --dead-letters tries again)" if spool.dead else "")
             for spool in state.spools
             if not spool.lossless
         ]

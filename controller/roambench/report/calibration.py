@@ -14,7 +14,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
 from roambench.energy.link_fit import SP2_QUANTUM_W, LinkFit, fit_link, points_of, pooled
 from roambench.energy.link_models import ANY, PARAMETERS, UNITS, KnownLink, LinkModel, Provenance
-from roambench.energy.link_sweep import SweepWindow
+from roambench.energy.link_sweep import SHORTEST_S, SweepWindow
 from roambench.energy.link_windows import window_powers
 from roambench.energy.samples import PowerSamples
 from roambench.meters.emulator.spec import EmulatorSpec
@@ -32,19 +32,26 @@ _SP3_QUANTUM_W: Final = 1e-3 / math.sqrt(6.0)
 
 @dataclass(frozen=True)
 class DeviceCalibration:
-    """One device's fit; `truth` is the radio its emulator drew, None on a real board (or with two betas)."""
+    """One device's fit; `truth` is the radio its emulator drew, None on a real board (or with two betas).
+
+    Of `planned` windows `windows` are in the fit; `short` more were measured, for less than ten seconds.
+    """
 
     device: str
     fit: LinkFit
     windows: int
     planned: int
     truth: LinkPower | None
+    short: int = 0
 
     def flags(self) -> list[str]:
         """What a reader must know before believing the numbers."""
         fit, said = self.fit, []
-        if self.windows < self.planned:
-            said.append(f"{self.planned - self.windows} of {self.planned} windows were not measured")
+        missing = self.planned - self.windows - self.short
+        if missing:
+            said.append(f"{missing} of {self.planned} windows were not measured")
+        if self.short:
+            said.append(_too_short(self.short, self.planned))
         if not fit.shares_beta:
             said.append(
                 f"sending and receiving do not share one beta: they differ by {fit.beta_difference_mw:.0f} ± "
@@ -116,6 +123,7 @@ def calibrate(
             nominal_s=meter.nominal_s,
             meter_window=meter.window,
         )
+        planned, short = len(window_of_order), sum(not power.counts for power in powers)
         try:
             fit = fit_link(
                 name,
@@ -124,8 +132,10 @@ def calibrate(
                 quantum_w=_quantum_w(meter),
             )
         except ConfigError as error:
-            raise ConfigError([f"{device}: {problem}" for problem in error.problems]) from None
-        devices.append(DeviceCalibration(device, fit, len(powers), len(window_of_order), truths.get(device)))
+            problems = [*error.problems, *([_too_short(short, planned)] if short else [])]
+            raise ConfigError([f"{device}: {problem}" for problem in problems]) from None
+        truth = truths.get(device)
+        devices.append(DeviceCalibration(device, fit, len(powers) - short, planned, truth, short))
         meters.append(meter.traits.name)
         references.append(meter.calibration.u_reference)
         rates += [point.mbit_s for point in fit.points]
@@ -148,6 +158,13 @@ def calibrate(
         between_sd,
     )
     return Calibration(model, tuple(devices), folder.info.doubts)
+
+
+def _too_short(short: int, planned: int) -> str:
+    return (
+        f"{short} of {planned} windows lasted less than {SHORTEST_S:g} s and are not in the fit (rule R7): "
+        f"sweep with --min-s {SHORTEST_S:g} and more --repeats"
+    )
 
 
 def _method(devices: Sequence[DeviceCalibration]) -> str:
@@ -201,6 +218,7 @@ def _device_values(device: DeviceCalibration) -> dict[str, Any]:
         "r_squared": fit.r_squared,
         "beta_difference_mw": fit.beta_difference_mw,
         "windows": device.windows,
+        "short_windows": device.short,
         "planned": device.planned,
         "flags": device.flags(),
         "points": [

@@ -14,7 +14,8 @@ from roambench.energy.radio_work import Modelled
 from roambench.energy.verdict import ratio_text
 from roambench.report import numbers
 from roambench.report.numbers import NONE
-from roambench.report.summary import RunSummary
+from roambench.report.phase_tables import TRUTH_MEANING
+from roambench.report.summary import RunSummary, without
 from roambench.report.table import Table
 
 #: More transfers than this are for the JSON document.
@@ -148,6 +149,7 @@ def _compared(runs: Sequence[RunSummary]) -> Iterator[tuple[RunSummary, Comparis
 
 def _measured_table(runs: Sequence[RunSummary]) -> Table:
     rows = []
+    known = any(comparison.true_net_j is not None for _, comparison in _compared(runs))
     for run, comparison in _compared(runs):
         for name, part in classes_and_total(comparison):
             idle = Energy(part.gross.joules - part.net.joules, 0.0, part.net.covered_s)
@@ -163,13 +165,17 @@ def _measured_table(runs: Sequence[RunSummary]) -> Table:
                     numbers.joules(idle.joules),
                     numbers.energy(part.net, zero="0 J"),
                     numbers.joules(part.naive_gross_j),
+                    *_truth(part, known),
                 )
             )
     return Table(
         "transfers",
         "Transfers as the meters saw them",
         "Sums over all boards of the transfers seen in full. Gross is idle plus net, ± k = 2. The naive "
-        "trapezoid per phase stands beside only to show what it gets wrong. Mbit/s: all bits by all seconds.",
+        "trapezoid per phase stands beside only to show what it gets wrong. Mbit/s: all bits by all seconds. "
+        "What a radio draws after its last byte (its tail) is booked to what follows and is not in here."
+        + (f" {TRUTH_MEANING}" if known else "")
+        + without(runs),
         (
             "run",
             "link",
@@ -181,10 +187,21 @@ def _measured_table(runs: Sequence[RunSummary]) -> Table:
             "idle",
             "net",
             "naive (gross)",
+            *(("true net", "against truth") if known else ()),
         ),
         tuple(rows),
         numeric_from=2,
     )
+
+
+def _truth(part: ComparisonTotal, known: bool) -> tuple[str, ...]:
+    """The true net energy of a sum and how far the measured one is from it; () where no run knows it."""
+    if not known:
+        return ()
+    if not math.isfinite(part.true_net_j):
+        return NONE, NONE
+    u_j = part.net.u_joules
+    return numbers.joules(part.true_net_j), numbers.against_truth(part.net.joules, u_j, part.true_net_j)
 
 
 def _against_model_table(runs: Sequence[RunSummary]) -> Table:
@@ -207,7 +224,7 @@ def _against_model_table(runs: Sequence[RunSummary]) -> Table:
         "phone's LTE or Wi-Fi (Huang et al. 2012, granted the 6 % error they state), at the throughput that "
         "really was and at the one Eq. 2 gives the placement's distance. Residual: measured minus modelled "
         "in standard uncertainties of the difference. A board's radio is not a phone's: the ratio is the "
-        "finding.",
+        "finding." + without(runs),
         ("run", "link", "model", *_AGAINST_HEAD, "verdict"),
         tuple(rows),
         numeric_from=3,

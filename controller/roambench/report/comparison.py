@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from roambench.contract.errors import RunError
+from roambench.contract.json_values import without_nan
+from roambench.energy.compared_transfer import WAYS
 from roambench.energy.link_models import LinkModel
-from roambench.report import comparison_document
+from roambench.report import comparison_document, numbers
 from roambench.report.communication_figures import ratio_figure, scatter_figures
 from roambench.report.communication_tables import (
     basis_name,
@@ -30,11 +32,11 @@ from roambench.report.html import Parts, document, folded, footer_of, warnings
 from roambench.report.report import write_text
 from roambench.report.summary import RunSummary, summarise, world_flags
 from roambench.report.table import Table
+from roambench.runs.info import REHEARSAL
 from roambench.runs.records import OpenRecords
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.compare/1"
-REHEARSAL: Final = "rehearsal"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class RunComparisons:
         return tuple(run for run in self.summaries if run.comparison is not None)
 
     def json(self) -> str:
-        text = json.dumps(self._document(), indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(without_nan(self._document()), indent=2, ensure_ascii=False, allow_nan=False)
         return text + "\n"
 
     def html(self) -> str:
@@ -87,9 +89,11 @@ class RunComparisons:
         for run in self.comparable:
             assert run.comparison is not None
             basis = leading_basis(run.comparison)
+            left_out = f", {run.measured.without_text}" if run.measured and run.measured.without else ""
             for kind, part in classes_and_total(run.comparison):
                 sentence = part.verdict(basis).sentence
-                lines.append(f"{run.label}: {kind} ({basis_name(basis, run)}): {sentence}")
+                lines.append(f"{run.label}: {kind} ({basis_name(basis, run)}){left_out}: {sentence}")
+            lines += [f"{run.label}: {line}" for line in _without_model(run)]
         return lines
 
     def _document(self) -> dict[str, Any]:
@@ -141,6 +145,21 @@ def print_comparison(made: RunComparisons, console: Console) -> None:
         console.print(escape(line), highlight=False, soft_wrap=True)
 
 
+def _without_model(run: RunSummary) -> Iterator[str]:
+    """What transfers took if nothing is assumed of their power, and how many would tell it to 5 %."""
+    for item in run.measured.phases if run.measured else ():
+        found = item.without_model
+        if found is None or item.phase not in WAYS:
+            continue
+        wanted = found.spans_wanted
+        would_do = f"; ± 5 % takes about {wanted:,}" if wanted is not None else ""
+        printed = f", printed for {', '.join(item.by_design)}" if item.by_design else ""
+        yield (
+            f"{item.phase.value}, without the assumption of constant power while bytes move{printed}: "
+            f"{numbers.energy(found.net)} net ({found.spans:,} transfers{would_do})"
+        )
+
+
 def _why_not(run: RunSummary) -> str | None:
     """Why a run has nothing to compare, or None."""
     if run.comparison is not None:
@@ -168,9 +187,15 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "fleet": run.info.fleet,
         "state": run.info.state.value,
         "flags": list(run.flags),
+        "without": dict(run.measured.without) if run.measured else {},
         "total": comparison_document.compared(comparison.total),
         "download": comparison_document.compared(comparison.download),
         "upload": comparison_document.compared(comparison.upload),
+        "design_based": {
+            item.phase.value: comparison_document.without_model(item.without_model)
+            for item in (run.measured.phases if run.measured else ())
+            if item.phase in WAYS
+        },
         "classes": comparison_document.classes(comparison),
         "devices": comparison_document.devices(comparison),
         "transfers": [comparison_document.transfer(item) for item in comparison.transfers],

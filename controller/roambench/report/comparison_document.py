@@ -7,6 +7,7 @@ from typing import Any
 
 from roambench.energy.compared_transfer import Basis, Transfer
 from roambench.energy.comparison import Comparison, ComparisonTotal
+from roambench.energy.design_based import WithoutModel
 from roambench.energy.energy_value import Energy
 from roambench.report.uncertainty_tables import PARTS, part_j
 
@@ -21,6 +22,13 @@ def value(energy: Energy) -> dict[str, Any]:
         "coverage": energy.coverage,
         "budget": {name: part_j(energy.budget, field) for name, field in PARTS},
     }
+
+
+def without_model(found: WithoutModel | None) -> dict[str, Any] | None:
+    """Net energy without a model of the phase's power, and how many spans would bring ± 2 u to 5 %."""
+    if found is None:
+        return None
+    return {"net": value(found.net), "spans": found.spans, "spans_wanted": found.spans_wanted}
 
 
 def compared(part: ComparisonTotal) -> dict[str, Any]:
@@ -38,6 +46,7 @@ def compared(part: ComparisonTotal) -> dict[str, Any]:
         "naive_gross_j": part.naive_gross_j,
         "measured_net_j": part.net.joules,
         "u_measured_net_j": part.net.u_joules,
+        "true_net_j": _finite(part.true_net_j),
         "modelled_j": _finite(part.modelled_j(Basis.PLACEMENT)),
         "ratio": _finite(part.ratio(Basis.PLACEMENT)),
         "u_ratio": _finite(part.u_ratio(Basis.PLACEMENT)),

@@ -15,20 +15,30 @@ from roambench.energy.baseline import IdleBaselines
 from roambench.energy.compare import compare_transfers
 from roambench.energy.compared_transfer import LinkUse
 from roambench.energy.comparison import Comparison
+from roambench.energy.design_based import WithoutModel, together
 from roambench.energy.energy_value import Energy
+from roambench.energy.fit_check import Misfit
 from roambench.energy.ledger import LedgerRow, total, totals_by_phase
 from roambench.energy.link_model import Direction, megabits
 from roambench.energy.link_models import LinkModel
 from roambench.energy.radio_work import PAPER
 from roambench.energy.table10 import Table10, is_wasted, table10
+from roambench.report.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
+from roambench.report.truth_checks import together as all_boards
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
 from roambench.runs.event_log import EventLog
+from roambench.runs.meters import DeviceMeter
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseEnergy:
-    """All spans of one phase over all boards. Standard uncertainties; `naive_j` is the trapezoid."""
+    """All spans of one phase over all boards. Standard uncertainties; `naive_j` is the trapezoid.
+
+    `truth` is None unless all boards are emulated. `without_model` is the net energy that takes power for
+    nothing but what was read of it; None where a board has too few spans. On the boards `by_design` it is
+    in `gross` and `net`, too.
+    """
 
     phase: Phase
     spans: int
@@ -37,6 +47,9 @@ class PhaseEnergy:
     net: Energy
     naive_j: float
     unresolved: int  # spans too short for the meter (R7)
+    truth: TruthByKind | None
+    without_model: WithoutModel | None
+    by_design: tuple[str, ...]
 
     @property
     def idle_j(self) -> float:
@@ -45,22 +58,8 @@ class PhaseEnergy:
 
 
 @dataclass(frozen=True, slots=True)
-class TruthCheck:
-    """Measured against true energy over the covered time of the emulated boards whose truth is known."""
-
-    boards: int
-    measured_j: float
-    true_j: float
-
-    @property
-    def error(self) -> float:
-        """Relative: +0.03 is 3 % too much."""
-        return self.measured_j / self.true_j - 1.0 if self.true_j > 0.0 else math.nan
-
-
-@dataclass(frozen=True, slots=True)
 class BoardEnergy:
-    """One board's line."""
+    """One board's line. `truth` is of its whole run, `truth_by_phase` of its split; empty where unknown."""
 
     device: str
     whole_run: Energy  # with the meter's uncertainty
@@ -73,12 +72,25 @@ class BoardEnergy:
     readings: int
     torn: int
     undervoltage: int
+    misfit: Misfit | None  # the readings that the split explains worst
+    locked: tuple[str, ...]  # what begins at the same instant of the meter's period every time
+    offsets: int  # of TENTHS of that period, in how many phases began; of the phase with the fewest
+    unsteady: str  # what the meter's conversion clock says against transfers of constant power; "": nothing
+    restless: tuple[str, ...]  # where power wanders, beats with the meter or jumps
+    too_early: bool  # lines seem to have come before they could exist
+    lateness_s: float
+    u_lateness_s: float
     truth: TruthCheck | None
+    truth_by_phase: Mapping[Phase, TruthByKind]
+    meter: DeviceMeter
 
 
 @dataclass(frozen=True)
 class EnergySummary:
-    """Energy of one run. Joules are gross unless said otherwise; `measured` False: no meter saw anything."""
+    """Energy of one run. Joules are gross unless said otherwise; `measured` False: no meter saw anything.
+
+    `without` names the boards that are in no sum, and why.
+    """
 
     measured: bool
     duration_s: float
@@ -93,6 +105,13 @@ class EnergySummary:
     comparison: Comparison
     truth: TruthCheck | None
     boards: tuple[BoardEnergy, ...]
+    without: Mapping[str, str]
+
+    @property
+    def without_text(self) -> str:
+        """For beside a sum: without pi-07 (why); "" where every board is in it."""
+        boards = ", ".join(f"{device} ({why})" for device, why in self.without.items())
+        return f"without {boards}" if boards else ""
 
 
 def energy_summary(
@@ -110,11 +129,12 @@ def energy_summary(
     if energy is None:
         return None
     rows, spans = energy.rows, energy.spans
-    names = [device.device for device in energy.devices]
+    names = [device.device for device in energy.counted]
     active = [row for row in rows if row.phase in ACTIVE_PHASES]
     links = _links(records)
+    true_net_j = [device.truth.net_j for device in energy.counted if device.truth is not None]
     periods_s = {device.device: device.account.attribution.nominal_s for device in energy.devices}
-    checks = [check for check in map(_truth, energy.devices) if check is not None]
+    boards = tuple(_board(device, finished) for device in energy.devices)
     return EnergySummary(
         measured=energy.measured,
         duration_s=(energy.end_ns - energy.start_ns) * 1e-9,
@@ -122,13 +142,21 @@ def energy_summary(
         whole_run_net=total(rows, "net"),
         gross=table10(rows, "gross", rounds=rounds, devices=names, finished=finished),
         net=table10(rows, "net", rounds=rounds, devices=names, finished=finished),
-        phases=_phases(rows),
+        phases=_phases(energy.counted, boards),
         wasted_by_phase=_sums(row for row in active if is_wasted(row, finished=finished)),
         consumed_by_step=_by_step(active),
         wasted_by_step=_by_step([row for row in active if is_wasted(row, finished=finished)]),
-        comparison=compare_transfers(rows, spans, links, named=named, period_of=periods_s),
-        truth=_sum_truth(checks),
-        boards=tuple(_board(device, finished) for device in energy.devices),
+        comparison=compare_transfers(
+            rows,
+            spans,
+            links,
+            named=named,
+            period_of=periods_s,
+            true_net_j=np.concatenate(true_net_j) if 0 < len(true_net_j) == len(energy.counted) else None,
+        ),
+        truth=all_boards([board.truth for board in boards if board.truth is not None], energy.whole_run),
+        boards=boards,
+        without={device.device: device.doubt for device in energy.doubted},
     )
 
 
@@ -161,7 +189,8 @@ def _links(records: Sequence[RoundRecord]) -> dict[str, LinkUse]:
     }
 
 
-def _phases(rows: Sequence[LedgerRow]) -> tuple[PhaseEnergy, ...]:
+def _phases(devices: Sequence[DeviceEnergy], boards: Sequence[BoardEnergy]) -> tuple[PhaseEnergy, ...]:
+    rows = [row for device in devices for row in device.rows]
     gross, net = totals_by_phase(rows, "gross"), totals_by_phase(rows, "net")
     found = []
     for phase in Phase:
@@ -176,9 +205,22 @@ def _phases(rows: Sequence[LedgerRow]) -> tuple[PhaseEnergy, ...]:
                     net[phase],
                     math.fsum(row.naive_j for row in of_phase),
                     sum(not row.resolved for row in of_phase),
+                    truth_of_phase(
+                        [board.truth_by_phase[phase] for board in boards if phase in board.truth_by_phase],
+                        gross[phase],
+                        net[phase],
+                    ),
+                    _without_model(phase, devices),
+                    tuple(dict.fromkeys(row.device for row in of_phase if row.design_based)),
                 )
             )
     return tuple(found)
+
+
+def _without_model(phase: Phase, devices: Sequence[DeviceEnergy]) -> WithoutModel | None:
+    seconds = [math.fsum(row.covered_s for row in device.rows if row.phase is phase) for device in devices]
+    seen = [i for i, seen_s in enumerate(seconds) if seen_s]
+    return together([devices[i].account.design_based.get(phase) for i in seen], [seconds[i] for i in seen])
 
 
 def _sums(rows: Iterable[LedgerRow]) -> dict[Phase, float]:
@@ -193,20 +235,6 @@ def _by_step(rows: Sequence[LedgerRow]) -> dict[int, float]:
     for row in rows:
         groups.setdefault(row.step, []).append(row.gross_j)
     return {step: math.fsum(groups[step]) for step in sorted(groups)}
-
-
-def _truth(device: DeviceEnergy) -> TruthCheck | None:
-    if device.truth_j is None or not device.whole_run.covered_s:
-        return None
-    return TruthCheck(1, device.whole_run.joules, device.truth_j)
-
-
-def _sum_truth(checks: Sequence[TruthCheck]) -> TruthCheck | None:
-    if not checks:
-        return None
-    return TruthCheck(
-        len(checks), math.fsum(c.measured_j for c in checks), math.fsum(c.true_j for c in checks)
-    )
 
 
 def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
@@ -224,5 +252,17 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         len(device.readings),
         device.flagged(ReadingFlag.TORN),
         device.flagged(ReadingFlag.UNDERVOLTAGE),
-        _truth(device),
+        device.account.attribution.misfit,
+        device.account.attribution.locked,
+        device.account.attribution.offsets,
+        device.account.attribution.unsteady,
+        device.account.attribution.restless,
+        device.account.attribution.too_early,
+        device.account.attribution.lateness_s,
+        device.account.attribution.u_lateness_s,
+        None
+        if device.truth is None or not device.whole_run.covered_s
+        else TruthCheck.of(device.whole_run, device.truth.whole_j),
+        truth_by_phase(device),
+        device.meter,
     )

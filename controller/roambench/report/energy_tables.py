@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.energy.fit_check import TENTHS
 from roambench.energy.ledger import Kind
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report import numbers
-from roambench.report.energy_summary import EnergySummary, PhaseEnergy
+from roambench.report.energy_summary import EnergySummary
 from roambench.report.numbers import NONE
-from roambench.report.summary import RunSummary, improvements, reference_of
+from roambench.report.summary import RunSummary, improvements, reference_of, without
 from roambench.report.table import Table
 
 #: Row of Table 10: its key in `Table10.headline`, its name, and how a run's cell reads.
@@ -60,7 +60,8 @@ def table10_table(runs: Sequence[RunSummary], kind: Kind) -> Table:
         f"table10-{kind}",
         f"Wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
         f"{meaning} Cumulative values ± expanded uncertainty (k = 2); the others mean ± standard deviation. "
-        "Idling, absence and waiting are not part of it; rounds without a training are left out.",
+        "Idling, absence and waiting are not part of it; rounds without a training are left out."
+        + without(runs),
         tuple(head),
         tuple(rows),
     )
@@ -98,66 +99,11 @@ def whole_run_table(runs: Sequence[RunSummary]) -> Table:
         "Trapezoid over all readings of all boards, idle time included, ± expanded uncertainty (k = 2) of "
         "meters and sampling. Time without readings holds no joules. Board-seconds of device time. The truth "
         "of emulated boards never passes through a sensor and is taken over the same measured time."
-        + "".join(f" Of each board's power {cost}." for cost in costs),
+        + "".join(f" Of each board's power {cost}." for cost in costs)
+        + without(runs),
         ("", *(run.label for run in runs)),
         tuple(rows),
     )
-
-
-def phase_table(runs: Sequence[RunSummary]) -> Table:
-    """Per phase: time, gross, idle and net, the naive trapezoid, and whether the meter was fast enough."""
-    rows = [
-        (
-            run.label,
-            item.phase.value,
-            str(item.spans),
-            numbers.seconds(item.duration_s),
-            numbers.percent(item.gross.coverage),
-            numbers.energy(item.gross, zero="0 J"),
-            numbers.joules(item.idle_j),
-            numbers.energy(item.net, zero="0 J"),
-            f"{item.net.joules / item.net.covered_s:+.3f} W"
-            if item.net.covered_s > 0.0 and item.phase in ACTIVE_PHASES
-            else NONE,
-            numbers.joules(item.naive_j),
-            _resolution(item),
-        )
-        for run in runs
-        for item in (run.measured.phases if run.measured else ())
-    ]
-    return Table(
-        "phases",
-        "Energy by phase",
-        "Phases partition every board's time. Gross is idle plus net, ± k = 2, by least squares over all "
-        "readings. Resolved (rule R7): a span lasts five periods of its meter (5 s at 1 Hz), or all of its "
-        "type on its board together ten (10 s); the joules of undersampled spans are in the sums, with the "
-        "large uncertainty that they have. Naive: the trapezoid cut at the borders, which leaks training "
-        "power into the transfers; shown only to be warned of.",
-        (
-            "run",
-            "phase",
-            "spans",
-            "time",
-            "covered",
-            "gross",
-            "idle",
-            "net",
-            "above idle",
-            "naive (gross)",
-            "verdict",
-        ),
-        tuple(rows),
-        numeric_from=2,
-        text_from=10,
-    )
-
-
-def _resolution(item: PhaseEnergy) -> str:
-    if item.phase is Phase.LOST:
-        return NONE
-    if not item.unresolved:
-        return "resolved"
-    return "undersampled" if item.unresolved == item.spans else f"{item.unresolved} undersampled"
 
 
 def board_table(run: RunSummary) -> Table:
@@ -176,6 +122,8 @@ def board_table(run: RunSummary) -> Table:
             numbers.joules(board.wasted.joules) if board.whole_run.covered_s else NONE,
             f"{board.readings:,}",
             str(board.torn),
+            (f"{board.offsets} of {TENTHS}" if board.offsets else NONE)
+            + (", locked" if board.locked else ""),
             numbers.signed_percent(board.truth.error if board.truth else None),
         )
         for board in (run.energy.boards if run.energy else ())
@@ -184,7 +132,9 @@ def board_table(run: RunSummary) -> Table:
         f"boards-{run.label}",
         f"{run.label}: boards",
         "Whole run ± k = 2: gross is idle plus net. Consumed and wasted are of download, training and upload "
-        "(gross). Lost: time in which the agent was down and nobody stamped what the board did.",
+        "(gross). Lost: time in which the agent was down and nobody stamped what the board did. Offsets: in "
+        "how many tenths of the meter's period phases began, of the kind with the fewest; where one has few, "
+        "the same part of it was seen again and again.",
         (
             "board",
             "gross",
@@ -198,6 +148,7 @@ def board_table(run: RunSummary) -> Table:
             "wasted",
             "readings",
             "torn",
+            "offsets",
             "against truth",
         ),
         tuple(rows),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # it imports this module
 
 #: What decides who is to train, besides system and seed; the rest is how and where that is measured.
 _SECTIONS: Final = ("trace", "fleet", "learning", "synthetic", "algorithm", "rounds")
-_INDIFFERENT: Final = ("orders", "step_close")
+_INDIFFERENT: Final = ("orders", "step_close", "dither_s")
 
 
 def with_divergence(runs: Sequence[RunEvidence]) -> list[RunEvidence]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,7 +12,7 @@ from roambench.report.energy_summary import EnergySummary
 from roambench.report.evidence import RunEvidence
 from roambench.report.learning_summary import OrderSummary
 from roambench.rounds.records import OrderGiven, ReplayResumed
-from roambench.runs.info import RunState
+from roambench.runs.info import REHEARSAL, RunState
 
 #: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
 #: device time puts joules into the wrong phase.
@@ -31,11 +32,14 @@ def flags_of(
     if run.info.lookahead:
         flags.append("lookahead is on: devices are chosen by the future, so waste means nothing")
     flags += run.info.doubts
-    if energy is None or not energy.measured:
+    if run.info.fleet == REHEARSAL:
+        flags.append("a rehearsal: nothing is trained and no energy is measured, only who would do what")
+    elif energy is None or not energy.measured:
         what = "every joule is modelled, none measured" if run.modelled else "joules are not measured"
         flags.append(f"no meter readings: {what}")
     else:
         flags += _energy_flags(energy)
+        flags += _calibration_flags(energy, run.info.created_utc)
     flags += state_flags(boards)
     # `late_s` is told in device time, so the time scale is in it already.
     if orders.lateness_p99_s is not None and orders.lateness_p99_s > LATENESS_LIMIT_S:
@@ -85,20 +89,32 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
             f"coverage {energy.whole_run.coverage:.1%}: {energy.whole_run.gap_s:,.0f} board-seconds were not "
             "measured and hold no joules"
         )
-    silent = [board.device for board in energy.boards if not board.whole_run.covered_s]
+    holes = [
+        f"{board.device} {board.whole_run.coverage:.1%}"
+        for board in energy.boards
+        if 0.0 < board.whole_run.coverage < COVERAGE_LIMIT
+    ]
+    if holes and energy.whole_run.coverage >= COVERAGE_LIMIT:
+        flags.append(f"boards covered less than {COVERAGE_LIMIT:.0%} (rule R4): {', '.join(holes)}")
+    silent = [
+        board.device
+        for board in energy.boards
+        if not board.whole_run.covered_s and board.device not in energy.without
+    ]
     if silent:
         flags.append(f"boards without a single usable reading: {', '.join(silent)}")
     drifted = [board.device for board in energy.boards if board.baselines and board.baselines.drifted]
     if drifted:
         flags.append(
             f"idle power before and after differs by more than 3 u or 2 % ({', '.join(drifted)}): net "
-            "energies take the straight line between"
+            "energies follow the idle power that was fitted in between"
         )
     if not any(board.baselines for board in energy.boards):
         flags.append(
             "no idle baseline both before and after (rule R8 asks for a minute each): net energies rest on "
             "the idle power fitted within the run"
         )
+    flags += _split_flags(energy)
     torn = sum(board.torn for board in energy.boards)
     if torn:
         flags.append(f"{torn} torn readings were left out")
@@ -114,3 +130,93 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
         text = ", ".join(f"{count} of {phase}" for phase, count in short.items())
         flags.append(f"spans too short for this meter ({text}): trust sums, not single values")
     return flags
+
+
+def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
+    """Gains and offsets that may be no longer, or not, those of the meter (rule R11)."""
+    flags = []
+    try:
+        began = dt.datetime.fromisoformat(created_utc).date()
+    except ValueError:  # a folder made by hand
+        began = dt.date.min
+    old = [
+        f"{board.device} ({board.meter.calibrated_on})"
+        for board in energy.boards
+        if board.meter.out_of_date(began)
+    ]
+    if old:
+        flags.append(
+            f"meters calibrated more than a year before the run: {_some(old)}; their gain may have drifted "
+            "by more than u_gain says: roambench meter calibrate"
+        )
+    misfiled = [
+        f"{board.device} (serial {board.meter.serial})" for board in energy.boards if board.meter.misfiled
+    ]
+    if misfiled:
+        flags.append(
+            f"calibrations filed under the board's name, not the meter's serial number: {_some(misfiled)}; "
+            "another meter at that board would be corrected by them, too: rename the tables"
+        )
+    return flags
+
+
+def _split_flags(energy: EnergySummary) -> list[str]:
+    """What the readings say against the split's assumptions, board by board."""
+    flags = []
+    wrong = [
+        f"{board.device} ({board.misfit.sentence})"
+        for board in energy.boards
+        if board.misfit is not None and board.misfit.contradicts
+    ]
+    if wrong:
+        flags.append(
+            f"split by phase not trusted on {_some(wrong)}: power is not constant there, or is not what the "
+            f"phase before left; whole runs are not affected. {_instead(energy)}A meter that prints every "
+            "100 ms, or transfers of 2 s and longer, would show it"
+        )
+    unsteady = [f"{board.device} ({board.unsteady})" for board in energy.boards if board.unsteady]
+    if unsteady:
+        flags.append(
+            f"transfers are not steady on {_some(unsteady)}, or the meter's clock is not: nothing else "
+            f"explains the readings at their borders; whole runs are not affected. {_instead(energy)}A meter "
+            "that prints every 100 ms would show it"
+        )
+    restless = [f"{board.device} ({', '.join(board.restless)})" for board in energy.boards if board.restless]
+    if restless:
+        flags.append(
+            f"power is restless on {_some(restless)}: neighbouring readings wander together or jump (a "
+            "daemon, a card that writes, work in step with the meter), so ± 2 u is too small there; quiet "
+            "the board, or measure longer with a meter that prints every 100 ms"
+        )
+    locked = [f"{board.device} ({', '.join(board.locked)})" for board in energy.boards if board.locked]
+    if locked:
+        flags.append(
+            f"sampling locked to the rounds on {_some(locked)}: these phases begin at one instant of the "
+            "meter's period every time, so the same part of them is seen again and again, and not even the "
+            "whole run is sampled evenly; set rounds.dither_s to half the meter's period (default: 0.5 s)"
+        )
+    early = [
+        f"{board.device} ({1e3 * board.lateness_s:+.0f} ± {2e3 * board.u_lateness_s:.0f} ms)"
+        for board in energy.boards
+        if board.too_early
+    ]
+    if early:
+        flags.append(
+            f"split by phase not trusted on {_some(early)}: the readings fit best if their lines had come "
+            "before they could exist, so power changed later than the phases say"
+        )
+    return flags
+
+
+def _instead(energy: EnergySummary) -> str:
+    """Which figures come from the estimate that the misfit leaves alone."""
+    phases = [item.phase.value for item in energy.phases if item.by_design]
+    if not phases:
+        return ""
+    return f"There {', '.join(phases)} have the estimate without a model, with its wider ±. "
+
+
+def _some(names: Sequence[str]) -> str:
+    """At most four of them by name."""
+    rest = len(names) - 4
+    return ", ".join(names[:4]) + (f" and {rest} more" if rest > 0 else "")

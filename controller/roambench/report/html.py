@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from plotly.offline import get_plotlyjs
 
+from roambench.contract.json_values import without_nan
 from roambench.report import numbers
 from roambench.report.cards import run_cards
 from roambench.report.communication_figures import ratio_figure, scatter_figures
@@ -235,7 +236,7 @@ def footer_of(runs: Sequence[RunSummary]) -> str:
 
 def _script_json(value: object) -> str:
     """JSON that cannot end the script element it stands in, whatever text it holds."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(without_nan(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

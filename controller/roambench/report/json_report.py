@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from roambench.contract.json_values import without_nan
 from roambench.energy.baseline import IdleBaselines, IdleLevel
 from roambench.energy.compared_transfer import Basis
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report.board_state import BoardState
-from roambench.report.comparison_document import classes, compared, value
-from roambench.report.energy_summary import EnergySummary, TruthCheck
+from roambench.report.comparison_document import classes, compared, value, without_model
+from roambench.report.energy_summary import BoardEnergy, EnergySummary
 from roambench.report.modelled_document import modelled_document
 from roambench.report.peer_document import peer_document
 from roambench.report.summary import (
@@ -21,13 +22,14 @@ from roambench.report.summary import (
     improvements,
     reference_of,
 )
+from roambench.report.truth_checks import TruthByKind, TruthCheck
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
-SCHEMA: Final = "roambench.report/1"
+SCHEMA: Final = "roambench.report/2"
 
 
 def json_text(runs: Sequence[RunSummary]) -> str:
-    return json.dumps(document(runs), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(without_nan(document(runs)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def document(runs: Sequence[RunSummary]) -> dict[str, Any]:
@@ -183,6 +185,7 @@ def _state(state: BoardState) -> dict[str, Any]:
 def _energy(energy: EnergySummary) -> dict[str, Any]:
     return {
         "duration_s": energy.duration_s,
+        "without": dict(energy.without),
         "whole_run": value(energy.whole_run),
         "whole_run_net": value(energy.whole_run_net),
         "truth": _truth(energy.truth),
@@ -196,6 +199,9 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
                 "net": value(item.net),
                 "naive_j": item.naive_j,
                 "unresolved_spans": item.unresolved,
+                "design_based": without_model(item.without_model),
+                "design_based_boards": list(item.by_design),
+                "truth": _split_truth(item.truth),
             }
             for item in energy.phases
         },
@@ -222,7 +228,11 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
                 "readings": board.readings,
                 "torn": board.torn,
                 "undervoltage": board.undervoltage,
+                "split": _split(board),
                 "truth": _truth(board.truth),
+                "truth_by_phase": {
+                    phase.value: _split_truth(found) for phase, found in board.truth_by_phase.items()
+                },
             }
             for board in energy.boards
         ],
@@ -243,10 +253,30 @@ def _truth(truth: TruthCheck | None) -> dict[str, Any] | None:
         return None
     return {
         "boards": truth.boards,
+        "boards_within_2u": truth.within,
         "measured_j": truth.measured_j,
         "true_j": truth.true_j,
         "relative_error": finite(truth.error),
     }
+
+
+def _split(board: BoardEnergy) -> dict[str, Any]:
+    """How well the split's assumptions are borne out: `misfit_z` above 4 contradicts them."""
+    misfit = board.misfit
+    return {
+        "misfit": None if misfit is None else misfit.sentence,
+        "misfit_z": None if misfit is None else finite(misfit.z),
+        "unsteady_transfers": board.unsteady,
+        "restless": list(board.restless),
+        "locked": list(board.locked),
+        "sampling_offsets_of_10": board.offsets,
+        "lateness_s": finite(board.lateness_s),
+        "u_lateness_s": finite(board.u_lateness_s),
+    }
+
+
+def _split_truth(found: TruthByKind | None) -> dict[str, Any] | None:
+    return None if found is None else {"gross": _truth(found.gross), "net": _truth(found.net)}
 
 
 def _table10(table: Table10) -> dict[str, Any]:

@@ -121,6 +121,18 @@ class OrderSummary:
         0  # trainings really computed: a virtual device's without a loss is, once its model is sent
     )
 
+    @property
+    def fruitless(self) -> str:
+        """Why nothing can have been learned: all orders of a kind were answered, and devices did none of them
+        for reasons of their own. "" where at least one was done, or none was answered."""
+        for kind in ("train", "exchange", "upload"):
+            counts = {status: n for (of, status), n in self.answers.items() if of == kind}
+            refused = sum(counts.get(status, 0) for status in ("refused", "failed", "garbage"))
+            if refused and refused == sum(counts.values()):
+                first = next(trouble for trouble in self.troubles if trouble.kind == kind)
+                return f"none of {refused} {kind} orders was done, the first {first.status}: {first.reason}"
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:

@@ -75,6 +75,7 @@ def _threshold_table(found: Found) -> Table:
                 f"{until.rounds:,}" if until.reached else f"not in {until.rounds:,}",
                 numbers.joules(until.joules_per_client),
                 numbers.factor(ratio),
+                numbers.joules(until.joules_per_participant),
                 numbers.joules(until.total_j),
                 f"{until.transfers:,}",
                 numbers.number(run.learning.aggregated_per_step),
@@ -85,8 +86,9 @@ def _threshold_table(found: Found) -> Table:
         "modelled-threshold",
         "Modelled communication energy to the threshold (the quantity of MOHAWK's Table 6)",
         "Modelled, not measured. Eq. 1 on the radio's part alone. Per client: sum over the rounds of each "
-        "round's mean over the devices that communicated in it, the reading that fits the paper's figures. A "
-        "run that did not reach the threshold tells all its rounds. "
+        "round's mean over the devices whose model was aggregated in it, the download of that training and "
+        "the upload. Per participant: the mean over all that sent or received anything in the round, those "
+        "too that only downloaded. A run that did not reach the threshold tells all its rounds. "
         f"Ratios to {_reference(found)[0].label}. Aggregated: devices per step over the whole run; km: mean "
         "length of the links used.",
         (
@@ -95,6 +97,7 @@ def _threshold_table(found: Found) -> Table:
             "rounds",
             "J per client",
             "ratio",
+            "J per participant",
             "all devices",
             "transfers",
             "aggregated per step",

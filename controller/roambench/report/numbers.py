@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from roambench.energy.energy_value import Energy
 from roambench.energy.table10 import MeanSd
@@ -36,12 +37,28 @@ def mean_sd(value: MeanSd) -> str:
     return f"{value.mean:,.{places}f} ± {value.sd:,.{places}f} J"
 
 
+def over_seeds(counts: Iterable[int]) -> str:
+    """What a table's figures are, by the number of seeds behind each of them."""
+    found = {count for count in counts if count}
+    if found <= {1}:
+        return "of one seed"
+    return "mean ± sd over the seeds" + (" (those without ± of one seed)" if 1 in found else "")
+
+
 def percent(share: float | None, places: int = 1) -> str:
     return NONE if share is None or not math.isfinite(share) else f"{100.0 * share:.{places}f} %"
 
 
 def signed_percent(share: float | None, places: int = 2) -> str:
     return NONE if share is None or not math.isfinite(share) else f"{100.0 * share:+.{places}f} %"
+
+
+def against_truth(measured_j: float, u_j: float, true_j: float) -> str:
+    """How far a measured energy is from the truth: +4.9 % (+10.2 u)."""
+    if true_j == 0.0 or not math.isfinite(true_j):
+        return NONE
+    share = f"{100.0 * (measured_j / true_j - 1.0):+.2f} %"
+    return f"{share} ({(measured_j - true_j) / u_j:+.1f} u)" if u_j > 0.0 else share
 
 
 def number(value: float | None, places: int = 2) -> str:

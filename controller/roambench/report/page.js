@@ -1,7 +1,11 @@
 "use strict";
 (() => {
   const report = JSON.parse(document.getElementById("report-data").textContent);
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+  // The buttons are named one by one: plotly's own set also uploads figures to its makers' cloud ("Share chart...").
+  const config = {
+    responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
+    modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
+  };
   for (const figure of report.figures) {
     const place = document.getElementById("plot-" + figure.key);
     if (place) Plotly.newPlot(place, figure.data, { ...figure.layout, height: figure.height }, config);

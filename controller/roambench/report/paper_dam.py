@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from roambench.report import numbers
-from roambench.report.paper_peer_runs import PeerRun, figures, spread
+from roambench.report.numbers import over_seeds
+from roambench.report.paper_dam_figures import BOUND, dam_figures
+from roambench.report.paper_peer_runs import DAM_NAMES, PeerRun, figures, spread
 from roambench.report.table import Table
 
 #: Table II of Jahani et al. (journal): final test accuracy in %, 20 clients, 3 mobile, R_c = 3, R_m = 5.
@@ -17,37 +21,73 @@ ACCURACY_PERCENT: Final[Mapping[str, Mapping[float, float]]] = {
     "random": {0.05: 72.90, 0.1: 86.90},
     "static": {0.05: 47.50, 0.1: 66.84},
 }
-NAMES: Final = {"dcm": "DCM", "dam": "DAM", "random": "Random", "static": "Static"}
+#: Its clients, G, |C_m|, R_c and R_m.
+_PLACE: Final = (20, 18, 3, 3.0, 5.0)
 
 
 def dam_tables(runs: Sequence[PeerRun]) -> list[Table]:
-    """[] where no run moved by one of the paper's models. Accuracy first, then joules, then the network."""
-    kept = [run for run in runs if run.mobility in NAMES]
-    alphas = sorted({run.dirichlet for run in kept})
-    systems = list(dict.fromkeys(run.system for run in kept))
+    """[] where no run moved by one of the paper's models. Table II of one setting (`of_one_place`): accuracy
+    first, then joules, then the network; then the figures."""
+    kept = of_one_place(runs)
     if not kept:
         return []
+    alphas = sorted({run.dirichlet for run in kept})
+    systems = list(dict.fromkeys(run.system for run in kept))
     return [
         _accuracy(kept, alphas, systems),
         _order(kept, alphas, systems),
         _energy(kept, alphas, systems),
         _network(kept, alphas, systems),
+        *dam_figures([run for run in runs if run.mobility in DAM_NAMES]),
     ]
+
+
+def of_one_place(runs: Sequence[PeerRun]) -> list[PeerRun]:
+    """The runs of the journal's Table II: those with its network and movement, or where there are none those
+    of the setting with the most. Static clients have no movement, so theirs are each seed's once."""
+    named = [run for run in runs if run.mobility in DAM_NAMES]
+    near = [run for run in named if run.system != BOUND] or named
+    places = Counter(_place(run) for run in near if run.mobility != "static") or Counter(map(_place, near))
+    if not places:
+        return []
+    chosen = _PLACE if _PLACE in places else max(sorted(places), key=lambda place: places[place])
+    moving = [run for run in near if run.mobility != "static" and _place(run) == chosen]
+    clients, grid, _, radius, _ = chosen
+    still = {
+        (run.system, run.dirichlet, run.seed): run
+        for run in near
+        if run.mobility == "static" and (run.clients, run.grid, run.radius) == (clients, grid, radius)
+    }
+    return [*still.values(), *moving]
+
+
+def _place(run: PeerRun) -> tuple[int, int, int, float, float]:
+    return run.clients, run.grid, run.mobile, run.radius, run.reach
+
+
+def _named_place(runs: Sequence[PeerRun]) -> str:
+    clients, grid, mobile, radius, reach = _place(runs[-1])
+    limit = "∞" if reach == math.inf else f"{reach:g}"
+    return f"{clients} clients on {grid} x {grid} points, {mobile} mobile, R_c = {radius:g}, R_m = {limit}"
 
 
 def _of(runs: Sequence[PeerRun], mobility: str, alpha: float, system: str) -> list[PeerRun]:
     return [run for run in runs if (run.mobility, run.dirichlet, run.system) == (mobility, alpha, system)]
 
 
+def _keys(runs: Sequence[PeerRun]) -> set[tuple[str, float, str]]:
+    return {(run.mobility, run.dirichlet, run.system) for run in runs}
+
+
 def _models(runs: Sequence[PeerRun]) -> list[str]:
-    return [model for model in NAMES if any(run.mobility == model for run in runs)]
+    return [model for model in DAM_NAMES if any(run.mobility == model for run in runs)]
 
 
 def _accuracy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> Table:
     rows = []
     for system in systems:
         for model in _models(runs):
-            cells = [system, NAMES[model]]
+            cells = [system, DAM_NAMES[model]]
             for alpha in alphas:
                 found = figures(run.final_accuracy for run in _of(runs, model, alpha, system))
                 paper = ACCURACY_PERCENT[model].get(alpha)
@@ -56,7 +96,8 @@ def _accuracy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequenc
     return Table(
         "dam-accuracy",
         "Final accuracy (the journal's Table II)",
-        "Mean over the clients on the test set after the last iteration, mean ± sd over the seeds.",
+        f"{_named_place(runs)}. Mean over the clients on the test set after the last iteration, "
+        f"{over_seeds(len(_of(runs, *key)) for key in _keys(runs))}.",
         ("mixing", "movement", *(cell for alpha in alphas for cell in (f"α = {alpha:g}", "paper"))),
         tuple(rows),
         numeric_from=2,
@@ -69,7 +110,7 @@ def _order(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[s
     rows = []
     for system in systems:
         for better, worse in pairs:
-            cells = [system, f"{NAMES[better]} - {NAMES[worse]}"]
+            cells = [system, f"{DAM_NAMES[better]} - {DAM_NAMES[worse]}"]
             for alpha in alphas:
                 other = {run.seed: run.final_accuracy for run in _of(runs, worse, alpha, system)}
                 found = [
@@ -88,8 +129,9 @@ def _order(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[s
     return Table(
         "dam-order",
         "Is the order the paper's? DCM ≥ DAM > random > static",
-        "Differences of final accuracy in percentage points between runs of the same seed, mean ± sd; in "
-        "brackets, for how many seeds the first one is ahead.",
+        "Differences of final accuracy in percentage points between runs of the same seed, "
+        f"{over_seeds(len(_of(runs, *key)) for key in _keys(runs))}; in brackets, for how many seeds the "
+        "first one is ahead.",
         ("mixing", "difference", *(cell for alpha in alphas for cell in (f"α = {alpha:g}", "paper"))),
         tuple(rows),
         numeric_from=2,
@@ -106,7 +148,7 @@ def _rows(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[st
         for alpha in alphas:
             for model in _models(runs):
                 if found := _of(runs, model, alpha, system):
-                    yield (system, f"{alpha:g}", NAMES[model]), found
+                    yield (system, f"{alpha:g}", DAM_NAMES[model]), found
 
 
 def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> Table:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -91,7 +92,8 @@ def _plain(runs: Sequence[PeerRun], iid: bool) -> Table | None:
         f"de-heredia-{one}",
         f"Plain averages, {_data(iid)} (Tables {one} and {two})",
         "Final accuracy, its difference from p = 0 with the same seed, and the mean difference over all "
-        "scored iterations between high- and low-mobility clients; percentage points, mean ± sd.",
+        "scored iterations between high- and low-mobility clients; percentage points, "
+        f"{_seeds(plain)}.",
         ("p", "final accuracy", "from p = 0", "paper", "high - low", "paper"),
         tuple(rows),
     )
@@ -123,7 +125,7 @@ def _aware(runs: Sequence[PeerRun], iid: bool) -> Table | None:
         f"de-heredia-{8 if iid else 3}",
         f"Mobility-aware mixing, {_data(iid)} ({'Table 8' if iid else 'Tables 3, 4 and 7'})",
         "Final accuracy, its difference from plain averages with the same p and seed, and the mean "
-        "difference between high- and low-mobility clients; percentage points.",
+        f"difference between high- and low-mobility clients; percentage points, {_seeds(aware)}.",
         ("α", "p", "final accuracy", "from plain", "paper", "high - low", "paper"),
         tuple(rows),
         numeric_from=2,
@@ -132,6 +134,10 @@ def _aware(runs: Sequence[PeerRun], iid: bool) -> Table | None:
 
 def _at(runs: Sequence[PeerRun], share: float) -> list[PeerRun]:
     return [run for run in runs if close(run.fast_share, share)]
+
+
+def _seeds(runs: Sequence[PeerRun]) -> str:
+    return numbers.over_seeds(Counter((run.fast_share, run.mixing_alpha) for run in runs).values())
 
 
 def _accuracy(runs: Sequence[PeerRun]) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from roambench.report import paper_mohawk as paper
-from roambench.report.bounds import mean_of
 from roambench.report.numbers import NONE
 from roambench.report.paper_ratios import ratios_of
-from roambench.report.paper_runs import PaperRun, comparable
+from roambench.report.paper_runs import PaperRun, comparable, rounds_of
 from roambench.report.paper_settings import bounded, groups_of, place_of
 from roambench.report.table import Table
 
@@ -24,9 +23,12 @@ def milestones_table(runs: Sequence[PaperRun]) -> Table | None:
     rows = []
     for setting, systems in groups_of(kept).items():
         for accuracy in told:
-            found = [[run.rounds_to(accuracy) for run in systems.get(name, [])] for name in paper.SYSTEMS]
-            cells = [bounded(there, lambda low: f"{low:,.4g}", "not in ") for there in found]
-            means = [mean_of(there) if there else None for there in found]
+            found = [systems.get(name, []) for name in paper.SYSTEMS]
+            means = [rounds_of(there, accuracy) if there else None for there in found]
+            cells = [
+                NONE if mean is None else bounded([mean], lambda low: f"{low:,.4g}", "not in ")
+                for mean in means
+            ]
             rows.append((*place_of(setting), f"{100.0 * accuracy:g} %", *cells, *ratios_of(means)))
     if not rows:
         return None

@@ -34,4 +34,9 @@ def paper_run_of(run: RunSummary) -> PaperRun | None:
         distance_km=None if distance is None else distance.mean_m / 1000.0,
         distance_sd_km=None if distance is None else distance.sd_m / 1000.0,
         joules_per_client=None if run.modelled is None else run.modelled.to_threshold.joules_per_client,
+        scored=tuple(
+            (point.step, point.accuracy)
+            for point in learning.points
+            if point.cloud and point.accuracy is not None
+        ),
     )

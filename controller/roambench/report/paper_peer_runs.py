@@ -6,8 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
+from typing import Final
 
 from roambench.report import numbers
+
+#: The distribution-aware mobility papers' movements, best first.
+DAM_NAMES: Final = {"dcm": "DCM", "dam": "DAM", "random": "Random", "static": "Static"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,12 @@ class PeerRun:
     distribution_distance: float | None
     consumed_j: float | None
     joules_per_point: float | None
+    best_accuracy: float | None
+    clients: int
+    grid: int  # G
+    mobile: int  # |C_m|
+    radius: float  # R_c
+    reach: float  # R_m; ∞: no limit
 
     @property
     def iid(self) -> bool:

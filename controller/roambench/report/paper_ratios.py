@@ -9,7 +9,7 @@ from typing import Final
 from roambench.report import paper_mohawk as paper
 from roambench.report.bounds import Bounds, factor, mean_of, ratio_of
 from roambench.report.numbers import NONE
-from roambench.report.paper_runs import PaperRun, Setting, comparable
+from roambench.report.paper_runs import PaperRun, Setting, comparable, rounds_of
 from roambench.report.paper_settings import (
     NAMES,
     bounded,
@@ -36,11 +36,12 @@ class _Figure:
     """A figure of a run that the paper tells, too. `most`: more of it is better."""
 
     name: str
-    ours: Callable[[PaperRun], Bounds | None]
+    ours: Callable[[PaperRun], Bounds | None]  # of a run; seeds are averaged, or as `together` has it
     theirs: Callable[[Setting], tuple[float, ...] | None]
     number: Callable[[float], str]
     open_end: str = ""
     most: bool = False
+    together: Callable[[Sequence[PaperRun]], Bounds] | None = None
 
 
 def _of_setting(figures: paper.Figures) -> Callable[[Setting], tuple[float, ...] | None]:
@@ -52,7 +53,14 @@ def _exactly(value: float | None) -> Bounds | None:
 
 
 _FIGURES: Final = (
-    _Figure("rounds", lambda run: run.rounds, _of_setting(paper.ROUNDS), lambda v: f"{v:,.4g}", "not in "),
+    _Figure(
+        "rounds",
+        lambda run: run.rounds,
+        _of_setting(paper.ROUNDS),
+        lambda v: f"{v:,.4g}",
+        "not in ",
+        together=rounds_of,
+    ),
     _Figure("J per client", lambda run: run.joules, _of_setting(paper.JOULES), lambda v: f"{v:,.2f}", "> "),
     _Figure(
         "devices per step",
@@ -77,10 +85,7 @@ def ratios_table(runs: Sequence[PaperRun]) -> Table | None:
     for setting, systems in groups_of(kept).items():
         place = f"{setting.dataset}, {setting.data}, k2 = {setting.k2}"
         for figure in _FIGURES:
-            found = [
-                [bounds for run in systems.get(name, []) if (bounds := figure.ours(run)) is not None]
-                for name in paper.SYSTEMS
-            ]
+            found = [_bounds(figure, systems.get(name, [])) for name in paper.SYSTEMS]
             means = [mean_of(there) if there else None for there in found]
             cells = [bounded(there, figure.number, figure.open_end) for there in found]
             printed = figure.theirs(setting)
@@ -103,29 +108,48 @@ def ratios_table(runs: Sequence[PaperRun]) -> Table | None:
     )
 
 
+def _bounds(figure: _Figure, runs: Sequence[PaperRun]) -> list[Bounds]:
+    if figure.together is not None:
+        return [figure.together(runs)] if runs else []
+    return [bounds for run in runs if (bounds := figure.ours(run)) is not None]
+
+
+#: The figures of one system's runs in one setting, or a word where they have none.
+Ours = Callable[[Sequence[PaperRun]], "list[Bounds] | str"]
+
+
 def ratio_table(
     key: str,
     title: str,
     caption: str,
     runs: Sequence[PaperRun],
-    cell: Callable[[Sequence[PaperRun]], str],
-    bounds: Callable[[PaperRun], Bounds],
+    ours: Sequence[tuple[str, Ours]],
+    written: Callable[[Sequence[Bounds]], str],
     printed: Callable[[Setting], tuple[float, ...] | None],
     number: Callable[[float], str],
 ) -> Table:
-    """A row of ours and one of the paper per setting: the three systems, their ratios, the improvement."""
+    """Rows of `ours` (each with what names it, and the figures of a system's runs or a word instead) and one
+    of the paper per setting: the three systems, their ratios, the improvement."""
     rows = []
     for setting, systems in groups_of(runs).items():
         found = [systems.get(name, []) for name in paper.SYSTEMS]
-        means = [mean_of([bounds(run) for run in there]) if there else None for there in found]
-        rows.append((*place_of(setting), "ours", *(cell(there) for there in found), *ratios_of(means)))
+        for name, bounds_of in ours:
+            bounds = [bounds_of(there) if there else [] for there in found]
+            means = [mean_of(there) if there and not isinstance(there, str) else None for there in bounds]
+            cells = [there if isinstance(there, str) else written(there) for there in bounds]
+            rows.append((*place_of(setting), name, *cells, *ratios_of(means)))
         theirs = printed(setting)
         if theirs is None:
             rows.append((*place_of(setting), "paper", *(NONE,) * 5))
         else:
-            cells = (number(value) for value in theirs)
+            printed_cells = (number(value) for value in theirs)
             rows.append(
-                (*place_of(setting), "paper", *cells, *ratios_of([Bounds.exactly(value) for value in theirs]))
+                (
+                    *place_of(setting),
+                    "paper",
+                    *printed_cells,
+                    *ratios_of([Bounds.exactly(value) for value in theirs]),
+                )
             )
     return Table(key, title, caption.strip(), _HEAD, tuple(rows), numeric_from=4)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from roambench.report.bounds import Bounds
 from roambench.report.paper_mohawk import IID, NON_IID, SYSTEMS
 
 _IID_ALPHA, _NON_IID_ALPHA = 100.0, 0.1
+_ROUNDING = 1e-9  # of a mean of accuracies
 _PER_DEVICE = ("dirichlet", "dirichlet_repeats")  # a class mix drawn for every device
 
 
@@ -62,6 +64,36 @@ class PaperRun:
             return None
         make = Bounds.at_least if self.threshold_step is None else Bounds.exactly
         return make(self.joules_per_client)
+
+
+def rounds_of(runs: Sequence[PaperRun], accuracy: float | None = None) -> Bounds:
+    """Table 4's figure of one setting's seeds: t of the first cloud aggregation at which the mean of their
+    accuracies is `accuracy`, or else their threshold. At least one run.
+
+    A run that ended at its threshold has its last accuracy from there on.
+    """
+    first, *others = runs
+    if not others:
+        return first.rounds if accuracy is None else first.rounds_to(accuracy)
+    target = first.threshold if accuracy is None else accuracy
+    curves = [dict(run.scored) for run in runs]
+    stays = [
+        run.scored[-1][1] if run.threshold is not None and run.scored and run.scored[-1][1] >= run.threshold
+        else None
+        for run in runs
+    ]  # fmt: skip
+    known = min((run.steps for run, last in zip(runs, stays, strict=True) if last is None), default=0) - 1
+    if target is None:
+        return Bounds.at_least(known)
+    for step in sorted({step for curve in curves for step in curve}):
+        there = [
+            curve.get(step, last if step > max(curve, default=step) else None)
+            for curve, last in zip(curves, stays, strict=True)
+        ]
+        values = [value for value in there if value is not None]
+        if len(values) == len(runs) and math.fsum(values) / len(values) >= target - _ROUNDING:
+            return Bounds.exactly(step)
+    return Bounds.at_least(known if known >= 0 else max(run.steps for run in runs) - 1)
 
 
 def setting_of(config: Mapping[str, Any]) -> Setting | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import stdev
 from typing import Final
 
 from roambench.report import paper_mohawk as paper
 from roambench.report.bounds import Bounds, mean_of
-from roambench.report.numbers import NONE
+from roambench.report.numbers import NONE, over_seeds
 from roambench.report.paper_runs import PaperRun, Setting
 
 #: Of the systems as the tables head their columns, in the paper's order.
@@ -36,16 +37,22 @@ def place_of(setting: Setting) -> tuple[str, str, str]:
     return setting.dataset, setting.data, str(setting.k2)
 
 
-def bounded(found: Sequence[Bounds], number: Callable[[float], str], open_end: str) -> str:
-    """The mean of runs; where not all of them are known, how far they came, behind `open_end`."""
+def bounded(found: Sequence[Bounds], number: Callable[[float], str], open_end: str, unit: str = "") -> str:
+    """Mean ± sd of runs; where not all of them are known, how far they came, behind `open_end`."""
     if not found:
         return NONE
     mean = mean_of(found)
     if mean.known:
-        return number(mean.low)
+        sd = f" ± {number(stdev(bounds.low for bounds in found))}" if len(found) > 1 else ""
+        return f"{number(mean.low)}{sd}{unit}"
     reached = sum(bounds.known for bounds in found)
     some = f" ({reached} of {len(found)} reached it)" if reached else ""
-    return f"{open_end}{number(mean.low)}{some}"
+    return f"{open_end}{number(mean.low)}{unit}{some}"
+
+
+def seeds_behind(runs: Sequence[PaperRun]) -> str:
+    """Whether a table's figures are means."""
+    return over_seeds(len(found) for systems in groups_of(runs).values() for found in systems.values())
 
 
 def thresholds_of(runs: Sequence[PaperRun]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.errors import RunError
+from roambench.contract.whole_file import write_whole
 from roambench.report.evidence import RunEvidence, read_runs
 from roambench.report.html import page
 from roambench.report.json_report import json_text
@@ -48,9 +49,9 @@ def report(
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a document with the folders above it; RunError where that is refused."""
+    """Write a document, replaced as a whole, with the folders above it; RunError where that is refused."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text, synced=False)  # the runs are there to make it anew
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -133,6 +133,10 @@ def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
         ("fleets", {run.info.fleet for run in summaries}),
         ("numbers of devices", {len(run.info.device_names) for run in summaries}),
         ("time scales", {run.info.time_scale for run in summaries}),
+        (
+            "boards left out of their sums",
+            {frozenset(run.measured.without) for run in summaries if run.measured},
+        ),
     ):
         if len(values) > 1:
             flags.append(f"the runs have different {what}: their differences are not the systems' alone")
@@ -164,6 +168,12 @@ def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
                 "or names differ"
             )
     return tuple(flags)
+
+
+def without(runs: Sequence[RunSummary]) -> str:
+    """Under every table of sums: which boards are in none of them; "" where all are."""
+    texts = [(run.label, run.measured.without_text) for run in runs if run.measured]
+    return "".join(f" {label} is {text}." for label, text in texts if text)
 
 
 def finite(value: float | None) -> float | None:

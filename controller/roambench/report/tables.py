@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from roambench.report import numbers
 from roambench.report.board_state_tables import clock_table, host_table
 from roambench.report.communication_tables import communication_tables
-from roambench.report.energy_tables import (
-    board_table,
-    phase_table,
-    table10_table,
-    whole_run_table,
-)
+from roambench.report.energy_tables import board_table, table10_table, whole_run_table
 from roambench.report.modelled_tables import modelled_tables
 from roambench.report.numbers import NONE
 from roambench.report.paper_of_runs import tables_beside_the_paper
 from roambench.report.peer_tables import peer_tables
+from roambench.report.phase_tables import phase_table, truth_table
 from roambench.report.summary import RunSummary
 from roambench.report.table import Table
 from roambench.report.uncertainty_tables import baseline_table, budget_table
+from roambench.runs.info import REHEARSAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ def board_tables(runs: Sequence[RunSummary]) -> list[Table]:
     for run in runs:
         if run.energy is not None:
             tables.append(board_table(run))
-        found = (budget_table(run), baseline_table(run), clock_table(run), host_table(run))
+        found = (truth_table(run), budget_table(run), baseline_table(run), clock_table(run), host_table(run))
         tables += [table for table in found if table is not None]
     return tables
 
@@ -100,6 +97,8 @@ def _learning_table(runs: Sequence[RunSummary]) -> Table:
         learning = run.learning
         if learning.threshold is None:
             return NONE
+        if learning.best_accuracy is None:
+            return "nothing is trained" if run.info.fleet == REHEARSAL else "no model was scored"
         target = f"{100.0 * learning.threshold:g} %"
         if learning.threshold_step is None:
             return f"{target} not reached"

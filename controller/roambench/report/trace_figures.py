@@ -11,16 +11,10 @@ from roambench.report.trace_presence import availability_figure, day_figure, hou
 
 def trace_figures(trace: Trace, seed: int) -> list[Figure]:
     """All figures of a trace with access points and at least one fix; `seed` keys the ring walk and the
-    uniform places of Fig. 2.
+    uniform places of Fig. 2. Where access points stand nowhere there are no maps and no distances.
     """
-    figures = [
-        places_figure(trace, seed),
-        map_figure(trace),
-        presence_heat_map(trace),
-        availability_figure(trace),
-        day_figure(trace),
-        hours_figure(trace),
-        distance_figure(trace, seed),
-        occupancy_figure(trace),
-    ]
+    where = () if trace.made_up else (places_figure(trace, seed), map_figure(trace), presence_heat_map(trace))
+    when = (availability_figure(trace), day_figure(trace), hours_figure(trace))
+    how_far = () if trace.made_up else (distance_figure(trace, seed),)
+    figures = (*where, *when, *how_far, occupancy_figure(trace))
     return [figure for figure in figures if figure is not None]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
 from roambench.mobility.statistics import AggregatedModels, TraceStatistics
-from roambench.mobility.trace import Trace
+from roambench.mobility.trace import MADE_UP, Trace
 from roambench.report.figures import Figure
 from roambench.report.html import Parts, document, folded
 from roambench.report.numbers import NONE, number
@@ -25,6 +25,7 @@ def trace_page(
     facts = (
         f"{found.steps:,} steps of {found.step_s:g} s, {found.devices:,} devices, {found.fixes:,} fixes",
         f"{found.aps:,} access points, {found.places:,} candidate places",
+        *([MADE_UP] if found.made_up else []),
         f"present per step: mean {found.present.mean:.3g}, at most {found.present.max:g}; "
         f"{found.empty_steps} steps are empty ({lost})",
         f"made by {made}; content hash {content_hash}",
@@ -55,7 +56,7 @@ def table5(found: TraceStatistics) -> Table:
         return f"+{100 * (1 - found.hierfavg.per_step / models.per_step):.2f} % (+{paper} %)"
 
     def spread(mean_m: float, sd_m: float, paper: str) -> str:
-        return f"{mean_m / 1e3:.2f} ± {sd_m / 1e3:.2f} ({paper})"
+        return f"{number(mean_m / 1e3)} ± {number(sd_m / 1e3)} ({paper})"
 
     baseline = cell(found.hierfavg.per_step, 15)
     rows = [
@@ -81,7 +82,7 @@ def table5(found: TraceStatistics) -> Table:
             spread(found.fixed_m.mean, found.fixed_m.sd, "7.08 ± 3.92"),
             spread(found.ring_walk_mean_m, found.ring_walk_sd_m, "7.01 ± 3.83"),
             spread(found.nearest_m.mean, found.nearest_m.sd, "0.91 ± 0.75"),
-            f"{baselines_m / found.nearest_m.mean:.2f} x (7.74 x)" if found.nearest_m.mean else "--",
+            f"{baselines_m / found.nearest_m.mean:.2f} x (7.74 x)" if found.nearest_m.mean > 0 else "--",
         )
     )
     return Table(

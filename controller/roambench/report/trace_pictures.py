@@ -20,6 +20,7 @@ from typing import Final
 from plotly.offline import get_plotlyjs
 
 from roambench.contract.errors import TraceError
+from roambench.contract.whole_file import write_whole
 from roambench.report.figures import Figure
 
 #: Names under which Chromium-based browsers install themselves.
@@ -82,7 +83,7 @@ def write_pictures(figures: Sequence[Figure], folder: Path) -> list[Path]:
         raise TraceError(f"{program} did not draw {', '.join(missing)}: set {_VARIABLE} to another browser")
     files = [folder / f"{figure.key}.png" for figure in figures]
     for figure, file in zip(figures, files, strict=True):
-        file.write_bytes(pictures[figure.key])
+        write_whole(file, pictures[figure.key], synced=False)
     return files
 
 

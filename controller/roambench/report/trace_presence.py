@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from roambench.mobility.outages import marked_outages
-from roambench.mobility.statistics import aggregated_per_step
+from roambench.mobility.statistics import aggregated_per_step, stated_offset_h
 from roambench.mobility.trace import Trace
 from roambench.report.figures import Figure, axis, base_layout
 from roambench.report.trace_axes import BLUE, GREEN, GREY, ORANGE, grouped, moment, moments
@@ -93,8 +93,9 @@ def day_figure(trace: Trace) -> Figure | None:
     """The mean day by local hour, with and without the marked outages; None for a trace under a day."""
     if trace.steps * trace.step_s < 86_400.0 or trace.step_s > 7200.0:
         return None
-    stated = trace.provenance.get("utc_offset_h", 0.0)
-    offset_h = float(stated) if isinstance(stated, int | float) else 0.0
+    stated = stated_offset_h(trace)
+    offset_h = stated or 0.0
+    zone = "UTC, as the trace does not say its local time" if stated is None else f"UTC{stated:+g} h"
     local_s = trace.start_utc_s + np.arange(trace.steps) * trace.step_s + offset_h * 3600.0
     hour = (local_s % 86_400.0 // 3600.0).astype(np.int64)
     per_step = np.bincount(trace.step, minlength=trace.steps)
@@ -120,7 +121,7 @@ def day_figure(trace: Trace) -> Figure | None:
     return Figure(
         "mean-day",
         "The mean day",
-        f"Devices present by hour of the day (UTC{offset_h:+g} h), mean over all days.",
+        f"Devices present by hour of the day ({zone}), mean over all days.",
         data,
         base_layout(
             xaxis=axis("hour of the day", dtick=2, showgrid=False),

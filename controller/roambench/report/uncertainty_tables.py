@@ -87,15 +87,15 @@ def baseline_table(run: RunSummary) -> Table | None:
                 _level(found.after),
                 f"{1000.0 * (found.after.watts - found.before.watts):+.1f} mW",
                 numbers.signed_percent(change),
-                "drifted: a straight line between them" if found.drifted else "steady",
+                "drifted: followed in between" if found.drifted else "steady",
             )
         )
     return Table(
         f"baselines-{run.label}",
         f"{run.label}: idle power before and after",
         "Mean ± k = 2 with as many independent readings as their autocorrelation leaves, and how many there "
-        "were; a minute each is asked for. Drifted (rule R8): apart by more than 3 u or 2 %; then net "
-        "energies leave out the straight line between the two.",
+        "were; a minute each is asked for. Drifted (rule R8): apart by more than 3 u or 2 %. Net "
+        "energies leave out the idle power fitted to both and to the idling in between.",
         ("board", "before", "after", "change", "relative", "verdict"),
         tuple(rows),
         text_from=5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,11 +60,13 @@ class HandMade:
     trace_hash: str = "ab" * 32
     extra: Sequence[RoundRecord] = ()
     events: Sequence[AgentEvent] = ()
+    own_events: Mapping[str, Sequence[AgentEvent]] = field(default_factory=dict)  # by board
     host: Sequence[HostSample] = ()
     config: dict[str, object] = field(
         default_factory=lambda: {
             "rounds": {"accuracy_threshold": 0.8, "cloud_every_steps": 1},
             "energy": {"gain": 1.0, "offset_w": 0.0, "u_gain": 0.01, "u_offset_w": 0.0},
+            "simulated": {"power_spread": 0.0},
         }
     )
 
@@ -134,7 +136,9 @@ class HandMade:
                     records.append((RecordKind.READING, reading.to_bytes()))
         if self.phases:
             records += [(RecordKind.PHASE, phase_to_bytes(span)) for span in self._spans(index, name)]
-        records += [(RecordKind.EVENT, event.to_bytes()) for event in self.events]
+        records += [
+            (RecordKind.EVENT, event.to_bytes()) for event in (*self.events, *self.own_events.get(name, ()))
+        ]
         records += [(RecordKind.HOST, sample.to_bytes()) for sample in self.host]
         folder.records.insert(name, "spool", [(seq, *record) for seq, record in enumerate(records)])
         truth = self.path / "truth" / f"{name}.csv"

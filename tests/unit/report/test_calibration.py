@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,12 @@ def test_a_good_fit_has_nothing_to_be_said_of_it():
 
 def test_what_spoils_a_fit_is_said_aloud():
     assert device(windows=38).flags() == ["2 of 40 windows were not measured"]
+    short = replace(device(windows=30), short=8)
+    assert short.flags() == [
+        "2 of 40 windows were not measured",
+        "8 of 40 windows lasted less than 10 s and are not in the fit (rule R7): sweep with --min-s 10 and "
+        "more --repeats",
+    ]
     (apart, *_) = device(beta_up_w=0.25).flags()
     assert apart.startswith("sending and receiving do not share one beta: they differ by 50 ± ")
     wide = device(u_w=0.02).flags()

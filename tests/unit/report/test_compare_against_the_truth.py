@@ -50,7 +50,7 @@ def shaped_run(path: Path, seed: int, megabytes: float = 2.64) -> Shaped:
     radios = {}
     with RunFolder.create(
         path,
-        config={"energy": {"gain": 1.00059, "u_gain": 0.0002, "u_offset_w": 0.001}},
+        config={"energy": {"u_gain": 0.0002, "u_offset_w": 0.001}},
         run_id=path.name,
         system="mohawk",
         seed=seed,
@@ -142,8 +142,9 @@ def test_every_class_of_transfers_is_within_the_stated_uncertainty_of_the_truth(
     found = np.concatenate([np.array(values) for values in errors.values()])
     assert np.mean(np.abs(found) <= 2.0) >= 0.9, errors
     assert np.max(np.abs(found)) < 4.5, errors
-    # Not because the uncertainty is boundless: LTE is known to a few percent.
-    assert abs(np.mean(shares["lte", "up"])) < 0.01
+    # Not because the uncertainty is boundless: LTE is known to a few percent (where the readings contradict
+    # a board's split, by chance in one of fifty, its figure is the wider one that assumes no shape).
+    assert abs(np.median(shares["lte", "up"])) < 0.01
     assert abs(np.mean(shares["lte", "down"])) < 0.05
 
 

@@ -17,6 +17,16 @@ def shown(*paths) -> str:
     return out.getvalue()
 
 
+def test_a_run_in_which_nothing_was_trained_misses_no_threshold(hand_made):
+    nothing = {"readings": False, "phases": False, "accuracies": (None, None)}
+    text = shown(hand_made(fleet="rehearsal", **nothing), hand_made("scored", fleet="simulated", **nothing))
+    (threshold,) = [line for line in text.splitlines() if line.startswith("threshold")]
+    assert "nothing is trained" in threshold
+    assert "no model was scored" in threshold
+    assert "not reached" not in text
+    assert "! demo-mohawk: a rehearsal: nothing is trained and no energy is measured" in text
+
+
 def test_the_comparison_reads_in_one_screen_per_subject(hand_made):
     text = shown(hand_made(), hand_made("demo-hierfavg", system="hierfavg", aggregated=()))
     (wasted,) = [line for line in text.splitlines() if line.startswith("cumulative, wasted")][:1]

@@ -13,7 +13,7 @@ def test_both_systems_have_wasted_and_consumed_joules(hand_made, tmp_path):
     out = tmp_path / "report.json"
     report([hand_made(), hand_made("demo-hierfavg", system="hierfavg", aggregated=())], json=out)
     document = json.loads(out.read_text())
-    assert document["schema"] == "roambench.report/1"
+    assert document["schema"] == "roambench.report/2"
     joules = {run["system"]: (run["wasted_j"], run["consumed_j"]) for run in document["runs"]}
     assert joules["mohawk"] == pytest.approx((48.0, 104.0))
     assert joules["hierfavg"] == pytest.approx((96.0, 96.0))
@@ -32,7 +32,8 @@ def test_the_keys_stay(hand_made):
         "energy", "energy_modelled", "board_states", "instrument", "decentralised",
     }  # fmt: skip
     assert set(run["energy"]) == {
-        "duration_s", "whole_run", "whole_run_net", "truth", "table10", "phases", "communication", "boards",
+        "duration_s", "without", "whole_run", "whole_run_net", "truth", "table10", "phases", "communication",
+        "boards",
     }  # fmt: skip
     assert run["energy"]["whole_run"]["joules"] == pytest.approx(400.0)
     assert run["energy"]["truth"]["relative_error"] == pytest.approx(0.0, abs=1e-9)

@@ -90,7 +90,7 @@ RUN = PeerRun(
     system="metropolis_hastings", mobility="dcm", partition="dirichlet_split", dirichlet=0.05, fast_share=0.2,
     mixing_alpha=0.4, seed=1, iterations=10, final_accuracy=0.8, average_accuracy=0.9, gap=0.02,
     neighbours=1.5, connected_within=20.0, distribution_distance=0.5, consumed_j=1000.0,
-    joules_per_point=12.5,
+    joules_per_point=12.5, best_accuracy=0.85, clients=20, grid=18, mobile=3, radius=3.0, reach=5.0,
 )  # fmt: skip
 
 

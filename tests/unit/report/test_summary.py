@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 
 import pytest
@@ -10,6 +11,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.phases import Fate, Phase
 from roambench.contract.records import AgentEvent
 from roambench.energy.compared_transfer import Basis
+from roambench.meters.traits import MeterDescription
 from roambench.report.evidence import read_runs
 from roambench.report.report import report
 from roambench.report.summary import comparison_flags, improvements, summarise
@@ -61,6 +63,26 @@ def test_a_calibrated_gain_is_corrected(hand_made):
     run = summary_of(hand_made(gain=1.03, config=config)).measured
     assert run is not None
     assert run.whole_run.joules == pytest.approx(400.0)
+
+
+def test_an_old_calibration_and_one_filed_under_a_board_are_flagged(hand_made):
+    """Two boards with meters of their own and a run made today; a calibration of 2020 and one of today."""
+    described = MeterDescription("smartpower2", "/dev/x", "smartpower2", serial="A7").to_event(
+        100_000_000_000
+    )
+    entry = {"gain": 1.0, "u_gain": 0.01, "u_offset_w": 0.0}
+    today = dt.datetime.now(dt.UTC).date()
+    meters = {"A7": {**entry, "date": "2020-03-01"}, "pi-02": {**entry, "date": today.isoformat()}}
+    flags = summary_of(hand_made("old", events=[described], config={"energy": {"meters": meters}})).flags
+    (old,) = (flag for flag in flags if "more than a year" in flag)
+    assert old.startswith("meters calibrated more than a year before the run: pi-01 (2020-03-01)")
+    assert "roambench meter calibrate" in old
+    assert not any("filed under the board's name" in flag for flag in flags)
+    by_board = {"energy": {"meters": {"pi-01": meters["pi-02"]}}}
+    flags = summary_of(hand_made("misfiled", events=[described], config=by_board)).flags
+    (misfiled,) = (flag for flag in flags if "filed under the board's name" in flag)
+    assert "pi-01 (serial A7)" in misfiled
+    assert not any("more than a year" in flag for flag in flags)
 
 
 def test_a_stall_of_5_s_is_a_gap_that_holds_no_joules_and_raises_a_flag(hand_made):

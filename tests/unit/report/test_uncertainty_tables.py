@@ -9,6 +9,7 @@ import pytest
 
 from roambench.contract.phases import Phase
 from roambench.report.report import report
+from roambench.report.tables import comparison_tables
 from roambench.report.uncertainty_tables import baseline_table, budget_table
 
 OFFSET = {"energy": {"gain": 1.0, "u_gain": 0.01, "u_offset_w": 0.02}}
@@ -72,7 +73,7 @@ def test_an_idle_power_that_rose_by_5_percent_is_flagged_for_each_board(hand_mad
     made, run = shown(hand_made(watts_after=2.1, lead_s=30))
     table = baseline_table(run)
     assert table is not None
-    assert table.rows[0][3:] == ("+100.0 mW", "+5.00 %", "drifted: a straight line between them")
+    assert table.rows[0][3:] == ("+100.0 mW", "+5.00 %", "drifted: followed in between")
     assert any("more than 3 u or 2 % (pi-01, pi-02)" in flag for flag in run.flags)
     (board, _) = json.loads(made.json())["runs"][0]["energy"]["boards"]
     assert board["baselines"]["drifted"] is True
@@ -99,3 +100,9 @@ def test_a_dark_run_has_no_budget(hand_made):
     assert budget_table(run) is None
     assert baseline_table(run) is None
     assert "where the uncertainty comes from" not in made.html()
+
+
+def test_tables_of_transfers_say_where_a_tail_is_booked(hand_made):
+    captions = {table.key: table.caption for table in comparison_tables(report([hand_made()]).summaries)}
+    assert "its tail) counts to the phase that follows" in captions["phases"]
+    assert "its tail) is booked to what follows and is not in here" in captions["transfers"]

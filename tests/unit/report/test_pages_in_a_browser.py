@@ -1,0 +1,189 @@
+"""Every kind of page in a real Chromium: no figure offers to send its data away, and nothing is fetched.
+
+The browser is driven over the DevTools protocol. Where there is none these tests are skipped; with CI=true
+set that is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from roambench.controller.ab.ab_page import ab_page
+from roambench.controller.ab.ab_plan import Asked, plan_ab
+from roambench.controller.ab.ab_results import ab_table
+from roambench.controller.cli import main
+from roambench.energy.improvement import Measured
+from roambench.energy.link_fit import LinkPoint, fit_link, pooled
+from roambench.energy.link_models import ANY, LinkModel, Provenance
+from roambench.report.calibration import Calibration, DeviceCalibration
+from roambench.report.calibration_page import calibration_page
+from roambench.report.trace_pictures import BROWSERS
+
+#: What a figure's own buttons are called on the page.
+BUTTONS = {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+#: What the page says of its own figures; and whether it is done drawing them.
+_TITLES = """
+JSON.stringify([...document.querySelectorAll(".plot")].map(plot => [
+  plot.id, [...plot.querySelectorAll(".modebar-btn")].map(button => button.dataset.title || "?"),
+]))
+"""
+_DRAWN = """
+document.readyState === "complete" && !!document.querySelector(".plot")
+  && [...document.querySelectorAll(".plot")].every(plot => plot.querySelector(".modebar-btn"))
+"""
+
+
+@dataclass
+class Browser:
+    """One tab of a Chromium without a window; `requested` are the addresses that its page asked for."""
+
+    link: ClientConnection
+    requested: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self.calls += 1
+        self.link.send(json.dumps({"id": self.calls, "method": method, "params": parameters}))
+        while True:
+            told = json.loads(self.link.recv(timeout=30))
+            if told.get("method") == "Network.requestWillBeSent":
+                self.requested.append(told["params"]["request"]["url"])
+            elif told.get("method") == "Runtime.exceptionThrown":
+                self.faults.append(str(told["params"]["exceptionDetails"]))
+            elif told.get("id") == self.calls:
+                assert "error" not in told, told
+                return dict(told["result"])
+
+    def value(self, expression: str) -> Any:
+        return self.call("Runtime.evaluate", expression=expression)["result"].get("value")
+
+    def show(self, page: Path) -> dict[str, list[str]]:
+        """The names of the buttons of every figure, by the figure's id, once all are drawn."""
+        self.requested.clear()
+        self.call("Page.navigate", url=page.as_uri())
+        deadline_s = time.monotonic() + 60
+        while not self.value(_DRAWN):
+            assert time.monotonic() < deadline_s, f"{page.name} is not drawn: {self.faults}"
+            time.sleep(0.1)
+        return dict(json.loads(self.value(_TITLES)))
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip("needs a Chromium-based browser: make servers installs one as root")
+    quiet = ("--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+    ours = (f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank")
+    command = [program, *quiet, "--no-sandbox", *ours]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        told = profile / "DevToolsActivePort"
+        deadline_s = time.monotonic() + 60
+        while not (told.is_file() and len(told.read_text().split()) == 2):
+            assert running.poll() is None, f"{program} ended with {running.returncode}"
+            assert time.monotonic() < deadline_s, f"{program} does not listen"
+            time.sleep(0.05)
+        port, path = told.read_text().split()
+        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None) as whole:
+            all_tabs = Browser(whole).call("Target.getTargets")["targetInfos"]
+            tab = next(target["targetId"] for target in all_tabs if target["type"] == "page")
+            with connect(f"ws://127.0.0.1:{port}/devtools/page/{tab}", max_size=None) as link:
+                browser = Browser(link)
+                for domain in ("Network", "Page", "Runtime"):
+                    browser.call(f"{domain}.enable")
+                yield browser
+    finally:
+        running.terminate()
+        running.wait(30)
+
+
+EXPERIMENT = """
+name = "tryout"
+systems = ["mohawk"]
+trace = { parameters = { devices = 12, steps = 12 }, steps = 6 }
+fleet = { agents = 4, aps = 3 }
+learning = { model = "mlp", images_per_device = 40 }
+"""
+PEERS = """
+name = "peers"
+systems = ["d_psgd"]
+fleet = { agents = 4 }
+learning = { model = "mlp", images_per_device = 40 }
+decentralised = { iterations = 4 }
+mobility = { mobile = 2 }
+"""
+
+
+def roambench(*words: object) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert ended.value.code == 0, words
+
+
+def ab_page_of(experiment: Path) -> str:
+    plan = plan_ab(Asked(experiment, experiment, "rehearsal", 2, changes_b=('systems=["hierfavg"]',)))
+    shares = {("A", 1): 0.2, ("B", 1): 0.4, ("A", 2): 0.25, ("B", 2): 0.41}
+    ended = {turn: {"wasted_share": Measured(share)} for turn, share in shares.items()}
+    return ab_page(plan, ab_table(plan.pairs, ended), ended, {}, ["two boards were warm"])
+
+
+def calibration_page_of() -> str:
+    """Of one board whose radio follows the model to the milliwatt."""
+    points = [
+        LinkPoint(way, 8.0, rate, rate, alpha * rate + 0.2, 0.001, 5, 50, 60.0)
+        for way, alpha in (("up", 0.010), ("down", 0.005))
+        for rate in (2.0, 5.0, 10.0, 20.0)
+    ]
+    fit = fit_link("bench", points, u_gain=0.008)
+    mean, between = pooled("bench", [fit])
+    about = Provenance("a Pi", "2026-11-21", "smartpower2", "sweep", "run-1", (2.0, 20.0))
+    model = LinkModel("bench", {ANY: mean}, about, {"pi-01": fit.known}, between)
+    return calibration_page(Calibration(model, (DeviceCalibration("pi-01", fit, 40, 40, None),)))
+
+
+@pytest.fixture
+def pages(hand_made: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
+    """Pages as the commands make them, by the command's name."""
+    (tmp_path / "tryout.toml").write_text(EXPERIMENT)
+    (tmp_path / "peers.toml").write_text(PEERS)
+    local, other = hand_made(), hand_made("demo-hierfavg", system="hierfavg", aggregated=())
+    virtual = hand_made("virtual", fleet="simulated", readings=False, phases=False)
+    roambench("report", local, other, "--html", tmp_path / "report.html")
+    roambench("report", virtual, "--html", tmp_path / "report of virtual devices.html")
+    roambench("compare", local, "--html", tmp_path / "compare.html")
+    rehearsed = ("--fleet", "rehearsal", "--runs-dir", tmp_path / "runs")
+    roambench("run", tmp_path / "peers.toml", *rehearsed, "--html", tmp_path / "run.html")
+    roambench("data", "show", tmp_path / "tryout.toml", "--html", tmp_path / "data show.html")
+    city = ("--seed", 3, "--set", "devices=20", "--set", "steps=24")
+    roambench("trace", "generate", "city", "-o", tmp_path / "city.parquet", *city)
+    roambench("trace", "plot", tmp_path / "city.parquet", "-o", tmp_path)
+    (tmp_path / "calibrate.html").write_text(calibration_page_of(), encoding="utf-8")
+    (tmp_path / "ab.html").write_text(ab_page_of(tmp_path / "tryout.toml"), encoding="utf-8")
+    return {page.stem: page for page in tmp_path.glob("*.html")}
+
+
+@pytest.mark.timeout(180)
+def test_no_figure_of_any_page_offers_to_upload_it_and_no_page_fetches_anything(
+    pages: dict[str, Path], tmp_path: Path
+) -> None:
+    assert len(pages) == 8
+    with chromium(tmp_path / "profile") as browser:
+        for name, page in pages.items():
+            for figure, buttons in browser.show(page).items():
+                assert set(buttons) == BUTTONS, f"{name}: {figure}"
+            elsewhere = [url for url in browser.requested if not url.startswith(("data:", "blob:"))]
+            assert elsewhere == [page.as_uri()], name
+            assert browser.faults == [], name
