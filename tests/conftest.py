@@ -21,6 +21,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes by their argument's name: packed ones hold the hour, and no two workers would agree on a test."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not _data_folder().is_dir():  # what a clone does not have is no test of it
         dropped = [item for item in items if "data_folder" in getattr(item, "fixturenames", ())]

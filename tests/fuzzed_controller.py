@@ -31,7 +31,7 @@ LIMITS = AgentLimits(
     control_bytes_per_s=1e12,
     calls_per_s=1e9,
     calls_burst=1e9,
-    hello_s=1.0,
+    request_s=1.0,
     transfers_beyond=10**9,
 )
 

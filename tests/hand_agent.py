@@ -13,6 +13,7 @@ from roambench.agent.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import TrainOrder
+from roambench.fleet.control_plane import RecordSink
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits
@@ -44,12 +45,13 @@ async def bench(
     identity: Callable[[Authority], FleetIdentity | Credential] = lambda authority: authority.issue(
         CONTROLLER_NAME
     ),
+    sink: RecordSink | None = None,
 ) -> AsyncIterator[Bench]:
     authority = Authority.create()
     seen: list[tuple[int, str, str, str]] = []
     stored: list[tuple[str, int, int, bytes]] = []
 
-    def sink(name: str, uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
+    def store(name: str, uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
         stored.extend((name, *record) for record in records)
         return max(seq for seq, _, _ in records)
 
@@ -57,7 +59,7 @@ async def bench(
         FleetSettings("run", ("pi-01", "pi-02"), (SPEC, SPEC), LAYOUT, deadline_s),
         identity(authority),
         DeviceClock(),
-        sink,
+        sink or store,
         lambda *event: seen.append(event),
         limits=limits,
     )
@@ -88,6 +90,7 @@ async def hand_agent(
     credential: Credential | Callable[[], Credential] | None = None,
     on_order: Callable[["HandAgent", wire.Order], Any] | None = None,
     machine: str = "machine-1",
+    boot: str = "",
     started: int = 1,
     trained: Sequence[str] = (),
     version: int = PROTOCOL_VERSION,
@@ -104,6 +107,7 @@ async def hand_agent(
             protocol_version=version,
             device=claims or name,
             machine_id=machine,
+            boot_id=boot,
             started_monotonic_ns=started,
             trained_order_ids=trained,
         )

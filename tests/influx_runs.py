@@ -24,7 +24,8 @@ Row = tuple[str, str, int, int, bytes]
 class OneChapter:
     """One boot, one run: what a spool says of every record of a short run."""
 
-    def __init__(self, run: str, boot_id: str = "boot") -> None:
+    def __init__(self, run: str, boot_id: str = "boot", spool: str = "") -> None:
+        self.spool = spool
         self.chapter = Chapter(boot_id, "0/1.0", UNIX_MINUS_DEVICE_NS, "smartpower2", run)
 
     def chapter_of(self, seq: int) -> Chapter:
@@ -32,6 +33,9 @@ class OneChapter:
 
     def chapter_of_boot(self, boot_id: str) -> Chapter | None:
         return self.chapter if boot_id == self.chapter.boot_id else None
+
+    def uuid_of(self, seq: int) -> str:
+        return self.spool
 
 
 def drained(run: Path) -> list[Row]:
@@ -42,9 +46,8 @@ def drained(run: Path) -> list[Row]:
 
 def lines(rows: Iterable[Row], run: str, boot_id: str = "boot") -> Iterator[str]:
     """The points of records that are in order of device and spool."""
-    chapters = OneChapter(run, boot_id)
     for (device, spool), records in groupby(rows, key=lambda row: row[:2]):
-        encoder = LineEncoder(device, spool, chapters)
+        encoder = LineEncoder(device, OneChapter(run, boot_id, spool))
         for _, _, seq, kind, payload in records:
             yield encoder.line(seq, RecordKind(kind), payload)
 

@@ -1,11 +1,18 @@
 #!/bin/sh
-# Installs the servers that tests start on loopback: InfluxDB 1.6, VictoriaMetrics and an SSH server, as Debian
-# and Ubuntu package them. Needs root; without it this only tells which tests will be skipped.
+# Installs what tests start on loopback: InfluxDB 1.6, VictoriaMetrics, an SSH server and a browser, and what writes
+# down a program's system calls, as Debian packages them. Needs root; without it this only tells which tests will be skipped.
 set -eu
 PATH="$PATH:/usr/sbin"
 missing=""
 command -v influxd >/dev/null || missing="influxdb influxdb-client"
 command -v victoria-metrics >/dev/null || missing="$missing victoria-metrics"
 [ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
+command -v strace >/dev/null || missing="$missing strace"
 # shellcheck disable=SC2086
 sh "$(dirname "$0")/install_packages.sh" "tests against real servers" $missing
+# Any Chromium will do, and not every distribution calls its own so.
+for browser in chromium chromium-browser google-chrome google-chrome-stable; do
+    command -v "$browser" >/dev/null && exit 0
+done
+sh "$(dirname "$0")/install_packages.sh" "tests of pages in a browser" chromium ||
+    echo "tests of pages in a browser will be skipped: chromium cannot be installed here"

@@ -21,7 +21,7 @@ import pytest
 _PATIENCE_S = 10.0
 _CONFIG = """
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {address}
 HostKey {folder}/{host_key}
 AuthorizedKeysFile {folder}/authorized_keys
 PidFile none
@@ -39,6 +39,7 @@ class SshServer:
 
     folder: Path
     port: int
+    address: str = "127.0.0.1"
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -49,7 +50,8 @@ class SshServer:
         if not (self.folder / host_key).exists():
             make_key(self.folder / host_key)
         config = self.folder / "sshd_config"
-        config.write_text(_CONFIG.format(port=self.port, folder=self.folder, host_key=host_key))
+        settings = {"address": self.address, "port": self.port, "folder": self.folder, "host_key": host_key}
+        config.write_text(_CONFIG.format(**settings))
         Path("/run/sshd").mkdir(exist_ok=True)  # where sshd insists to shut its unprivileged part in
         log = self.folder / "sshd.log"
         self.process = subprocess.Popen([_sshd(), "-D", "-f", str(config), "-E", str(log)])
@@ -69,12 +71,12 @@ class SshServer:
 
 
 @contextmanager
-def ssh_server(folder: Path) -> Iterator[SshServer]:
-    """A running server whose files are in `folder`."""
+def ssh_server(folder: Path, address: str = "127.0.0.1") -> Iterator[SshServer]:
+    """A running server whose files are in `folder`; it listens on `address`."""
     _sshd()
     if os.geteuid() != 0:
         _missing("a real sshd needs root")
-    server = SshServer(folder, free_port())
+    server = SshServer(folder, free_port(), address)
     make_key(server.client_key)
     (folder / "authorized_keys").write_bytes(server.client_key.with_suffix(".pub").read_bytes())
     server.start()

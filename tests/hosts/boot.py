@@ -1,7 +1,7 @@
 """Hosts for trials by hand: `python tests/hosts/boot.py up`, list, off, on, flash, reboot, shell, down.
 
-`up [--set N] [--architecture arm64] [NAME...]` boots three fresh hosts (the first free set) and leaves them
-up; it prints their bench description. A set that is up already is only told of. Needs root.
+`up [--set N] [--architecture arm64] [NAME[:FLAVOUR]...]` boots three fresh hosts (the first free set) and
+leaves them up; it prints their bench description. A set that is up already is only told of. Needs root.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from hosts.lab.bench_hosts import NAMES, BenchHosts, running_sets, start_lasting  # noqa: E402
+from hosts.lab.bench_hosts import HOSTS, BenchHosts, running_sets, start_lasting  # noqa: E402
 from hosts.lab.foreign import ARCHITECTURES, NATIVE  # noqa: E402
 
 
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument(
         "deed", choices=["up", "list", "down", "off", "on", "flash", "change-host-key", "reboot", "shell"]
     )
-    parser.add_argument("names", nargs="*", help="hosts; for up: default pi1 pi2 pi3")
+    parser.add_argument("names", nargs="*", help=f"hosts; for up: default {' '.join(HOSTS)}")
     parser.add_argument("--set", type=int, default=None, help="which set, 0 to 9")
     parser.add_argument(
         "--architecture", choices=ARCHITECTURES, default=NATIVE, help="for up: arm64 is emulated, and slow"
@@ -37,7 +37,7 @@ def main() -> int:
     if arguments.deed == "up":
         hosts = up.get(arguments.set) if arguments.set is not None else None
         log = Path(tempfile.mkstemp(prefix="roambench-hosts-", suffix=".log")[1])
-        hosts = hosts or start_lasting(arguments.set, arguments.names or NAMES, log, arguments.architecture)
+        hosts = hosts or start_lasting(arguments.set, arguments.names or HOSTS, log, arguments.architecture)
         _tell(int(hosts.folder.name), hosts)
         return 0
     if arguments.set is None and len(up) != 1:
@@ -69,7 +69,8 @@ def _tell(number: int, hosts: BenchHosts) -> None:
     print(f"set {number}: {hosts.bench}")
     for name, state in hosts.state().items():
         power = "on" if state["on"] else "off"
-        print(f"  {name}  {power}  ssh -i {hosts.key} pi@{state['address']}  meter {state['hop']}")
+        way = f"ssh -i {hosts.key} -p {state['port']} {state['user']}@{state['address']}"
+        print(f"  {name}  {power}  {way}  meter {state['hop']}")
 
 
 if __name__ == "__main__":

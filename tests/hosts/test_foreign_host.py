@@ -14,6 +14,7 @@ from hosts.lab.cli import roambench
 from hosts.lab.needed import need_tools
 from hosts.readme_walk import ROOT
 from roambench.contract.phases import Fate
+from roambench.provision.locked import LOCK, read_lock
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
@@ -153,6 +154,4 @@ def _preflight(board: BenchHosts) -> dict[str, tuple[str, str]]:
 
 def _pinned(name: str) -> str:
     """The version that every board installs."""
-    lines = (ROOT / "constraints-aarch64.txt").read_text().splitlines()
-    (version,) = [line.partition("==")[2] for line in lines if line.startswith(f"{name}==")]
-    return version
+    return read_lock(ROOT / LOCK)[name].split()[0].partition("==")[2]

@@ -7,9 +7,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from hosts.lab import recipe
 from hosts.lab.bench_hosts import BenchHosts
 from roambench.meters.power_switch import Unavailable, power_switch
 from roambench.provision.inventory import load_bench
@@ -29,6 +31,43 @@ def test_the_description_of_the_set_is_a_bench(bench_hosts: BenchHosts):
         (name, bench_hosts.address(name)) for name in ("pi1", "pi2", "pi3")
     ]
     assert all(host.meter.emulated for host in bench.hosts)
+
+
+def test_the_hosts_are_a_raspberry_pi_os_a_plain_and_a_hardened_debian_without_what_no_card_has(
+    bench_hosts: BenchHosts,
+):
+    named = "chrony systemd-timesyncd python3-venv network-manager"
+    asked = (
+        f"dpkg-query -W -f '${{db:Status-Abbrev}} ${{Package}}\\n' {named} 2>/dev/null | sed -n 's/^ii *//p'"
+    )
+    found = {name: bench_hosts.inside(name, asked).split() for name in bench_hosts.names}
+    assert found == {
+        "pi1": ["network-manager", "python3-venv", "systemd-timesyncd"],
+        "pi2": [],
+        "pi3": ["chrony"],
+    }
+    for name in bench_hosts.names:
+        made = "ls -d /etc/systemd/*.d /etc/systemd/system/*.d 2>/dev/null || true"
+        assert bench_hosts.inside(name, made) == ""
+    assert _ssh(bench_hosts, "pi3", "echo $FISH_VERSION; umask; sudo sh -c umask")[1:] == ["0077", "0077"]
+
+
+def test_debian_comes_from_where_this_machine_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As apt itself reads its sources, of both kinds; nothing of them is one of our constants."""
+    monkeypatch.delenv("ROAMBENCH_DEBIAN_MIRROR", raising=False)
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "list").write_text("deb https://other.example/apt bookworm main\n")
+    conf = tmp_path / "apt.conf"
+    conf.write_text(f'Dir::Etc::sourcelist "{tmp_path}/list";\nDir::Etc::sourceparts "{tmp_path}/parts";\n')
+    monkeypatch.setenv("APT_CONFIG", str(conf))
+    deb822 = "Types: deb\nURIs: http://near.example/debian\nSuites: {}\nComponents: main contrib\n"
+    (tmp_path / "parts/debian.sources").write_text(deb822.format("trixie trixie-updates"))
+    assert recipe.mirror() == "http://near.example/debian"
+    (tmp_path / "parts/debian.sources").write_text(deb822.format("bookworm bookworm-updates"))
+    (tmp_path / "list").write_text("deb http://archive.ubuntu.com/ubuntu noble main\n")
+    assert recipe.mirror() == "http://near.example/debian"
+    (tmp_path / "parts/debian.sources").unlink()
+    assert recipe.mirror() == "http://deb.debian.org/debian"
 
 
 def test_a_computing_host_moves_its_own_meter_and_no_other(bench_hosts: BenchHosts):
@@ -87,10 +126,14 @@ def test_a_filled_disk_takes_nothing_more_until_it_is_emptied(bench_hosts: Bench
 
 
 def _ssh(hosts: BenchHosts, name: str, command: str) -> list[str]:
-    options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+    there = hosts.state()[name]
+    options = (
+        *("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"),
+        *(f"Port={there['port']}", f"User={there['user']}"),
+    )
     words = ["ssh", "-i", str(hosts.key), *(word for option in options for word in ("-o", option))]
     done = subprocess.run(
-        [*words, f"pi@{hosts.address(name)}", command],
+        [*words, hosts.address(name), command],
         capture_output=True,
         text=True,
         timeout=60,

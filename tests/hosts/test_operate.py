@@ -21,7 +21,7 @@ def all_on(bench_hosts: BenchHosts) -> Iterator[BenchHosts]:
 
 def test_exec_says_whose_line_each_is_and_whose_command_failed(bench_hosts: BenchHosts):
     said = roambench("fleet", "exec", bench_hosts.bench, "--", "hostname")
-    assert (said.code, said.out.splitlines()) == (0, ["pi1: pi1", "pi2: pi2", "pi3: pi3"])
+    assert (said.code, sorted(said.out.splitlines())) == (0, ["pi1: pi1", "pi2: pi2", "pi3: pi3"])
     command = 'test "$(hostname)" != pi2'
     said = roambench("fleet", "exec", bench_hosts.bench, "--root", "--", command)
     assert (said.code, said.err.splitlines()) == (1, ["pi2: exit code 1"])

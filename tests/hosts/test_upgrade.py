@@ -22,7 +22,7 @@ _AGENT = "agent/roambench/agent/cli.py"
 def other_tree(tmp_path: Path) -> Path:
     """A copy of the source tree whose agents know one more setting, as a newer version may."""
     tree = tmp_path / "newer"
-    for name in (*_PACKAGES, "inventory"):
+    for name in (*_PACKAGES, "packaging", "inventory"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ROOT.glob("*.*"):
         if file.is_file():

@@ -52,15 +52,15 @@ def agents_are_idle(bench: LivingBench) -> bool:
     return all(bench.processes[name].poll() is None for name in NAMES)
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(300)
 def test_calibrate_sweeps_the_named_hosts_of_a_bench_and_says_what_was_not_proven(bench: LivingBench):
     """Two of three hosts, though the experiment has one device; 2 rates in 2 directions, 1 window each."""
     out, page = bench.folder / "links" / "own.toml", bench.folder / "own.html"
     out.parent.mkdir()
     done = measured(
         bench, "calibrate", "--out", str(out), "--html", str(page), "--devices", "board-c,board-a",
-        "--sizes", "0.5", "--rates", "4,40", "--windows", "1", "--min-s", "2", "--idle-s", "2",
-        "--at-once", "2",
+        "--sizes", "0.5", "--rates", "4,40", "--windows", "1", "--min-s", "10", "--repeats", "100",
+        "--idle-s", "2", "--at-once", "2",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import sqlite3
+import subprocess
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
+import psutil
 import pytest
+from safetensors import safe_open
 
 from roambench.contract.records import Reading, RecordKind
+from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import OrderGiven, StepClosed
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.models import load_model
+
+from .conftest import SMALL
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -56,6 +65,20 @@ class TestCtrlC:
         assert [r.step for r in stopped.of(StepClosed)] == [0, 1]
         folder.close()
 
+    def test_the_model_so_far_is_kept_no_key_is_and_the_end_says_what_to_do(self, stopped):
+        with safe_open(stopped.folder() / GLOBAL_MODEL, "numpy") as model:
+            assert model.metadata()["steps"] == "2"
+        assert not (stopped.folder() / "identity").exists()
+        lines = [line for line in stopped.text().splitlines() if line]
+        assert "stopping: what was measured is being brought in (once more: at once) ..." in lines
+        where = stopped.folder()
+        assert lines[-3] == (
+            "mohawk interrupted at step 3 of 8 (stopped by the user): its records and its last model are "
+            f"kept in {where}."
+        )
+        assert lines[-2] == f"  look at it   roambench report {where}"
+        assert lines[-1].startswith("  start anew   roambench run ")
+
     def test_readings_up_to_the_end_are_there(self, stopped):
         folder = RunFolder.open(stopped.folder())
         for name in folder.info.device_names:
@@ -72,6 +95,79 @@ class TestCtrlC:
         folder = RunFolder.open(stopped.folder())
         assert all(path.is_file() for path in export_run(folder))
         folder.close()
+
+
+def test_a_lost_terminal_after_the_last_step_keeps_the_model_and_is_on_record(launch):
+    """In the idle baseline that closes a run."""
+    quick = ("trace.steps=2", "local.time_scale=20.0", "local.sgd_step_s=0.1", "energy.idle_baseline_s=60.0")
+    run = launch(*quick, words=())
+    launch.until(lambda: len(run.of(StepClosed)) == 2, 60, "two steps")
+    run.process.send_signal(signal.SIGHUP)
+    assert run.process.wait(60) == 128 + signal.SIGHUP
+    folder = RunFolder.open(run.folder())
+    assert (folder.info.state, folder.info.reason) == (RunState.INTERRUPTED, "stopped by SIGHUP")
+    assert folder.info.start_device_ns < folder.info.end_device_ns
+    folder.close()
+    assert load_model(run.folder() / GLOBAL_MODEL).size == folder.info.model_parameters
+    assert "mohawk interrupted after the last of its 2 steps (stopped by SIGHUP)" in run.text()
+    assert not (run.folder() / "identity").exists()
+    assert run.processes() == []
+    assert run.energy().whole_run.coverage > 0.8
+
+
+def test_a_second_signal_ends_a_run_at_once_and_still_in_the_record(launch):
+    """While the first one's clean-up waits for agents that hand over their readings."""
+    run = launch(*LONG, words=())
+    in_full_swing(run)
+    for agent in ("pi-01", "pi-02"):
+        run.agent(agent).reader.suspend()  # they do not say goodbye: the drain would take 30 s
+    run.process.send_signal(signal.SIGTERM)
+    launch.until(lambda: "stopping: " in run.text(), 30, "a word")
+    run.process.send_signal(signal.SIGTERM)
+    assert run.process.wait(20) == 128 + signal.SIGTERM
+    for process in run.processes():
+        with suppress(psutil.Error):
+            process.resume()
+    assert "Traceback" not in run.text()
+    folder = RunFolder.open(run.folder())
+    assert (folder.info.state, folder.info.reason) == (RunState.INTERRUPTED, "stopped by SIGTERM")
+    folder.close()
+    assert not (run.folder() / "identity").exists()
+    launch.until(lambda: run.processes() == [], 60, "an end of the agents")
+
+
+def test_the_end_of_a_terminal_reaches_workers_too_and_ends_in_good_order(launch, tmp_path):
+    """A hang-up goes to all processes of the terminal; the model of virtual devices is kept."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    words = ["run", "small.toml", "--fleet", "simulated", "--set", "trace.parameters.steps=400"]
+    words += ["--set", "trace.steps=400", "--set", "rounds.cloud_every_steps=1"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [launch.roambench, *words], cwd=tmp_path, stdout=log, stderr=log, start_new_session=True
+        )
+    launch.until(lambda: b" 3/400" in (tmp_path / "log").read_bytes(), 90, "three steps")
+    os.killpg(process.pid, signal.SIGHUP)
+    assert process.wait(60) == 128 + signal.SIGHUP
+    text = (tmp_path / "log").read_text()
+    assert "Traceback" not in text
+    path = tmp_path / "runs" / "small-mohawk"
+    folder = RunFolder.open(path)
+    assert (folder.info.state, folder.info.reason) == (RunState.INTERRUPTED, "stopped by SIGHUP")
+    closed = sum(isinstance(record, StepClosed) for record in folder.read_journal())
+    folder.close()
+    with safe_open(path / GLOBAL_MODEL, "numpy") as model:
+        assert model.metadata()["steps"] == str(closed)
+    go_on = [launch.roambench, "resume", "runs/small-mohawk"]
+    assert "  go on        roambench resume runs/small-mohawk" in text.splitlines()
+    with subprocess.Popen(go_on, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    at = re.fullmatch(r"mohawk goes on at step (\d+) of 400, after .* s without a controller: .*\n", said)
+    assert at is not None
+    assert 1 < int(at[1]) <= closed + 1  # not every quick step is followed by a checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +215,23 @@ class TestKillMinusNine:
         assert {r.step for r in trained} == {0, 1, 2}
         folder.close()
         assert orphaned.energy().whole_run.covered_s > 4 * 10
+
+
+@pytest.mark.parametrize("module", ["roambench.agent.zygote", "roambench.meters.emulator"])
+def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, module):
+    """SIGKILL of the process that all agents come from, or of the one that all their meters are."""
+    run = launch(*LONG)
+    in_full_swing(run)
+    children = psutil.Process(run.process.pid).children()
+    (victim,) = [process for process in children if module in process.cmdline()]
+    began_s = time.monotonic()
+    victim.kill()
+    assert run.process.wait(60) == 1
+    assert time.monotonic() - began_s < 45  # an order's deadline is longer
+    name = {"zygote": "zygote", "emulator": "meter emulator"}[module.rpartition(".")[2]]
+    assert f"the {name} ended with status -9" in run.text().replace("\n", " ")
+    folder = RunFolder.open(run.folder())
+    assert folder.info.state is RunState.FAILED
+    assert "the fleet is gone" in folder.info.reason
+    folder.close()
+    assert [" ".join(process.cmdline()) for process in run.processes()] == []

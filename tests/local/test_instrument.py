@@ -113,6 +113,7 @@ def overhead(tmp_path_factory) -> dict:
     file = base / "small.toml"
     file.write_text(SMALL)
     words = ["--agents", "2", "--minutes", "1.2", "--set", "local.time_scale=4", "--json"]
+    words += ["--set", 'local.power_shape="steady"']  # milliwatts are looked for
     done = subprocess.run(
         [ROAMBENCH, "overhead", str(file), "--runs-dir", str(base / "runs"), *words],
         capture_output=True,

@@ -31,6 +31,7 @@ MODELLED = (
     "local.time_scale=1",
     "local.cpu_slowdown=1",
     "local.radio_spread=0.3",
+    'local.power_shape="steady"',  # as Eq. 1 has it
     "energy.idle_baseline_s=2",
     'links.link="modelled"',
     f"links.port_mbit_s={PORT_MBIT_S}",
@@ -47,6 +48,7 @@ test_images = 50
 [local]
 time_scale = 10.0
 radio_spread = 0.3
+power_shape = "steady"
 """
 
 
@@ -117,7 +119,7 @@ def test_a_calibration_of_real_agents_finds_the_radios_that_were_drawn(launch, t
     words = [
         launch.roambench, "calibrate", str(experiment), "--out", str(out), "--html", str(page), "--json",
         "--runs-dir", str(tmp_path / "runs"), "--sizes", "1", "--rates", "4,12,30", "--windows", "1",
-        "--min-s", "8", "--idle-s", "4", "--at-once", "2",
+        "--min-s", "10", "--idle-s", "4", "--at-once", "2",
     ]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -60,7 +60,12 @@ def experiment_of(mobility: str) -> Experiment:
             "fleet": {"agents": DEVICES, "aps": 0},
             # Unequal classes and shares, and momentum, which stays on its device.
             "learning": {"model": "mlp", "images_per_device": 40, "alpha": 0.5, "momentum": 0.9},
-            "decentralised": {"iterations": STEPS, "evaluate_every": STEPS, "alpha": 0.7},
+            "decentralised": {
+                "iterations": STEPS,
+                "evaluate_every": STEPS,
+                "alpha": 0.7,
+                "exchange_deadline_s": 300.0,  # a machine that stands still for seconds leaves nobody out
+            },
             "local": {
                 "time_scale": 12.0,
                 "cpu_slowdown": 1.0,

@@ -37,7 +37,7 @@ name = "agents"
 fleet.agents = 3
 learning = { model = "mohawk_cnn", images_per_device = 20, test_images = 40 }
 decentralised = { iterations = 5, evaluate_every = 5, half_step = "mini_batch" }
-local = { time_scale = 6.0, sgd_step_s = 3.0 }
+local = { time_scale = 6.0, sgd_step_s = 3.0, power_shape = "steady" }
 energy.idle_baseline_s = 10.0
 """
 #: Agents of this machine are as fast as it is, and so are their links.

@@ -1,4 +1,4 @@
-"""The order in which answers arrive, and the cores there are, change no result of a run."""
+"""The order in which answers arrive, the cores there are and when steps start change no result of a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SYSTEMS = ("mohawk", "hierfavg")
 WHEREABOUTS = ("aabbaabb", "ab-ab-ab", "-bbaa-ba", "b-a-ba-b")
 WAYS = {
     "plain": ((), False),
-    "disorder": (("local.reply_delay_s=0.15", 'local.arrival="reversed"'), False),
+    "disorder": (("local.reply_delay_s=0.15", 'local.arrival="reversed"', "rounds.dither_s=0"), False),
     "one core": ((), True),
 }
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from hosts.lab.container import METER_DEVICE, Container
 from hosts.lab.meters import Meters
 from hosts.lab.network import INTERFACE, Network
-from hosts.lab.recipe import USER
 
 _HEAD = """\
 # Hosts in containers, with emulated meters.
@@ -21,7 +20,6 @@ control_port = {control_port}
 data_port = {data_port}
 
 [defaults]
-ssh_user = "{user}"
 ssh_key = "{key}"
 interface = "{interface}"
 
@@ -35,6 +33,8 @@ _HOST = """
 [[hosts]]
 name = "{name}"
 address = "{address}"
+ssh_user = "{user}"
+ssh_port = {port}
 meter = {{ wifi_hop = "{hop}" }}
 """
 
@@ -45,12 +45,18 @@ def text(network: Network, hosts: Sequence[Container], meters: Meters, key: Path
         machine=network.machine,
         control_port=47100,
         data_port=47101,
-        user=USER,
         key=key,
         interface=INTERFACE,
         meter=METER_DEVICE,
     )
     entries = [
-        _HOST.format(name=host.name, address=host.address, hop=meters.hop(host.name)) for host in hosts
+        _HOST.format(
+            name=host.name,
+            address=host.address,
+            user=host.user,
+            port=host.port,
+            hop=meters.hop(host.name),
+        )
+        for host in hosts
     ]
     return head + "".join(entries)

@@ -15,13 +15,14 @@ from pathlib import Path
 from hosts.lab.foreign import NATIVE
 from hosts.lab.places import sets
 
-NAMES = ("pi1", "pi2", "pi3")
+#: One of each: whatever is done to all hosts is done to every flavour.
+HOSTS = ("pi1:raspios", "pi2:debian", "pi3:hardened")
 _KEEPER = Path(__file__).with_name("keeper.py")
 
 
 @dataclass(frozen=True, slots=True)
 class BenchHosts:
-    """A running set of hosts. `bench` is its description, `key` the SSH key that lets in user `pi`."""
+    """A running set of hosts. `bench` is its description, `key` the SSH key that lets in each host's user."""
 
     folder: Path
 
@@ -100,7 +101,8 @@ class BenchHosts:
 
     def _greets(self, name: str) -> bool:
         try:
-            with socket.create_connection((self.address(name), 22), timeout=1.0) as line:
+            port = int(str(self.state()[name]["port"]))
+            with socket.create_connection((self.address(name), port), timeout=1.0) as line:
                 return line.recv(4) == b"SSH-"
         except OSError:
             return False
@@ -120,8 +122,9 @@ class BenchHosts:
 
 
 @contextmanager
-def running_hosts(names: Sequence[str] = NAMES, architecture: str = NATIVE) -> Iterator[BenchHosts]:
-    """Hosts of one's own, booted from new cards; gone at the end, also when this process is killed."""
+def running_hosts(names: Sequence[str] = HOSTS, architecture: str = NATIVE) -> Iterator[BenchHosts]:
+    """Hosts of one's own (NAME or NAME:FLAVOUR), booted from new cards; gone at the end, also when this
+    process is killed."""
     command = [sys.executable, str(_KEEPER), "--until-eof", f"--architecture={architecture}", *names]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as keeper:
         assert keeper.stdin is not None

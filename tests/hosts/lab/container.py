@@ -14,7 +14,7 @@ from hosts.lab.command import do
 from hosts.lab.control_groups import ControlGroup
 from hosts.lab.foreign import NATIVE, environment, times_slower
 from hosts.lab.network import Network
-from hosts.lab.recipe import USER
+from hosts.lab.recipe import FLAVOURS
 
 _BOOT_PATIENCE_S = 60.0
 #: What nspawn exits with when its host asked for a reboot.
@@ -34,11 +34,13 @@ class Container:
         folder: Path,
         image: Path,
         public_key: str,
+        flavour: str,
         architecture: str = NATIVE,
     ) -> None:
         self.name = name
         self.index = index
         self.address = network.address(index)
+        self.user, self.port = FLAVOURS[flavour].user, FLAVOURS[flavour].port
         self.group = ControlGroup(f"{network.number}/{name}")
         self.card = Card(folder / "cards" / name, image)
         self._network = network
@@ -57,10 +59,10 @@ class Container:
             (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n")
             (root / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
             self.renew_host_keys()
-            ssh = root / f"home/{USER}/.ssh"
+            ssh = root / f"home/{self.user}/.ssh"
             ssh.mkdir(mode=0o700)
             (ssh / "authorized_keys").write_text(self._public_key)
-            do("chroot", root, "chown", "-R", f"{USER}:{USER}", f"/home/{USER}/.ssh")
+            do("chroot", root, "chown", "-R", f"{self.user}:{self.user}", f"/home/{self.user}/.ssh")
         finally:
             self.card.pull()
 
@@ -156,7 +158,7 @@ class Container:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection((self.address, 22), timeout=1.0) as line:
+            with socket.create_connection((self.address, self.port), timeout=1.0) as line:
                 return line.recv(4) == b"SSH-"
         except OSError:
             return False

@@ -8,6 +8,8 @@ from hosts.lab.bench_hosts import BenchHosts
 _LIVING = (
     "/dev",
     "/home/*/.cache",
+    "/home/*/.config",
+    "/home/*/.local",
     "/home/*/.sudo_as_admin_successful",
     "/proc",
     "/run",
@@ -25,6 +27,7 @@ _LIVING = (
 )
 _SCRIPT = r"""
 find / -xdev \( {pruned} \) -prune -o -printf '%y %m %u:%g %p %l\n'
+find / /tmp /run /var/tmp -xdev \( -nouser -o -nogroup \) -printf 'nobody owns %p\n'
 find /etc -xdev -type f ! -name '*-' -exec sha256sum {{}} +
 getent passwd; getent group
 systemctl list-unit-files --no-legend --no-pager | sed 's/^/unit /'

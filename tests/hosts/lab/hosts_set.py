@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from hosts.lab import bench_file, image
@@ -18,14 +18,14 @@ from hosts.lab.places import sets
 
 
 class HostsSet:
-    """Set `number`, whose hosts are of Debian's `architecture`. Only its owner (who holds the folder's lock)
-    may use this."""
+    """Set `number`: hosts by name with their flavours, of Debian's `architecture`. Only its owner (who holds
+    the folder's lock) may use this."""
 
-    def __init__(self, number: int, names: Sequence[str], architecture: str = NATIVE) -> None:
+    def __init__(self, number: int, flavours: Mapping[str, str], architecture: str = NATIVE) -> None:
         self.folder = sets() / str(number)
         self.network = Network(number)
-        self.meters = Meters(self.folder, self.network, names)
-        self._names = tuple(names)
+        self.meters = Meters(self.folder, self.network, tuple(flavours))
+        self._flavours = dict(flavours)
         self._architecture = architecture
         self._hosts: dict[str, Container] = {}
         self._unplugged: set[str] = set()
@@ -36,15 +36,18 @@ class HostsSet:
 
     def start(self) -> None:
         """Everything afresh: new cards, new keys, all hosts booted."""
-        root = image.root(self._architecture)
+        roots = image.roots(self._architecture, self._flavours.values())
         clean(self.network.number)
         key = self.folder / "ssh_key"
         do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "roambench test hosts", "-f", key)
-        self.network.build(len(self._names))
+        self.network.build(len(self._flavours))
         self.meters.start()
-        for index, name in enumerate(self._names):
-            public = key.with_suffix(".pub").read_text()
-            host = Container(name, index, self.network, self.folder, root, public, self._architecture)
+        public = key.with_suffix(".pub").read_text()
+        for index, (name, flavour) in enumerate(self._flavours.items()):
+            image_of = roots[flavour]
+            host = Container(
+                name, index, self.network, self.folder, image_of, public, flavour, self._architecture
+            )
             self._hosts[name] = host
             host.flash()
             host.start(self.meters.terminal(name))
@@ -64,6 +67,8 @@ class HostsSet:
         return {
             name: {
                 "address": host.address,
+                "user": host.user,
+                "port": host.port,
                 "on": host.on,
                 "init": host.init,
                 "hop": self.meters.hop(name),

@@ -1,5 +1,5 @@
 """The process that owns a set of hosts: `python tests/hosts/lab/keeper.py [--until-eof] [--set N]
-[--architecture A] NAME...`.
+[--architecture A] NAME[:FLAVOUR]...`.
 
 It takes the first free set, cleans what dead owners left of any, boots, prints one line of JSON, and then
 does what it is asked at `ctl.sock`: one JSON object per line, {"do": "off", "host": "pi1"}. With --until-eof
@@ -44,10 +44,16 @@ def main() -> int:
     for number in wanted:
         if lock := _lock(number):
             with lock:
-                hosts = HostsSet(number, arguments.names, arguments.architecture)
+                flavours = dict(_named(word) for word in arguments.names)
+                hosts = HostsSet(number, flavours, arguments.architecture)
                 return _keep(hosts, until_eof=arguments.until_eof)
     print(json.dumps({"error": "every set of hosts is in use"}), flush=True)
     return 1
+
+
+def _named(word: str) -> tuple[str, str]:
+    name, _, flavour = word.partition(":")
+    return name, flavour or "debian"
 
 
 def _lock(number: int) -> IO[str] | None:

@@ -118,7 +118,7 @@ class Meters:
         end = lines.rfind(b"\n") + 1
         self._read_to[name] = self._read_to.get(name, 0) + end
         for line in lines[:end].splitlines():
-            watts = line.partition(b",")[2]
+            watts = line.split(b",")[1]
             if watts and watts != b"watts":
                 self._dark[name] = float(watts) == 0.0
         return self._dark[name]

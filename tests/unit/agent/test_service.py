@@ -12,7 +12,7 @@ from roambench.agent.service import ServiceAgent
 from roambench.agent.settings import AgentSettings
 from roambench.contract.errors import LinkError
 from roambench.contract.learning_spec import LearningSpec
-from roambench.contract.records import RecordKind
+from roambench.contract.records import AgentEvent, RecordKind
 from roambench.identity.authority import Authority
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -42,4 +42,30 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
         async with asyncio.timeout(20):
             while agent.run_id or agent._chores:
                 await asyncio.sleep(0.05)
+        await agent._close()
+
+
+@pytest.mark.asyncio
+async def test_a_spoilt_spool_is_reported_and_the_agent_lives_on(tmp_path: Path, capsys) -> None:
+    Authority.create().issue("pi-01").save(tmp_path / "identity")
+    (tmp_path / "state").mkdir()
+    spoilt = tmp_path / "state" / "spool.sqlite"
+    spoilt.write_bytes(b"\x00" * 40_960)
+    settings = AgentSettings(
+        "pi-01",
+        "127.0.0.1:9",
+        str(tmp_path / "identity"),
+        str(tmp_path / "state"),
+        machine_id="machine",
+        service=True,
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        agent = ServiceAgent(settings, ours)
+        agent._begin_life()
+        events = [AgentEvent.from_bytes(payload) for _, _, payload in agent._spool.batch()]
+        assert [event.kind for event in events] == ["chapter begins", "spool damaged"]
+        assert events[1].detail == "file is not a database; its file is now spool.sqlite.damaged-1"
+        assert "pi-01: spool damaged: file is not a database" in capsys.readouterr().err
+        assert spoilt.with_name("spool.sqlite.damaged-1").stat().st_size == 40_960
         await agent._close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from roambench.agent.timeline import PhaseTimeline
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.phases import Moved, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
 
 
@@ -29,7 +29,7 @@ def test_spans_follow_each_other_without_a_hole(tmp_path: Path) -> None:
     timeline, spans = _timeline(tmp_path)
     timeline.resume()
     timeline.enter(Phase.DOWNLOAD, 3, order_id="o", train_order_id="o", mbit_s=20.0)
-    timeline.enter(Phase.TRAIN, 3, order_id="o", train_order_id="o", transferred_bytes=1000)
+    timeline.enter(Phase.TRAIN, 3, order_id="o", train_order_id="o", moved=Moved(1000))
     timeline.enter(Phase.WAIT, 3)
     timeline.close()
     assert [span.phase for span in spans] == [Phase.IDLE, Phase.DOWNLOAD, Phase.TRAIN, Phase.WAIT]

@@ -1,6 +1,7 @@
 """Records that no controller took: kept by run, dropped and counted where they are of none."""
 
 import json
+import resource
 
 import pytest
 
@@ -73,13 +74,50 @@ def test_files_survive_the_process_until_somebody_has_fetched_them(tmp_path, spo
     assert list(again.export()) == []
 
 
-def test_half_a_line_of_a_power_cut_is_left_out(tmp_path, spool):
+def test_half_a_line_of_a_power_cut_is_left_out_and_counted(tmp_path, spool):
     in_run(spool, "run-1", "a")
     unsent = Unsent(tmp_path / "unsent", spool)
     unsent.set_aside()
     (file,) = (tmp_path / "unsent").iterdir()
-    file.write_text(file.read_text() + '{"run": "run-1", "se')
-    assert len(rows(unsent.export())) == 2
+    whole = file.read_bytes()
+    half = b'{"run":"run-1","se'
+    for damaged in (whole + half, half + b"\n" + whole, half + whole + whole, whole + b"\0" * 99 + b"\n"):
+        file.write_bytes(damaged)
+        lines = list(unsent.export())
+        assert lines.count(None) == 1
+        assert [row["seq"] for row in rows(line for line in lines if line)][-1] == 2
+
+
+def test_a_file_cut_at_any_byte_loses_one_record_and_takes_the_next_ones(tmp_path, spool):
+    in_run(spool, "run {1}", "a")
+    unsent = Unsent(tmp_path / "unsent", spool)
+    unsent.set_aside()
+    (file,) = (tmp_path / "unsent").iterdir()
+    content = file.read_bytes()
+    seq = 2
+    for cut in range(len(content) + 1):
+        file.write_bytes(content[:cut])
+        spool.append(RecordKind.EVENT, AgentEvent("x", 0, "new").to_bytes())
+        seq += 1
+        unsent.set_aside()
+        # A record is there once its closing brace is: the line end may be missing.
+        before = [number for number in (1, 2) if content[:cut].count(b"}") >= 2 * number]
+        assert [row["seq"] for row in rows(unsent.export())] == [*before, seq], cut
+
+
+def test_a_record_that_a_full_disk_did_not_take_stays_in_the_queue_and_comes_once(tmp_path, spool):
+    in_run(spool, "run-1", "a", "b", "c")
+    unsent = Unsent(tmp_path / "unsent", spool)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))  # the kernel takes the first 300 bytes
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            unsent.set_aside()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert spool.consumers[CONTROLLER].depth == 4
+    unsent.set_aside()
+    assert [row["seq"] for row in rows(unsent.export())] == [1, 2, 3, 4]
 
 
 def test_beyond_its_cap_the_oldest_runs_file_goes_and_its_records_are_counted(tmp_path, spool, monkeypatch):

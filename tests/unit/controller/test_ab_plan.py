@@ -52,7 +52,7 @@ def test_one_seed_for_all_repeats_still_makes_runs_of_their_own(file: Path) -> N
     plan = plan_ab(asked(file, same_seed=True))
     assert {turn.point.seed for turn in plan.turns} == {7}
     assert len({turn.point.folder_name for turn in plan.turns}) == 8
-    assert len({point_key(turn.point.experiment, "rehearsal") for turn in plan.turns}) == 2
+    assert len({point_key(turn.point.experiment, "rehearsal", "") for turn in plan.turns}) == 2
 
 
 def test_the_same_comparison_has_the_same_folders_and_more_pairs_keep_them(file: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
     begun = [line.partition(":")[0] for line in shown.splitlines() if ": runs, seed" in line]
     assert begun == ["A1", "B1", "B2", "A2"]
     document = json.loads(Path("out/ab.json").read_text())
-    assert document["schema"] == "roambench.ab/1"
+    assert document["schema"] == "roambench.ab/2"
     assert (document["whole_pairs"], document["order"]) == (2, ["A1", "B1", "B2", "A2"])
     row = document["figures"]["wasted_share"]
     shares = {(run["arm"], run["pair"]): run["figures"]["wasted_share"] for run in document["runs"]}

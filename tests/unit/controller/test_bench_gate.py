@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from rich.console import Console
 from made_up_benches import a_bench, a_host
 from roambench.contract.errors import FleetError
 from roambench.controller import bench_gate
-from roambench.controller.bench_gate import passed_gate
+from roambench.controller.bench_gate import energy_doubts, passed_gate
+from roambench.controller.config.energy_section import EnergySection
 from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
-from roambench.provision.inventory import Bench
+from roambench.provision.inventory import Bench, Host
 from roambench.provision.meter_map import MapEntry, MeterMap, cabling, meter_id, write_map
 from roambench.provision.meter_map import Verdict as Proof
 
@@ -100,3 +102,26 @@ def test_a_host_that_fails_stops_the_run_and_a_warning_is_told(
     assert gate(bench, preflight=True) == [
         "preflight warned: pi-01: power supply: since boot: throttled, expected no throttling: better cooling"
     ]
+
+
+def test_short_baselines_old_calibrations_and_those_of_boards_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def told(hosts: tuple[Host, ...], *, baselines: bool = True, **values: object) -> tuple[list[str], str]:
+        energy = EnergySection.model_validate(values)
+        return energy_doubts(energy, hosts, Console(width=300), baselines=baselines), capsys.readouterr().out
+
+    hosts = (a_host(1), a_host(2, port="/dev/ttyUSB0?serial=B7", serial=""), a_host(3))
+    doubts, printed = told(hosts)
+    assert len(doubts) == 1
+    assert "idle baselines last 20 s" in doubts[0]
+    assert "--set energy.idle_baseline_s=60" in printed
+    assert told(hosts, baselines=False) == ([], "")
+    today = dt.datetime.now(dt.UTC).date()
+    old, new = ({"u_gain": 0.01, "date": str(today - dt.timedelta(days=days))} for days in (366, 365))
+    doubts, printed = told(hosts, idle_baseline_s=60.0, meters={"SN1": old, "B7": new, "pi-03": new})
+    assert doubts == []
+    lines = printed.splitlines()
+    assert lines[0].startswith(f"preflight: pi-01: its meter was calibrated {old['date']}")
+    assert lines[1].endswith("rename its table to [SN3]")
+    assert len(lines) == 2

@@ -29,6 +29,11 @@ def experiment(tmp_path):
         (["--sizes", "0"], "calibration: sizes is"),
         (["--rates", "5"], "calibration: rates is"),
         (["--windows", "0"], "calibration: windows is 0, expected at least 1"),
+        (
+            ["--rates", "20,40", "--sizes", "1", "--repeats", "10"],
+            "4 of 4 settings have windows below 10 s, which do not count (rule R7): --repeats 50 makes",
+        ),
+        (["--min-s", "2", "--sizes", "0.5"], "--min-s 10 --repeats 100 makes all of them long enough"),
     ],
 )
 def test_wrong_words_cost_nothing(experiment, tmp_path, capsys, words, said):

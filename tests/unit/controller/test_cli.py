@@ -4,12 +4,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from roambench.contract.errors import TraceError
-from roambench.controller.cli import main
+from roambench.contract.sources import own_code
+from roambench.controller.cli import app, main
 from roambench.learning.models import model_names
 from roambench.mobility.files import read_trace, write_trace
 from roambench.mobility.readers import READERS
@@ -66,6 +71,59 @@ def test_a_malformed_experiment_lists_all_its_mistakes_and_exits_2(tmp_path: Pat
         "roambench: bad.toml: sede: unknown key, did you mean seed?",
     ]
     assert not (tmp_path / "runs").exists()
+
+
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and group below `command` by what is typed for it."""
+    yield words, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, (*words, name))
+
+
+def test_help_shows_every_text_as_it_was_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Square brackets, too: a terminal's markup is made of them."""
+    monkeypatch.setenv("COLUMNS", "2000")
+    monkeypatch.setenv("TERMINAL_WIDTH", "2000")
+    lost = []
+    for words, command in commands(get_command(app)):
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        shown = " ".join(capsys.readouterr().out.split())
+        texts = [command.help or "", *(getattr(each, "help", None) or "" for each in command.params)]
+        texts += [each.metavar or "" for each in command.params]
+        for text in texts:
+            paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+            lost += [(words, paragraph) for paragraph in paragraphs if paragraph not in shown]
+    assert lost == []
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    own = own_code()
+    told = capsys.readouterr().out
+    assert told.startswith(f"roambench {version('roambench')} (code {own['code']}")
+    assert own.get("commit", "") in told
+
+
+def test_a_file_of_the_other_kind_is_named_with_the_command_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The files that the project publishes."""
+    published = Path(__file__).parents[3] / "experiments"
+    demo, grid = published / "demo.toml", published / "sweep_demo.toml"
+    for words, told in (
+        (("run", grid), f"sweep_demo.toml: a sweep file, not an experiment: roambench sweep {grid}"),
+        (("data", "show", grid), f"sweep_demo.toml: a sweep file, not an experiment: roambench sweep {grid}"),
+        (("sweep", demo), f"demo.toml: an experiment file, not a sweep: roambench run {demo}"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err == f"roambench: {told}\n"
 
 
 @pytest.mark.parametrize(
@@ -135,10 +193,10 @@ def test_mistakes_in_import_options_come_all_at_once(tmp_path: Path) -> None:
     readers = ", ".join(READERS.names())
     assert done.stderr.splitlines() == [
         f'roambench: reader: expected one of {readers}, got "checkin", did you mean checkins?',
+        "roambench: --columns device: expected FIELD=COLUMN, for example device=user_id",
         "roambench: --box 1,2: expected LAT,LON,SIDE_M, for example 40.7350,-73.9900,17500, "
         "or X,Y,WIDTH,HEIGHT in metres",
         "roambench: --from yesterday: expected an ISO 8601 time, for example 2012-04-17T00:00Z, or seconds",
-        "roambench: --columns device: expected FIELD=COLUMN, for example device=user_id",
     ]
 
 
@@ -206,6 +264,34 @@ def test_an_error_is_its_lines_and_its_exit_code(tmp_path: Path, capsys: pytest.
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == f"roambench: {tmp_path}/no.parquet: no such trace file\n"
+
+
+def test_as_many_agents_as_asked_for_or_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a trace with 20 devices. A negative number is a mistake of --agents, not of --set."""
+    (tmp_path / "e.toml").write_text(
+        'name = "e"\nsystems = ["mohawk"]\ntrace = { steps = 2, parameters = { devices = 20 } }\n'
+    )
+
+    def ended(*words: str) -> int | str | None:
+        runs_dir = ("--fleet", "rehearsal", "--runs-dir", str(tmp_path / "runs"))
+        with pytest.raises(SystemExit) as end:
+            main(["run", str(tmp_path / "e.toml"), *runs_dir, *words])
+        return end.value.code
+
+    assert ended("--agents", "5000") == 2
+    told = "fleet.agents: expected at most 20, the devices of the trace (0 for all of them), got 5,000"
+    assert capsys.readouterr().err == f"roambench: {told}\n"
+    assert ended("--agents", "-3", "--name", 'a "b"') == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "roambench: --name: name: expected letters, digits, dot, dash and underscore, at most 64, "
+        'got "a \\"b\\""',
+        "roambench: --agents: fleet.agents: expected an integer ≥ 0, got -3",
+    ]
+    assert not (tmp_path / "runs").exists()
+    assert ended("--agents", "0") == 0
+    assert "fleet.agents = 0: all 20 devices of the trace" in capsys.readouterr().out
+    names = json.loads((tmp_path / "runs" / "e-mohawk" / "run.json").read_text())["device_names"]
+    assert len(names) == 20
 
 
 def test_ctrl_c_exits_130_without_a_traceback(tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ def test_json_holds_every_device_and_class(experiment: Path, capsys: pytest.Capt
     assert (found["dataset"], found["partition"], found["seed"]) == ("digits", "major_class", 7)
     assert (found["test_images"], sum(found["training_set"])) == (360, 1437)
     assert [device["name"] for device in found["devices"]] == [f"pi-{n:02d}" for n in range(1, 7)]
-    for index, device in enumerate(found["devices"]):
-        assert device["counts"][index] == 45  # ceil(.9 * 50) of the class of its number
+    for device in found["devices"]:
+        assert max(device["counts"]) == 45  # ceil(.9 * 50) of the class that it drew
         assert sum(device["counts"]) == 50
     assert found["images"] == {"min": 50, "median": 50, "mean": 50, "max": 50}
     assert found["distance"]["mean"] == pytest.approx(np.mean([d["distance"] for d in found["devices"]]))

@@ -67,7 +67,7 @@ def test_ctrl_c_ends_it_in_order_and_tells_the_true_energy(emulate, tmp_path):
     process, _ = emulate
     lost = roambench("meter", "fault", str(tmp_path), "off@0:600", "--meter", "meter-01")
     assert lost.returncode == 0, lost.stderr
-    while ",0.0\n" not in (tmp_path / "meter-01.csv").read_text():
+    while ",0.0," not in (tmp_path / "meter-01.csv").read_text():
         time.sleep(0.01)
     time.sleep(0.3)  # three seconds of device time without power
     assert process.stdout is not None
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_it_in_order_and_tells_the_true_energy(emulate, tmp_path):
             assert 2.7 * seconds - joules > 2.7 * 2.5
         else:
             assert joules / seconds == pytest.approx(watts, abs=1e-3)
-        assert (tmp_path / f"{name}.csv").read_text().endswith(",nan\n")
+        assert "nan" in (tmp_path / f"{name}.csv").read_text().splitlines()[-1].split(",")
     assert not list(tmp_path.glob("*.tty"))
 
 

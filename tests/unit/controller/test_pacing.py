@@ -4,11 +4,16 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from roambench.contract.device_time import DeviceClock
-from roambench.controller.pacing import PAUSE_FILE, ClockPace, PauseGate, step_length_s
+from roambench.controller.agents_run import step_end
+from roambench.controller.config.sections import Experiment
+from roambench.controller.pacing import PAUSE_FILE, ClockPace, PauseGate, start_delay_s, step_length_s
+from roambench.energy.fit_check import fewest_offsets, locked_levels
 from roambench.rounds.records import ReplayPaused, RoundRecord
 
 
@@ -25,6 +30,9 @@ class HandClock:
     async def sleep_until_ns(self, device_ns: int) -> None:
         self.at_s = max(self.at_s, device_ns / 1e9)
         self.woken_s.append(device_ns / 1e9)
+
+    async def sleep(self, device_s: float) -> None:
+        self.at_s += device_s
 
 
 class Told(list[RoundRecord]):
@@ -82,3 +90,66 @@ def test_the_gate_holds_while_the_file_is_there_and_the_journal_tells_for_how_lo
     assert resumed.to_ns - resumed.from_ns == held_ns
     assert before_ns <= resumed.from_ns
     assert said[0] == f"paused after step 4: go on with `roambench resume-replay {tmp_path}`"
+
+
+def started_s(tmp_path: Path, dither_s: float, step_close: str, seed: int, steps: int) -> np.ndarray:
+    """When each step starts whose orders take exactly 3 s, by what ends the steps of a real run."""
+    experiment = Experiment.model_validate(
+        {"seed": seed, "systems": ["mohawk"], "rounds": {"step_close": step_close, "dither_s": dither_s}}
+    )
+    clock = HandClock()
+
+    async def nothing() -> None:
+        """No clock probe is due."""
+
+    bench = SimpleNamespace(clock=clock, clocks=SimpleNamespace(between_steps=nothing))
+    end = step_end(experiment, 3600.0, bench, PauseGate(tmp_path, Told(), clock, print))
+    starts = []
+
+    async def run() -> None:
+        for step in range(steps):
+            starts.append(clock.at_s)
+            clock.at_s += 3.0
+            await end(step)
+
+    asyncio.run(run())
+    return np.array(starts)
+
+
+def seen_by_a_meter(starts_s: np.ndarray) -> tuple[int, tuple[str, ...]]:
+    """Of lines at whole seconds and 0.03 s: tenths in which the steps began, and whether they are locked."""
+    lines_s = np.arange(starts_s[0] - 5.0, starts_s[-1] + 5.0) + 0.03
+    level = np.ones(len(starts_s), dtype=np.int64)
+    return fewest_offsets(lines_s, starts_s, level, 1.0), locked_levels(
+        lines_s, starts_s, level, ("idle", "download"), 1.0
+    )
+
+
+@pytest.mark.parametrize("step_close", ["answers", "clock:20", "trace:180"])
+def test_by_default_steps_start_all_over_the_meters_second(tmp_path: Path, step_close):
+    assert seen_by_a_meter(started_s(tmp_path, 0.0, step_close, 1, 24)) == (1, ("download",))
+    dither_s = Experiment(systems=["mohawk"]).rounds.dither_s
+    for seed in range(20):
+        starts_s = started_s(tmp_path, dither_s, step_close, seed, 24)
+        offsets, locked = seen_by_a_meter(starts_s)
+        assert offsets >= 5
+        assert locked == ()
+        if step_close != "answers":  # a late start makes no later step late
+            assert np.all(starts_s - starts_s[0] - 20.0 * np.arange(24) < 1.0)
+
+
+def test_what_happened_a_few_times_only_does_not_count_as_seen_at_few_instants():
+    lines_s, starts_s = np.arange(0.0, 60.0), np.arange(1.0, 50.0) * 1.11
+    level = np.where(np.arange(49) < 9, 2, 1)
+    assert fewest_offsets(lines_s, starts_s, level, 1.0) == 10
+    assert fewest_offsets(lines_s, starts_s[:9], level[:9], 1.0) == 0
+    assert fewest_offsets(np.empty(0), starts_s, level, 1.0) == 0
+
+
+def test_a_start_is_late_by_what_seed_and_step_draw():
+    drawn = [start_delay_s(seed, step, 0.5) for seed in range(20) for step in range(200)]
+    assert 0.0 <= min(drawn) < max(drawn) < 1.0
+    assert np.histogram(drawn, 10, (0.0, 1.0))[0] == pytest.approx(400, abs=80)  # four standard deviations
+    assert start_delay_s(3, 7, 0.5) == drawn[3 * 200 + 7]
+    assert start_delay_s(3, 7, 0.05) == pytest.approx(drawn[3 * 200 + 7] / 10)
+    assert start_delay_s(3, 7, 0.0) == 0.0

@@ -35,7 +35,14 @@ from roambench.runs.folder import RunFolder
 
 #: 2.5 MB are 20 Mbit: a second at 20 Mbit/s.
 COSTS = MachineCosts(
-    sgd_step_s=0.01, score_s=0.1, publish_s=0.2, mix_s=0.3, model_bytes=2_500_000, cores=4, core_share=1.0
+    sgd_step_s=0.01,
+    score_s=0.1,
+    publish_s=0.2,
+    mix_s=0.3,
+    import_s=2.5,
+    model_bytes=2_500_000,
+    cores=4,
+    core_share=1.0,
 )
 #: A line 0 - 1 - 2; device 1 has twice as many samples.
 SAMPLES = (10, 20, 10)
@@ -170,6 +177,17 @@ def test_on_a_bench_nobody_shares_this_machine_and_boards_import_before_they_beg
     controller_s = (3 + 2) * 0.012 + 0.1 + 0.2  # two orders more collect models
     assert times.device_s == pytest.approx(4.0 + 2.0 + controller_s + 14.0)
     assert times.wall_s == pytest.approx(times.device_s + 5.0 + 25.0 + 2.0)
+
+
+@pytest.mark.parametrize(("step_close", "pace_s"), [("answers", 0.0), ("clock:60", 60.0)])
+def test_a_plan_counts_what_the_dither_of_step_starts_takes(step_close: str, pace_s: float) -> None:
+    def device_s(dither_s: float) -> float:
+        experiment = experiment_of(rounds={"step_close": step_close, "dither_s": dither_s})
+        rehearsed = Rehearsed([StepClosed(step, 3, (), (), None, None) for step in range(4)], (), 1, 1)
+        return planned_times(PlannedFleet("local", experiment), rehearsed, COSTS, 3, 1.0).device_s
+
+    # Half of the widest, four times; a step that waits for the clock has room for it.
+    assert device_s(3.0) - device_s(0.0) == pytest.approx(0.0 if pace_s else 12.0)
 
 
 PEERS = """

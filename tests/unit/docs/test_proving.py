@@ -15,7 +15,7 @@ from roambench.provision.meter_map import MAX_AGE_DAYS, Verdict
 TEXT = (Path(__file__).parents[3] / "docs" / "proving.md").read_text(encoding="utf-8")
 CHECKS = [
     "SSH", "OS image", "agent", "wheels", "certificate", "clock", "time sync", "disk", "memory", "governor",
-    "power supply", "Wi-Fi power save", "torch", "meter", "idle watts",
+    "power supply", "Wi-Fi power save", "torch", "meter", "autorun", "meter's port", "idle watts",
 ]  # fmt: skip
 
 

@@ -29,6 +29,15 @@ def test_an_expired_certificate_is_refused_with_its_date() -> None:
         check(old.certificate_pem, authority.certificate_pem)
 
 
+def test_a_clock_that_is_set_back_by_hours_refuses_nobody() -> None:
+    """Certificates of a local fleet are minutes old: an hour back, and drains and transfers were refused."""
+    authority = Authority.create()
+    issued, now = authority.issue("pi-01"), dt.datetime.now(dt.UTC)
+    check(issued.certificate_pem, authority.certificate_pem, now=now - dt.timedelta(hours=23))
+    with pytest.raises(IdentityError, match="is valid only from"):
+        check(issued.certificate_pem, authority.certificate_pem, now=now - dt.timedelta(hours=25))
+
+
 def test_a_saved_key_is_private_and_loads_again(tmp_path: Path) -> None:
     credential = Authority.create().issue("pi-07")
     credential.save(tmp_path / "pi-07")

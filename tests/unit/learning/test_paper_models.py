@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
 from roambench.learning.layout import flatten, head_of, layout_of
-from roambench.learning.models import build
+from roambench.learning.models import MODELS, build
 from roambench.learning.training import single_threaded, train
 
 
@@ -37,6 +39,16 @@ def test_the_number_of_parameters(name: str, channels: int, parameters: int, sta
     module = build(name, channels, 10)
     assert sum(parameter.numel() for parameter in module.parameters()) == parameters
     assert layout_of(module).size == parameters + statistics
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mlp"])
+def test_the_number_of_parameters_that_its_description_states_is_that_of_the_model(name: str):
+    told = re.search(
+        r"([\d,]+)\s+parameters for (\d)\s+channels?(?: and|,)\s+10 classes", MODELS[name].__doc__ or ""
+    )
+    assert told is not None
+    module = build(name, int(told[2]), 10)
+    assert sum(parameter.numel() for parameter in module.parameters()) == int(told[1].replace(",", ""))
 
 
 @pytest.mark.parametrize("name", ["middle_cnn2", "middle_cnn3", "dfl_cnn", "gn_lenet", "resnet18"])

@@ -36,12 +36,50 @@ def test_alpha_100_is_nearly_iid_and_alpha_01_gives_a_few_classes():
     assert np.mean([(class_shares(indices) > 0).sum() for indices in skewed]) < 7
 
 
-def test_class_shares_have_the_dirichlet_multinomial_variance():
-    # Var(share) = p(1-p)/n * (n + a)/(1 + a) with p = 1/10, a = 10 alpha = 5, n = 50.
-    shards = partition(LABELS, devices=2000, images_per_device=50, alpha=0.5, seed=3)
-    shares = np.array([class_shares(indices) for indices in shards])
-    assert shares.mean(axis=0) == pytest.approx(np.full(10, 0.1), abs=0.02)
-    assert shares.var() == pytest.approx(0.09 / 50 * 55 / 6, rel=0.1)
+def authors_counts(images: int, alpha: float, devices: int) -> np.ndarray:
+    """Class counts as MOHAWK's published `utils.dirichlet` makes them: shares truncated, scaled up to
+    `images`, truncated again, and what is missing given to one class at random."""
+    draws = np.random.default_rng(7)
+    found = []
+    for share in draws.dirichlet(np.full(10, alpha), devices):
+        truncated = (share * images).astype(int)
+        counts = (truncated / truncated.sum() * images).astype(int)
+        counts[draws.integers(10)] += images - counts.sum()
+        found.append(counts)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize(("images", "sd", "distance"), [(500, 4.97, 0.040), (50, 1.63, 0.094)])
+def test_iid_devices_have_the_class_counts_of_the_authors_code(
+    images: int, sd: float, distance: float, replacement: bool
+):
+    """Multinomial counts would have deviations of 8.23 and 2.18, and be 0.066 and 0.172 from uniform."""
+    labels = np.repeat(np.arange(10), 600)
+    parts = partition(labels, 4000, images, 100.0, 3, replacement=replacement)
+    ours = np.array([np.bincount(labels[part], minlength=10) for part in parts])
+    theirs = authors_counts(images, 100.0, 4000)
+    for counts in (ours, theirs):
+        assert (counts.sum(axis=1) == images).all()
+        assert counts.std() == pytest.approx(sd, rel=0.02)
+        assert np.abs(counts / images - 0.1).sum(axis=1).mean() / 2 == pytest.approx(distance, rel=0.03)
+    # From a device's rarest class to its most frequent one.
+    assert np.sort(ours).mean(axis=0) == pytest.approx(np.sort(theirs).mean(axis=0), abs=0.3)
+
+
+def test_skewed_devices_have_as_many_classes_as_the_authors_code_gives():
+    labels = np.repeat(np.arange(10), 600)
+    parts = partition(labels, 2000, 500, 0.1, 3)
+    ours = np.array([np.bincount(labels[part], minlength=10) for part in parts])
+    theirs = authors_counts(500, 0.1, 2000)
+    assert (ours > 0).sum(axis=1).mean() == pytest.approx((theirs > 0).sum(axis=1).mean(), abs=0.15)
+    assert ours.std() == pytest.approx(theirs.std(), rel=0.03)
+
+
+def test_a_device_of_one_image_gets_one():
+    parts = partition(LABELS, 200, 1, 100.0, 3)
+    assert [len(part) for part in parts] == [1] * 200
+    assert len({int(LABELS[part[0]]) for part in parts}) == 10
 
 
 def test_equal_seeds_give_equal_partitions_and_other_seeds_other_ones():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.learning.partition import partition
 from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
+from roambench.mobility.walks.edge_hopping import EdgeHoppingParameters, edge_hopping
 
 LABELS = np.repeat(np.arange(10), 100)[np.random.default_rng(0).permutation(1000)]
 REQUEST = PartitionRequest(LABELS, devices=20, images_per_device=50, alpha=0.3, seed=5)
@@ -56,12 +58,51 @@ def test_every_device_of_a_thin_split_gets_at_least_one_image():
 
 def test_middles_devices_have_a_major_class_and_the_others_evenly():
     parts = make_partition("major_class", replace(REQUEST, devices=12, major_share=0.82))
-    for device, part in enumerate(parts):
-        found = counts(part)
-        assert found[device % 10] == 41  # 82 % of 50
-        rest = np.delete(found, device % 10)
-        assert sorted(rest.tolist()) == [1] * 9  # 9 images, 9 classes
+    for part in parts:
+        assert sorted(counts(part).tolist()) == [1] * 9 + [41]  # 82 % of 50; 9 images, 9 classes
         assert len(np.unique(part)) == 50
+
+
+def test_middles_major_classes_are_drawn_alike_for_each_device_of_its_own():
+    many = make_partition("major_class", replace(REQUEST, devices=1000))
+    majors = [int(counts(part).argmax()) for part in many]
+    # A class comes 100 times, give or take four standard deviations (9.5); a class twice in a row 100 times.
+    assert np.bincount(majors, minlength=10) == pytest.approx([100] * 10, abs=38)
+    assert sum(a == b for a, b in pairwise(majors)) == pytest.approx(100, abs=38)
+    few = make_partition("major_class", replace(REQUEST, devices=3))
+    assert [part.tolist() for part in few] == [part.tolist() for part in many[:3]]
+
+
+def edge_mixes(rule: str, devices: int, edges: int, p: float, step: int, **changes: float) -> np.ndarray:
+    """Classes of the data of each edge's devices at a step of the generator that MIDDLE moves by."""
+    trace = edge_hopping(EdgeHoppingParameters(devices, steps=step + 1, aps=edges, p=p), 5)
+    rows = trace.rows(step)
+    parts = make_partition(rule, replace(REQUEST, devices=devices, **changes))
+    held = np.array([counts(part) for part in parts])
+    found = np.array([held[trace.device[rows][trace.ap[rows] == edge]].sum(axis=0) for edge in range(edges)])
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def unlike(mixes: np.ndarray) -> float:
+    """Mean total variation between an edge's classes and those of all, which are even."""
+    return float(np.abs(mixes - 0.1).sum(axis=1).mean() / 2)
+
+
+def test_middles_edges_are_non_iid_as_its_section_3_demands():
+    """100 devices, 10 edges, 10 classes. Devices dealt out in turn would leave every edge like all: 0.00."""
+    for p, step in ((0.0, 0), (0.0, 20), (0.5, 1), (0.5, 20)):
+        drawn = edge_mixes("major_class", 100, 10, p, step)
+        assert unlike(drawn) == pytest.approx(0.29, abs=0.06)
+    # In order, an edge's ten devices share their class: 0.85 of it, 0.1 of which everybody has.
+    assert unlike(edge_mixes("major_class_in_order", 100, 10, 0.0, 0)) == pytest.approx(0.76, abs=0.011)
+    moved = edge_mixes("major_class_in_order", 100, 10, 0.5, 20)
+    assert unlike(moved) == pytest.approx(0.29, abs=0.06)
+
+
+def test_the_two_edges_of_middles_figure_1_can_be_made():
+    """50 devices: 70 % of the data of edge 1 are labelled 0 to 4 and 30 % 5 to 9, the opposite at edge 2."""
+    mixes = edge_mixes("major_class_in_order", 50, 2, 0.0, 0, major_share=0.46)
+    assert mixes[:, :5].sum(axis=1) == pytest.approx([0.7, 0.3], abs=0.01)
 
 
 def test_label_shards_give_each_device_few_labels_and_no_image_twice():
@@ -87,7 +128,9 @@ def test_a_partition_is_fixed_by_its_seed(name: str):
         ("iid", {"images_per_device": 1001}, "images_per_device = 1001: the training set has 1000 images"),
         ("dirichlet_split", {"alpha": 0.0}, "alpha = 0.0: expected more than 0"),
         ("major_class", {"major_share": 1.5}, "major_share = 1.5: expected a share"),
-        ("major_class", {"images_per_device": 200}, "170 images of class 0, there are 100"),
+        ("major_class", {"images_per_device": 200}, r"170 images of class \d, there are 100"),
+        ("major_class_in_order", {"images_per_device": 200}, "170 images of class 0, there are 100"),
+        ("major_class", {"labels": LABELS[:0]}, "images_per_device = 50: the training set has 0 images"),
         ("label_shards", {"devices": 600}, "devices x shards_per_device = 1200"),
         ("round_robin", {}, "unknown partition 'round_robin': expected one of dirichlet"),
     ],

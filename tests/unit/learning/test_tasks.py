@@ -43,6 +43,10 @@ class Dealing(Whole):
     def evaluate(self, module, vector, images, labels):
         return Evaluation(0.25, float(len(images)))
 
+class Percent(Whole):
+    def evaluate(self, module, vector, images, labels):
+        return Evaluation(25.0, float("nan"))
+
 class Greedy(Whole):
     def partition(self, request):
         return [[0, 6]] * request.devices
@@ -63,6 +67,17 @@ class Broken(Whole):
 
 class Half:
     load = 3
+
+class Lossy(Whole):
+    classes = 3
+    network = nn.Linear
+    def loss(self, logits, labels):
+        return 0.0
+    def _draw(self):
+        return 1
+    @staticmethod
+    def evalute(module, vector, images, labels):
+        return None
 
 class Shy(Whole):
     def __init__(self):
@@ -98,6 +113,11 @@ def model(name: str, seed: int = 0) -> np.ndarray:
         ("own_tasks:Hole", "the module own_tasks has no class or function Hole; it has Broken, Dealing"),
         ("own_tasks:Half", "Half has no build"),
         ("own_tasks:Half", "Half has load, which cannot be called"),
+        (
+            "own_tasks:Lossy",
+            "Lossy has loss, which nobody would call: a task's methods are load, ",
+        ),
+        ("own_tasks:Lossy", "Lossy has evalute, which nobody would call"),
         ("own_tasks:Shy", "Shy() fails: RuntimeError: not today"),
     ],
 )
@@ -175,3 +195,20 @@ def test_a_device_trains_the_tasks_model_on_images_of_its_size_or_says_what_it_l
     lacking = replace(spec, task="absent.part:Whole")
     refused = trainer.answer({"op": "prepare", "spec": lacking.to_json().decode()})
     assert "there is no module absent here" in json.dumps(refused)
+
+
+def test_only_methods_that_nobody_would_call_are_refused() -> None:
+    """Helpers begin with an underscore; data and classes may have any name."""
+    with pytest.raises(ConfigError) as caught:
+        load_task(named("Lossy"))
+    assert [problem.split(" has ")[1].split(",")[0] for problem in caught.value.problems] == [
+        "evalute",
+        "loss",
+    ]
+
+
+def test_an_accuracy_that_is_none_is_refused_and_a_missing_loss_is_not() -> None:
+    module = build_model(named("Whole"), "", 2, 3)
+    images, labels = np.zeros((2, 2, 3, 5), np.float32), np.zeros(2, np.int64)
+    with pytest.raises(ConfigError, match=r"Percent': evaluate: expected an accuracy in 0\.\.1, got 25\.0"):
+        score(named("Percent"), module, flatten(module), images, labels)

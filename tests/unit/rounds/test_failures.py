@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from roambench.contract.orders import Answer, AnswerStatus, TrainReply, UploadReply
 from roambench.contract.phases import Fate
 from roambench.rounds.records import EdgeAggregated, FateDecided, OrderAnswered, OrderGiven
+from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 
 LONG = SystemOptions(k1=1, k2=50)  # no cloud aggregation within these runs
@@ -32,16 +35,41 @@ def test_a_failed_upload_leaves_the_device_in_tr_and_the_model_arrives_when_it_i
     assert (3, "r/00000/00000/train", "aggregated", "") in fates(run)
 
 
-def test_a_device_trained_again_before_its_old_model_left_wastes_the_old_one(world):
+@pytest.mark.parametrize("status", MAY_TRY_AGAIN)
+def test_a_device_whose_upload_failed_delivers_its_model_before_it_trains_again(world, status):
+    failures = {("upload", 0, 1): status, ("upload", 0, 2): status}
+    run = world.run("mohawk", world.drawn_trace("0 0 0 0 0", "0 0 0 0 0"), options=LONG, failures=failures)
+    ours = [fate for fate in fates(run) if fate[1].split("/")[2] == "00000"]
+    assert ours == [
+        (3, "r/00000/00000/train", "aggregated", ""),
+        (4, "r/00003/00000/train", "aggregated", ""),
+    ]
+    assert [run.orders("train", step) for step in range(5)] == [
+        [(0, 0), (1, 0)], [(1, 0)], [(1, 0)], [(0, 0), (1, 0)], [],
+    ]  # fmt: skip
+    assert discards(run) == []
+
+
+def test_a_cloud_aggregation_ends_the_wait_for_an_upload_that_keeps_failing(world):
+    failures = {("upload", 0, step): AnswerStatus.FAILED for step in (1, 2)}
     run = world.run(
-        "mohawk",
-        world.drawn_trace("0 0 0"),
-        options=LONG,
-        failures={("upload", 0, 1): AnswerStatus.TIMEOUT},
+        "mohawk", world.drawn_trace("0 0 0 0 0"), options=SystemOptions(k1=1, k2=2), failures=failures
     )
+    assert fates(run)[0] == (2, "r/00000/00000/train", "wasted", "cloud aggregation")
+    assert (run.orders("train", 1), run.orders("train", 2)) == ([], [(0, 0)])
+
+
+#: A system may have models wait; who trains meanwhile has room for the newest only.
+PATIENT = dataclasses.replace(
+    make_system("mohawk", LONG), eligible=lambda trained, step, sync: step >= trained + 2
+)
+
+
+def test_a_device_trained_again_before_its_old_model_left_wastes_the_old_one(world):
+    run = world.run(PATIENT, world.drawn_trace("0 0 - 0"))
     assert fates(run) == [
         (1, "r/00000/00000/train", "wasted", "retrained"),
-        (2, "r/00001/00000/train", "aggregated", ""),
+        (3, "r/00001/00000/train", "aggregated", ""),
     ]
     assert discards(run) == []  # the new model has replaced it
 
@@ -110,8 +138,7 @@ def test_a_training_without_a_usable_report_is_garbage(world, reply):
 
 
 def test_a_lost_retraining_does_not_cost_the_older_model(world):
-    failures = {("upload", 0, 1): AnswerStatus.LOST, ("train", 0, 1): AnswerStatus.FAILED}
-    run = world.run("mohawk", world.drawn_trace("0 0 0"), options=LONG, failures=failures)
+    run = world.run(PATIENT, world.drawn_trace("0 0 0"), failures={("train", 0, 1): AnswerStatus.FAILED})
     assert fates(run) == [
         (1, "r/00001/00000/train", "wasted", "failed: scripted"),
         (2, "r/00000/00000/train", "aggregated", ""),

@@ -89,3 +89,13 @@ def test_a_run_continued_where_the_model_has_no_score_goes_on_the_same(world):
 def test_scoring_every_zeroth_is_refused():
     with pytest.raises(ConfigError, match="evaluate_every = 0: expected at least 1"):
         RunSettings("r", 1, 2, 1, (1,), evaluate_every=0)
+
+
+def test_a_run_that_ended_early_stays_ended_when_it_is_continued(world):
+    whole = climbing(world, stop_at_accuracy=3)
+    last = whole.states[-1]
+    assert last.ended
+    state = state_from_json(state_to_json(last), last.models)
+    rest = climbing(world, stop_at_accuracy=3, state=state, fleet=whole.fleet)
+    assert rest.records == []
+    assert rest.result.digest == whole.result.digest

@@ -1,0 +1,133 @@
+"""An agent's own order desk at a real controller, over links that a test cuts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from cut_links import Cut, CutLinks, cut_links
+from hand_agent import (
+    LAYOUT,
+    MODEL,
+    Bench,
+    HandAgent,
+    connected,
+    hand_agent,
+)
+from roambench.agent.data_dial import DataDial
+from roambench.agent.identity_files import IdentityFiles
+from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.settings import ChaosSettings
+from roambench.agent.shelf import Shelf
+from roambench.agent.timeline import PhaseTimeline
+from roambench.agent.train_orders import report_of
+from roambench.agent.worker import Worker
+from roambench.agent.workplace import Workplace
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.orders import Answer, AnswerStatus, TrainReply, UploadOrder, UploadReply
+from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.records import RecordKind, phase_from_bytes
+from roambench.wire.v1 import control_pb2 as wire
+
+TRAINED = "run/1/0/train"
+BLOB = encode(MODEL + 1, LAYOUT)
+
+
+@dataclass
+class Device:
+    """An agent's own order desk, shelf, phases and link; its trainer is a test's: it adds 1 to any model."""
+
+    desk: OrdersDesk
+    dial: DataDial
+    links: CutLinks
+    spans: list[PhaseSpan] = field(default_factory=list)
+    downloaded: list[str] = field(default_factory=list)
+
+    def shelve(self, order_id: str, blob: bytes = BLOB) -> wire.Answer:
+        draft = self.desk.shelf.draft(order_id)
+        draft.write_bytes(blob)
+        reply = TrainReply(5, 1, 1.5, 2.5, digest_of(blob))
+        self.desk.shelf.keep(order_id, reply, draft)
+        return wire.Answer(order_id=order_id, status=wire.Answer.DONE, train=report_of(reply))
+
+    def phases(self, phase: Phase) -> list[PhaseSpan]:
+        return [span for span in self.spans if span.phase is phase]
+
+
+@asynccontextmanager
+async def device(
+    where: Bench, folder: Path, cuts: Sequence[Cut], name: str = "pi-01", *, keepalive: bool = True
+) -> AsyncIterator[Device]:
+    folder.mkdir()
+    where.authority.issue(name).save(folder / "identity")
+    clock, chores, spans = DeviceClock(), set[asyncio.Task[None]](), list[PhaseSpan]()
+    ours, theirs = socket.socketpair()
+
+    def record(kind: RecordKind, payload: bytes) -> None:
+        if kind is RecordKind.PHASE:
+            spans.append(phase_from_bytes(name, payload))
+
+    def begin(work: Coroutine[None, None, None]) -> None:
+        chore = asyncio.ensure_future(work)
+        chores.add(chore)
+        chore.add_done_callback(chores.discard)
+
+    async def take(agent: HandAgent, order: wire.Order) -> None:
+        if order.HasField("train"):
+            blob, _ = await place.download(order, order.train.ap, order.train.start_digest, 0.0)
+            made.downloaded.append(digest_of(blob))
+            agent.link.send(wire.AgentFrame(answer=made.shelve(order.order_id)))
+        else:
+            made.desk.submit(order)
+
+    async with (
+        cut_links(where.fleet.data_port, cuts) as links,
+        hand_agent(where, name, on_order=take) as agent,
+    ):
+        place = Workplace(
+            timeline=PhaseTimeline(name, "boot", clock, folder, record),
+            worker=Worker(ours),
+            clock=clock,
+            folder=folder,
+            emit=lambda frame: agent.link.send(frame),
+            record=record,
+            redial=lambda: dial.redial(),
+        )
+
+        def use(link: object) -> None:
+            place.data = link  # type: ignore[assignment]
+
+        dial = DataDial(IdentityFiles(folder / "identity", name, print), name, clock, use, begin)
+        made = Device(OrdersDesk(place, Shelf(folder / "shelf"), ChaosSettings()), dial, links, spans)
+        dial.dial(f"127.0.0.1:{links.port}", keepalive=keepalive)
+        desk = asyncio.ensure_future(made.desk.run())
+        try:
+            await connected(where, int(name[-1]))
+            yield made
+        finally:
+            desk.cancel()
+            await asyncio.gather(desk, return_exceptions=True)
+            await dial.close()
+            for chore in list(chores):
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
+            ours.close()
+            theirs.close()
+
+
+async def uploaded(where: Bench, made: Device, step: int = 2) -> Answer:
+    (answer,) = await where.fleet.perform([UploadOrder(f"run/{step}/0/upload", 0, step, 4, TRAINED)])
+    return answer
+
+
+def arrived(answer: Answer) -> None:
+    assert (answer.status, answer.reason) == (AnswerStatus.DONE, "")
+    assert isinstance(answer.reply, UploadReply)
+    np.testing.assert_array_equal(answer.reply.model, MODEL + 1)

@@ -1,0 +1,148 @@
+"""Runs whose controller is killed with -9, again and again, end as if nothing had been."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from roambench.controller.kept import GLOBAL_MODEL
+from roambench.rounds.records import RunResumed, StepClosed
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+from roambench.runs.models import load_model
+
+pytestmark = pytest.mark.timeout(900)
+
+#: Devices have models of their own, and steps take a while.
+ROUNDS = """
+name = "cut"
+seed = 5
+systems = ["middle"]
+rounds.cloud_every_steps = 2
+trace = { generator = "city", steps = 9, parameters = { presence = "always", devices = 5 } }
+fleet = { agents = 5, aps = 3 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 100, test_images = 50, local_epochs = 5 }
+simulated = { workers = 2 }
+"""
+#: Velocities stay on the devices from one exchange to the next.
+PEERS = """
+name = "cut"
+seed = 5
+systems = ["d_psgd"]
+fleet = { agents = 4 }
+learning.dataset = "digits"
+learning.model = "mlp"
+learning.images_per_device = 100
+learning.test_images = 50
+learning.local_epochs = 5
+learning.momentum = 0.9
+mobility = { model = "reflected_walk" }
+decentralised = { iterations = 9, evaluate_every = 4, half_step = "epochs" }
+simulated = { workers = 2 }
+"""
+
+
+@contextmanager
+def command(base: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`roambench` with these words; it is killed when the body is done with it."""
+    with (base / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "roambench.controller.cli", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def rows(run: Path, kind: str) -> int:
+    """How many were ever written, void ones among them."""
+    if not (run / "events.sqlite").is_file():
+        return 0
+    with closing(sqlite3.connect(f"{(run / 'events.sqlite').as_uri()}?mode=ro", uri=True)) as journal:
+        try:
+            return int(journal.execute("SELECT count(*) FROM event WHERE kind = ?", (kind,)).fetchone()[0])
+        except sqlite3.OperationalError:  # not a table yet
+            return 0
+
+
+def killed_when(base: Path, process: subprocess.Popen[bytes], happened: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 300
+    while not happened():
+        assert process.poll() is None, (base / "log").read_text()
+        assert time.monotonic() < deadline_s
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+
+
+def ended(base: Path, process: subprocess.Popen[bytes]) -> None:
+    assert process.wait(400) == 0, (base / "log").read_text()
+
+
+def story(run: Path) -> list[object]:
+    """All records but for what a clock said and that the run was resumed."""
+    with RunFolder.open(run) as folder:
+        assert folder.info.state is RunState.FINISHED
+        return [
+            dataclasses.replace(record, wall_s=0.0) if isinstance(record, StepClosed) else record
+            for record in folder.read_journal()
+            if not isinstance(record, RunResumed)
+        ]
+
+
+def tables(run: Path) -> dict[str, object]:
+    found = {path.name: pq.read_table(path) for path in run.glob("*.parquet")}
+    return {
+        name: table.drop_columns(["wall_s"]) if name == "steps.parquet" else table
+        for name, table in found.items()
+    }
+
+
+@pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
+def test_a_run_that_is_killed_again_and_again_ends_as_one_left_alone(
+    tmp_path: Path, text: str, system: str
+) -> None:
+    file = tmp_path / "cut.toml"
+    file.write_text(text)
+    begin = ("run", str(file), "--fleet", "simulated", "--runs-dir")
+    whole, run = (tmp_path / name / f"cut-{system}" for name in ("whole", "killed"))
+    with command(tmp_path, *begin, str(run.parent)) as process:
+        # In the third step.
+        asked = lambda: rows(run, "StepOpened") > 2 and (run / "checkpoint.json").is_file()  # noqa: E731
+        killed_when(tmp_path, process, asked)
+    closed = rows(run, "StepClosed")
+    with command(tmp_path, "resume", str(run)) as process:
+        killed_when(tmp_path, process, lambda: rows(run, "RunResumed") == 1)  # before anything is ready
+    with command(tmp_path, "resume", str(run)) as process:
+        killed_when(tmp_path, process, lambda: rows(run, "StepClosed") > closed + 1)
+    state = RunFolder.open(run).info.state
+    assert state is RunState.INTERRUPTED
+    with (
+        command(tmp_path, *begin, str(whole.parent)) as alone,
+        command(tmp_path, *begin, str(run.parent)) as again,  # the same command goes on by itself
+    ):
+        ended(tmp_path, alone)
+        ended(tmp_path, again)
+    assert rows(run, "RunResumed") == 3
+    assert [path.name for path in run.parent.iterdir() if path.is_dir()] == [run.name]
+    assert story(run) == story(whole)
+    assert (load_model(run / GLOBAL_MODEL) == load_model(whole / GLOBAL_MODEL)).all()
+    assert tables(run) == tables(whole)
+    assert not (run / "checkpoint.json").exists()
+    assert not (run / "simulation").exists()

@@ -1,0 +1,47 @@
+"""Packages as strangers write them: a real wheel, built and installed by pip, and real commands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def install(folder: Path, files: Mapping[str, str], entry_points: Mapping[str, Mapping[str, str]]) -> Path:
+    """Build `pocket-bench` 0.1 from `files` and install it as pip does; the folder that holds it."""
+    source, target = folder / "source", folder / "site"
+    pyproject = (
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "pocket-bench"\nversion = "0.1"\n'
+        '[tool.hatch.build.targets.wheel]\npackages = ["pocket_bench"]\n'
+    )
+    for group, points in entry_points.items():
+        pyproject += f'[project.entry-points."{group}"]\n'
+        pyproject += "".join(f'{name} = "{value}"\n' for name, value in points.items())
+    for name, text in {"pyproject.toml": pyproject, "pocket_bench/__init__.py": "", **files}.items():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    command += ["--no-index", "--disable-pip-version-check", "--target", str(target), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def roambench(folder: Path, *arguments: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """`roambench` in `folder`, as a user of an environment that has `site` runs it."""
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    if site is not None:
+        environment["PYTHONPATH"] = str(site)
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "roambench"), *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )

@@ -1,0 +1,209 @@
+"""Whole runs on virtual devices, stopped at many moments and gone on with, end as if nothing had been.
+
+Their trainer computes in this process and costs nothing: it mixes all models that a job names with noise of
+its seed. Real kills of real processes are in tests/local/test_resumed_runs.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from roambench.controller import peer_run, simulated_run
+from roambench.controller.composition import run_experiment
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.kept import GLOBAL_MODEL
+from roambench.controller.narrator import Narrator
+from roambench.controller.sweep import point_process
+from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
+from roambench.fleet.simulated.model_rows import ModelRows
+from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
+from roambench.rounds.records import RoundRecord, RunResumed, StepClosed
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+from roambench.runs.models import load_model
+
+QUIET = Console(quiet=True)
+LEARNING = {"dataset": "digits", "model": "mlp", "images_per_device": 20, "test_images": 20}
+#: The first model that is scored is good enough.
+AT_ONCE = {"cloud_every_steps": 2, "stop_at_threshold": True, "accuracy_threshold": 0.001}
+
+
+class Mixing:
+    """A `Trainer`: the mean of the job's models, and noise; the velocity is what the noise adds up to."""
+
+    def __init__(self, rows: ModelRows) -> None:
+        self._rows = rows
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def train(
+        self, jobs: Sequence[TrainingJob], on_outcome: OnOutcome = no_hurry
+    ) -> list[TrainingOutcome]:
+        outcomes = []
+        for index, job in enumerate(jobs):
+            read = [self._rows.row(row) for row in job.read_rows if row >= 0]
+            noise = np.random.default_rng(job.seed).normal(size=self._rows.size).astype(np.float32)
+            if job.velocity_row >= 0:
+                noise += 0.5 * self._rows.row(job.velocity_row)
+            if job.velocity_out_row >= 0:
+                self._rows.write(job.velocity_out_row, noise)
+            self._rows.write(job.out_row, np.mean(read, axis=0) + np.float32(0.01) * noise)
+            outcomes.append(TrainingOutcome("", 20, 2, 1.0, 1.0))
+            on_outcome(index, outcomes[-1])
+        return outcomes
+
+
+class Cut(KeyboardInterrupt):
+    pass
+
+
+class CutShort(Narrator):
+    """Stops the run when so many batches of records were written."""
+
+    left = -1
+
+    def extend(self, records: Sequence[RoundRecord]) -> None:
+        super().extend(records)
+        CutShort.left -= 1
+        if CutShort.left == 0:
+            raise Cut
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_run, "make_trainer", lambda section, setting, rows, folder: Mixing(rows))
+    for module in (simulated_run, peer_run):
+        monkeypatch.setattr(module, "Narrator", CutShort)
+    CutShort.left = -1
+
+
+def rounds(*systems: str, **more: object) -> Experiment:
+    walk = {"presence": "checkins", "devices": 8, "steps": 14}
+    return Experiment.model_validate(
+        {
+            "name": "e",
+            "systems": list(systems),
+            "rounds": {"cloud_every_steps": 3},
+            "trace": {"generator": "city", "steps": 14, "window": "busiest", "parameters": walk},
+            "fleet": {"agents": 8, "aps": 3},
+            "learning": LEARNING,
+            **more,
+        }
+    )
+
+
+def peers(system: str) -> Experiment:
+    return Experiment.model_validate(
+        {
+            "name": "e",
+            "systems": [system],
+            "fleet": {"agents": 5},
+            "mobility": {"model": "reflected_walk"},
+            "decentralised": {"iterations": 14, "evaluate_every": 5},
+            "learning": {**LEARNING, "momentum": 0.9},
+        }
+    )
+
+
+def play(experiment: Experiment, runs_dir: Path, cuts: Sequence[int] = (), **more: bool) -> Path:
+    """Run it; stopped after so many batches, gone on with by the same command, stopped after so many, ..."""
+    for cut in cuts:
+        CutShort.left = cut
+        with pytest.raises(Cut):
+            run_experiment(experiment, fleet="simulated", runs_dir=runs_dir, console=QUIET, **more)
+    CutShort.left = -1
+    return run_experiment(experiment, fleet="simulated", runs_dir=runs_dir, console=QUIET, **more)[-1]
+
+
+def told(run: Path) -> tuple[list[object], dict[str, object], np.ndarray]:
+    """Records and tables but for what a clock said, and the model."""
+    with RunFolder.open(run) as folder:
+        assert folder.info.state is RunState.FINISHED
+        records = [
+            dataclasses.replace(record, wall_s=0.0) if isinstance(record, StepClosed) else record
+            for record in folder.read_journal()
+            if not isinstance(record, RunResumed)
+        ]
+    found = {path.name: pq.read_table(path) for path in run.glob("*.parquet")}
+    found["steps.parquet"] = found["steps.parquet"].drop_columns(["wall_s"])
+    return records, found, load_model(run / GLOBAL_MODEL)
+
+
+def resumptions(run: Path) -> int:
+    with RunFolder.open(run) as folder:
+        return folder.read_log().count(RunResumed)
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        rounds("mohawk"),  # trainings are deferred
+        rounds("middle"),  # devices have models of their own
+        rounds("hierfavg", simulated={"train": "always"}),
+        rounds("mohawk", rounds=AT_ONCE),
+        peers("d_psgd"),
+    ],
+    ids=["mohawk", "middle", "hierfavg", "stops_early", "d_psgd"],
+)
+def test_a_run_stopped_at_many_moments_ends_as_one_left_alone(tmp_path: Path, experiment: Experiment) -> None:
+    whole = play(experiment, tmp_path / "whole")
+    batches = -1 - CutShort.left
+    few = batches < 40
+    draws = np.random.default_rng(7)
+    cuts = [batches] if few else [int(draws.integers(8, 20)), *draws.integers(4, 20, size=3).tolist()]
+    run = play(experiment, tmp_path / "cut", cuts)
+    assert run.name == whole.name
+    records, tables, model = told(run)
+    expected_records, expected_tables, expected_model = told(whole)
+    assert records == expected_records
+    assert tables == expected_tables
+    assert (model == expected_model).all()
+    assert resumptions(run) == len(cuts)
+    assert not (run / "simulation").exists()
+    assert not (run / "checkpoint.json").exists()
+
+
+def test_fresh_begins_anew_and_leaves_what_was_there(tmp_path: Path) -> None:
+    experiment = rounds("mohawk")
+    CutShort.left = 12
+    with pytest.raises(Cut):
+        run_experiment(experiment, fleet="simulated", runs_dir=tmp_path, console=QUIET)
+    run = play(experiment, tmp_path, fresh=True)
+    assert run.name == "e-mohawk-2"
+    assert resumptions(run) == 0
+    assert RunFolder.open(tmp_path / "e-mohawk").info.state is RunState.INTERRUPTED
+
+
+def test_an_experiment_goes_on_with_the_system_that_was_cut_off(tmp_path: Path) -> None:
+    experiment = rounds("mohawk", "middle")
+    play(rounds("mohawk"), tmp_path / "alone")
+    CutShort.left = 20 - 1 - CutShort.left  # in the second system
+    with pytest.raises(Cut):
+        run_experiment(experiment, fleet="simulated", runs_dir=tmp_path / "both", console=QUIET)
+    mohawk, middle = tmp_path / "both" / "e-mohawk", tmp_path / "both" / "e-middle"
+    assert RunFolder.open(mohawk).info.state is RunState.FINISHED
+    before = (mohawk / "run.json").stat().st_mtime_ns
+    assert play(experiment, tmp_path / "both") == middle
+    assert resumptions(middle) == 1
+    assert (mohawk / "run.json").stat().st_mtime_ns == before
+    assert sorted(path.name for path in mohawk.parent.iterdir()) == ["e-middle", "e-mohawk"]
+
+
+def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
+    described = {"key": "k", "fleet": "simulated", "config": resolved(rounds("mohawk"))}
+    (tmp_path / "point.json").touch()
+    CutShort.left = 20
+    with pytest.raises(Cut):
+        point_process._carried_out(tmp_path, described)
+    assert point_process._carried_out(tmp_path, described).finished
+    assert resumptions(tmp_path / "runs" / "e-mohawk") == 1

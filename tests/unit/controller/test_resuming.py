@@ -1,0 +1,185 @@
+"""What cannot be resumed says why in one sentence, and stays as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from roambench.contract.errors import RunError
+from roambench.controller import checkpoints
+from roambench.controller.checkpoints import SIMULATION, Checkpoints, made_with
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.resuming import resume_run, unfinished
+from roambench.controller.world import movement_of
+from roambench.rounds.state import initial_state
+from roambench.runs.checkpoint_file import Checkpoint, write_checkpoint
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+EXPERIMENT = Experiment.model_validate(
+    {
+        "name": "e",
+        "systems": ["mohawk", "middle"],
+        "trace": {"generator": "city", "steps": 3, "parameters": {"presence": "always", "devices": 4}},
+        "fleet": {"agents": 4, "aps": 2},
+        "learning": {"dataset": "digits", "model": "mlp", "images_per_device": 20},
+    }
+)
+
+
+def died(path: Path, *, fleet: str = "simulated", system: str = "mohawk", closed: bool = True) -> Path:
+    """A run folder as a dead controller leaves it."""
+    with RunFolder.create(
+        path,
+        config=resolved(EXPERIMENT),
+        run_id=path.name,
+        system=system,
+        seed=EXPERIMENT.seed,
+        trace_hash=movement_of(EXPERIMENT).content_hash,
+        fleet=fleet,
+        device_names=["a", "b", "c", "d"],
+    ) as folder:
+        if closed:
+            write_checkpoint(path, Checkpoint(1, "{}", made_with(EXPERIMENT, folder)))
+    return path
+
+
+def finish(path: Path) -> None:
+    (path / SIMULATION).mkdir()
+    with RunFolder.open(path, write=True) as folder:
+        folder.update(state=RunState.FINISHED)
+
+
+def edit_settings(path: Path) -> None:
+    file = path / "experiment.json"
+    config = json.loads(file.read_text())
+    config["learning"]["batch_size"] += 1
+    file.write_text(json.dumps(config))
+
+
+def rename_trace(path: Path) -> None:
+    with RunFolder.open(path, write=True) as folder:
+        folder.update(trace_hash="0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "words"),
+    [
+        (finish, {}, "nothing to resume: the run is finished; look at it: roambench report"),
+        (None, {"closed": False}, "nothing to resume: it died before a step was closed; start it anew"),
+        (None, {"fleet": "rehearsal"}, "its fleet is rehearsal, and so far only runs on virtual devices"),
+        (None, {"fleet": "local"}, "its fleet is local, and so far only runs on virtual devices"),
+        (edit_settings, {}, "cannot be resumed: experiment.json changed since it was begun"),
+        (rename_trace, {}, "the trace that its settings name is not the one that it replayed"),
+    ],
+)
+def test_what_cannot_be_resumed_says_why_and_stays_as_it_is(
+    tmp_path: Path, change: Callable[[Path], None] | None, more: dict, words: str
+) -> None:
+    path = died(tmp_path / "e-mohawk", **more)
+    if change is not None:
+        change(path)
+    before = (path / "run.json").read_bytes()
+    with pytest.raises(RunError, match=words):
+        resume_run(path, Console())
+    assert (path / "run.json").read_bytes() == before
+    assert list(RunFolder.open(path).read_journal()) == []
+    assert not (path / SIMULATION).exists()
+
+
+def test_a_run_that_somebody_writes_is_left_to_him(tmp_path: Path) -> None:
+    path = died(tmp_path / "e-mohawk")
+    with RunFolder.open(path, write=True), pytest.raises(RunError, match="is writing this run"):
+        resume_run(path, Console())
+
+
+def test_code_that_was_edited_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = died(tmp_path / "e-mohawk")
+    other = {**checkpoints.versions(), "roambench code": "0" * 16, "roambench commit": "x", "torch": "0.1"}
+    monkeypatch.setattr(checkpoints, "versions", lambda: other)
+    with pytest.raises(RunError, match="resumed: roambench code, torch changed since it was begun"):
+        resume_run(path, Console())
+
+
+def test_the_same_command_finds_what_it_left(tmp_path: Path) -> None:
+    def found(experiment: Experiment = EXPERIMENT, fleet: str = "simulated") -> tuple[dict, dict]:
+        left = unfinished(experiment, fleet, tmp_path, told.append)
+        return left.to_resume, left.finished
+
+    told: list[str] = []
+    assert found() == ({}, {})
+    first = died(tmp_path / "e-mohawk")
+    finish(first)
+    assert found() == ({}, {})  # all that there is is finished: the same again is another run
+    died(tmp_path / "e-middle", system="middle", closed=False)
+    assert found() == ({}, {})  # nothing to go on from
+    second = died(tmp_path / "e-middle-2", system="middle")
+    assert found() == ({"middle": second}, {"mohawk": first})
+    workers = EXPERIMENT.simulated.model_copy(update={"workers": 7})
+    assert found(EXPERIMENT.model_copy(update={"simulated": workers})) == found()
+    assert found(EXPERIMENT.model_copy(update={"seed": 2})) == ({}, {})
+    assert found(fleet="local") == ({}, {})
+    with RunFolder.open(second, write=True):
+        assert found() == ({}, {})  # somebody is at it
+    assert told == []
+    edit_settings(second)
+    assert found() == ({}, {})
+
+
+class Ticking:
+    """A clock that a checkpoint takes `cost_s` of."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.cost_s = 0.5
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Fleet:
+    """Of a SimulatedFleet, what a checkpoint asks for."""
+
+    def __init__(self, clock: Ticking) -> None:
+        self.rows = self
+        self.keeps_much = False
+        self._clock = clock
+        self.told: list[str] = []
+
+    def sync(self) -> None:
+        self._clock.now_s += self._clock.cost_s
+        self.told.append("synced")
+
+    def snapshot(self) -> dict:
+        self.told.append("snapshot")
+        return {}
+
+    def keep(self) -> None:
+        self.told.append("kept")
+
+
+def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path: Path) -> None:
+    path = died(tmp_path / "e-mohawk", closed=False)
+    clock = Ticking()
+    fleet = Fleet(clock)
+    state = initial_state(np.zeros(3, np.float32), "ab", 2)
+    with RunFolder.open(path, write=True) as folder:
+        kept = Checkpoints(EXPERIMENT, folder, clock)
+        for _ in range(1000):
+            clock.now_s += 0.1  # a step
+            kept.after(state, fleet)  # type: ignore[arg-type]
+        assert fleet.told.count("synced") == pytest.approx(0.05 * clock.now_s / clock.cost_s, abs=1)
+        assert fleet.told[:3] == ["synced", "snapshot", "kept"]
+        fleet.keeps_much = True
+        before = len(fleet.told)
+        kept.after(state, fleet)  # type: ignore[arg-type]
+        assert len(fleet.told) == before + 3
+        assert kept.kept
+        kept.forget()
+        assert not kept.kept

@@ -1,0 +1,169 @@
+"""Signals that come while a command reads its modules, works or cleans up, and output that nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roambench.controller.cli import main
+from roambench.controller.stopping import exit_status, run_async, signals_heeded, to_its_end
+from roambench.runs.folder import RunFolder
+
+ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
+TWO_SYSTEMS = """
+name = "two"
+systems = ["mohawk", "hierfavg"]
+trace = { parameters = { devices = 12, steps = 12 }, steps = 4 }
+fleet = { agents = 6, aps = 3 }
+learning = { model = "mlp", images_per_device = 40 }
+"""
+
+
+def test_a_signal_cancels_the_work_awaits_its_clean_up_and_is_named() -> None:
+    told: list[str] = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            await asyncio.sleep(60)
+        finally:
+            await to_its_end(clean_up)
+
+    async def clean_up() -> None:
+        await asyncio.sleep(0.05)
+        told.append("clean")
+
+    with signals_heeded():
+        with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
+            run_async(work())
+        assert exit_status() == 143
+    assert told == ["clean"]
+    run_async(asyncio.sleep(0))  # what was asked then is not asked now
+
+
+def test_a_signal_in_the_midst_of_clean_up_does_not_cut_it_short() -> None:
+    told: list[str] = []
+
+    async def work() -> None:
+        try:
+            told.append("worked")
+        finally:
+            try:
+                await to_its_end(part, "first", signal.SIGINT)
+            finally:
+                await to_its_end(part, "second")
+
+    async def part(name: str, *asked: signal.Signals) -> None:
+        for number in asked:
+            signal.raise_signal(number)
+        await asyncio.sleep(0.05)
+        told.append(name)
+
+    with signals_heeded(), pytest.raises(KeyboardInterrupt, match="stopped by the user"):
+        run_async(work())
+    assert told == ["worked", "first", "second"]
+
+
+def test_what_computes_without_a_pause_at_its_end_is_not_followed_by_the_next() -> None:
+    """As a run does that writes its tables: the signal finds nothing to cancel."""
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGHUP)
+
+    with signals_heeded():
+        with pytest.raises(KeyboardInterrupt, match="stopped by SIGHUP"):
+            run_async(work())
+        assert exit_status() == 129
+
+
+def test_what_a_process_was_started_to_ignore_stays_ignored() -> None:
+    """nohup, and a script's background command."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_heeded():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        with pytest.raises(KeyboardInterrupt), signals_heeded(also_ignored=True):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("read", ["roambench.contract.errors", "rich.markup", "typer.main"])
+def test_ctrl_c_while_the_command_reads_its_modules_is_no_traceback(read: str) -> None:
+    command = [sys.executable, "-X", "importtime", ROAMBENCH, "list", "nothing"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.split("|")[-1].strip() == read:
+                break
+        running.send_signal(signal.SIGINT)
+        rest = running.stderr.read()
+    assert "Traceback" not in rest
+    assert running.returncode == 130
+
+
+def test_a_run_whose_reader_goes_away_runs_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(TWO_SYSTEMS)
+    script = f"{ROAMBENCH} run two.toml --fleet rehearsal 2>errors | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=True
+    )
+    first, status = done.stdout.splitlines()
+    assert first.startswith("trace ")
+    assert status == "0"
+    assert (tmp_path / "errors").read_text() == ""
+    for system in ("mohawk", "hierfavg"):
+        assert (
+            json.loads((tmp_path / "runs" / f"two-{system}" / "run.json").read_text())["state"] == "finished"
+        )
+    assert (tmp_path / "runs" / "two.html").is_file()
+
+
+def test_a_run_whose_log_finds_the_disk_full_runs_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(TWO_SYSTEMS)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [ROAMBENCH, "run", "two.toml", "--fleet", "rehearsal"],
+            cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "runs" / "two.html").is_file()
+
+
+def test_an_interrupted_run_says_what_is_kept_and_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the next system is not begun."""
+    monkeypatch.chdir(tmp_path)
+    Path("two.toml").write_text(TWO_SYSTEMS)
+    words = ["run", "two.toml", "--fleet=rehearsal"]
+    monkeypatch.setattr(sys, "argv", ["roambench", *words])
+
+    class Stopped(RunFolder):
+        """Ctrl-C in the very moment in which the run is said to be finished."""
+
+        def update(self, **changes: object):  # type: ignore[no-untyped-def]
+            info = super().update(**changes)
+            if "state" in changes:
+                signal.raise_signal(signal.SIGINT)
+            return info
+
+    monkeypatch.setattr("roambench.controller.composition.RunFolder", Stopped)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 130
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-3:] == [
+        "mohawk is finished, in runs/two-mohawk; what comes after it was not started.",
+        "  look at it   roambench report runs/two-mohawk",
+        f"  start anew   roambench {' '.join(words)} --fresh",
+    ]
+    assert not Path("runs/two-hierfavg").exists()
