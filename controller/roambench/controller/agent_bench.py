@@ -10,6 +10,7 @@ from typing import Final
 from rich.markup import escape
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.orders import IdleOrder, order_id
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.running_joules import RunningJoules
 from roambench.fleet.grpc_fleet import GrpcFleet
@@ -50,7 +51,8 @@ class Watch:
         self.folder.journal.append(replace(record, step=self.step))
 
     def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
-        """The fleet's record sink: durable in the run folder before it returns."""
+        """The fleet's record sink: durable in the run folder before it returns, as are their orders."""
+        self.folder.journal.sync()
         through = self.folder.records.insert(name, spool_uuid, records)
         self.joules.add(name, records)
         return through
@@ -73,6 +75,14 @@ class AgentBench:
             await self.clock.sleep(device_s)
         finally:
             self.agents_fleet.hush(False)
+
+    async def rest(self, run_id: str, step: int) -> None:
+        """Everybody idles, whatever its last order left it at: the baseline of a board that waits for more
+        orders, or looks for a network, is another one's."""
+        devices = range(len(self.watch.folder.info.device_names))
+        await self.fleet.perform(
+            [IdleOrder(order_id(run_id, step, i, "idle"), i, step, True) for i in devices]
+        )
 
 
 #: What the fleet sees of certificates and limits; each is told once a minute at most.

@@ -22,6 +22,7 @@ from roambench.controller.local_bench import local_bench
 from roambench.controller.world import Lesson, versions
 from roambench.provision.inventory import load_bench
 from roambench.runs.folder import RunFolder
+from roambench.runs.whole_file import write_whole
 
 LOCAL: Final = "local"
 
@@ -55,7 +56,7 @@ class AgentsPlace:
         )
         if self.bench is not None:
             folder.update(doubts=self.bench.doubts)
-            (path / BENCH_FILE).write_text(self.bench.to_json(), encoding="utf-8")
+            write_whole(path / BENCH_FILE, self.bench.to_json())
         return folder
 
     def agents(
@@ -88,7 +89,7 @@ def agents_place(
     if file is None:
         yield AgentsPlace(experiment, tuple(experiment.fleet.board_names))
         return
-    with bench_place(experiment, str(file), options, console) as place:
+    with bench_place(experiment, str(file), options, console, baselines=False) as place:
         yield AgentsPlace(place.experiment, tuple(place.names), place)
 
 

@@ -12,9 +12,10 @@ from roambench.contract.model_blob import encode
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.sections import Experiment
+from roambench.controller.kept import global_model_kept
 from roambench.controller.link_notes import link_notes
 from roambench.controller.narrator import Narrator
-from roambench.controller.pacing import ClockPace, PauseGate, step_length_s
+from roambench.controller.pacing import ClockPace, PauseGate, start_delay_s, step_length_s
 from roambench.controller.progress import RunProgress
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import Lesson, Movement, lesson_of
@@ -23,7 +24,6 @@ from roambench.rounds.run import Pace
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
-from roambench.runs.models import save_model
 
 B = TypeVar("B", bound=AgentBench)
 
@@ -55,9 +55,12 @@ async def run_on_agents(
         folder.update(start_device_ns=bench.clock.now_ns())
         try:
             await bench.idle(baseline_s)
-            with RunProgress(console, movement.trace, system=system) as progress:
+            with (
+                RunProgress(console, movement.trace, system=system) as progress,
+                global_model_kept(folder, system, lesson) as follow,
+            ):
                 journal = Narrator(folder.journal, progress, bench.watch)
-                result = await run_rounds(
+                await run_rounds(
                     rounds.settings,
                     rounds.system,
                     rounds.association,
@@ -66,29 +69,31 @@ async def run_on_agents(
                     lesson.initial_model,
                     throughput=rounds.throughput,
                     evaluator=evaluator,
+                    on_step=follow,
                     pace=step_end(
-                        step_length_s(experiment.rounds.step_close, movement.trace.step_s),
+                        experiment,
+                        movement.trace.step_s,
                         bench,
                         PauseGate(folder.path, folder.journal, bench.clock, progress.say),
                     ),
                 )
             bench.watch.step = rounds.settings.steps
+            await bench.rest(rounds.settings.run_id, rounds.settings.steps)
             await bench.idle(baseline_s)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
         await bench.clocks.after()
-    layout = lesson.layout
-    about = {"system": system, "digest": result.digest, "layout": layout.fingerprint}
-    model_path = folder.path / "models" / "global.safetensors"
-    save_model(model_path, result.model, names=layout.names, shapes=layout.shapes, about=about)
     export_run(folder)
     for note in link_notes(folder.read_journal(), experiment.links.port_mbit_s):
         console.print(note, highlight=False, soft_wrap=True)
     folder.update(state=RunState.FINISHED)
 
 
-def step_end(step_s: float | None, bench: AgentBench, gate: PauseGate) -> Pace:
-    """What every step ends with: the pace if there is one, clock probes when they are due, and pauses."""
+def step_end(experiment: Experiment, trace_step_s: float, bench: AgentBench, gate: PauseGate) -> Pace:
+    """What every step ends with: the pace if there is one, clock probes when they are due, pauses, and what
+    the next step's start is late by."""
+    rounds = experiment.rounds
+    step_s = step_length_s(rounds.step_close, trace_step_s)
     pace = None if step_s is None else ClockPace(step_s, bench.clock)
 
     async def end(step: int) -> None:
@@ -98,5 +103,6 @@ def step_end(step_s: float | None, bench: AgentBench, gate: PauseGate) -> Pace:
         paused_ns = await gate(step)
         if pace is not None:
             pace.shift(paused_ns)
+        await bench.clock.sleep(start_delay_s(experiment.seed, step + 1, rounds.dither_s))
 
     return end

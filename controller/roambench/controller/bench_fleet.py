@@ -22,6 +22,7 @@ from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive
 from roambench.controller.peer_world import is_decentralised
+from roambench.controller.stopping import to_its_end
 from roambench.controller.world import Lesson, learning_spec, save_shards
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.shards import ShippedShard
@@ -102,13 +103,13 @@ async def bench_fleet(
         clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
         yield AgentBench(fleet, clock, watch, clocks, fleet)
     finally:
-        late = await asyncio.shield(fleet.stop("the run is over", patience.drain_s))
+        late = await to_its_end(fleet.stop, "the run is over", patience.drain_s)
         if late:
             say(
                 f"[yellow]not drained in time: {', '.join(late)}[/] (their records stay on the hosts: "
                 f"roambench fleet fetch {escape(f'{bench.file} {folder.path}')})"
             )
-        left = await asyncio.shield(live.aclose())
+        left = await to_its_end(live.aclose)
         if left:
             say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
 

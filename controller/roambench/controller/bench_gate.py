@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 
 from rich.console import Console
 
 from roambench.contract.errors import FleetError
+from roambench.controller.config.energy_section import EnergySection
+from roambench.energy.baseline import MIN_BASELINE_S
 from roambench.provision.checks import Verdict
 from roambench.provision.inventory import Bench, Host
 from roambench.provision.meter_map import doubts as meter_doubts
 from roambench.provision.meter_map import read_map
 from roambench.provision.preflight import check
+from roambench.runs.meters import VALID_FOR
 
 
 def passed_gate(
@@ -39,6 +43,38 @@ def passed_gate(
     doubts += [
         f"--unproven: whose joules {host}'s meter reads is not proven: {why}" for host, why in unsure.items()
     ]
+    return doubts
+
+
+def energy_doubts(
+    energy: EnergySection, hosts: tuple[Host, ...], console: Console, *, baselines: bool
+) -> list[str]:
+    """What the experiment says of idling and of these meters, and should not; printed, too.
+
+    Doubts about calibrations are printed only: the report finds them by itself. `baselines`: it has any.
+    """
+    day = dt.datetime.now(dt.UTC).date()
+    doubts = []
+    if baselines and energy.idle_baseline_s < MIN_BASELINE_S:
+        doubts.append(
+            f"idle baselines last {energy.idle_baseline_s:g} s, on boards at least {MIN_BASELINE_S:g} s tell "
+            f"the idle power (rule R8): --set energy.idle_baseline_s={MIN_BASELINE_S:g}"
+        )
+    told = list(doubts)
+    for host in hosts:
+        serial = host.meter.known_serial
+        entry = energy.meters.get(serial) or energy.meters.get(host.name)
+        if entry is None:
+            continue
+        if entry.date and day - dt.date.fromisoformat(entry.date) > VALID_FOR:
+            told.append(f"{host.name}: its meter was calibrated {entry.date}: roambench meter calibrate")
+        if serial and serial not in energy.meters:
+            told.append(
+                f"{host.name}: its meter's calibration is filed under the board's name, which another meter "
+                f"would inherit; rename its table to [{serial}]"
+            )
+    for line in told:
+        console.print(f"preflight: {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     return doubts
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from roambench.contract.errors import ConfigError
 from roambench.controller.agents_run import run_on_agents
 from roambench.controller.bench_fleet import bench_fleet
-from roambench.controller.bench_gate import passed_gate
+from roambench.controller.bench_gate import energy_doubts, passed_gate
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.config.energy_section import CalibratedMeter
 from roambench.controller.config.sections import Experiment
@@ -26,6 +26,7 @@ from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.provision.holding import Held, holding
 from roambench.provision.inventory import Bench, Host, MeterEntry, load_bench
 from roambench.runs.folder import RunFolder
+from roambench.runs.whole_file import write_whole
 
 #: The run folder's own account of where it ran.
 BENCH_FILE: Final = "bench.json"
@@ -56,9 +57,10 @@ class BenchPlace:
 
 @contextmanager
 def bench_place(
-    experiment: Experiment, file: str, options: BenchOptions, console: Console
+    experiment: Experiment, file: str, options: BenchOptions, console: Console, *, baselines: bool = True
 ) -> Iterator[BenchPlace]:
-    """Hold the bench of `file` for the body: leased, and past its gate.
+    """Hold the bench of `file` for the body: leased, and past its gate. `baselines`: idling is measured
+    before and after.
 
     ConfigError lists what is wrong with the file or does not fit; FleetError says who holds the bench, or
     which host fails the preflight.
@@ -73,6 +75,7 @@ def bench_place(
         doubts += passed_gate(
             bench, hosts, preflight=options.preflight, unproven=options.unproven, console=console
         )
+        doubts += energy_doubts(experiment.energy, hosts, console, baselines=baselines)
         yield BenchPlace(bench, hosts, calibrated(experiment, hosts), tuple(doubts), held)
 
 
@@ -99,7 +102,7 @@ async def run_bench(
     place: BenchPlace, system: str, movement: Movement, folder: RunFolder, console: Console
 ) -> None:
     """Run `system` on the bench's agents into `folder`, to the exported ledger."""
-    (folder.path / BENCH_FILE).write_text(place.to_json(), encoding="utf-8")
+    write_whole(folder.path / BENCH_FILE, place.to_json())
     experiment = place.experiment
     await run_on_agents(
         experiment,
@@ -118,7 +121,7 @@ async def run_peers_bench(
     place: BenchPlace, world: PeerWorld, system: str, folder: RunFolder, console: Console
 ) -> None:
     """The same for a system without a server: the agents exchange their models with each other."""
-    (folder.path / BENCH_FILE).write_text(place.to_json(), encoding="utf-8")
+    write_whole(folder.path / BENCH_FILE, place.to_json())
     hosts = place.hosts[: len(world.lesson.parts)]
     fleet = bench_fleet(world.experiment, world.lesson, folder, place.bench, hosts, console)
     await run_peers_on_agents(world, system, folder, console, fleet)
@@ -136,9 +139,10 @@ def calibrated(experiment: Experiment, hosts: tuple[Host, ...]) -> Experiment:
     """The experiment with the bench's gains and offsets, for meters that it has no table of its own for."""
     known = experiment.energy.meters
     found = {
-        host.name: entry
+        serial or host.name: entry
         for host in hosts
-        if host.name not in known and host.meter.serial not in known
+        for serial in [host.meter.known_serial]
+        if host.name not in known and serial not in known
         if (entry := calibration_of(host.meter)) is not None
     }
     if not found:

@@ -17,10 +17,12 @@ from roambench.contract.orders import AnswerStatus, TransferOrder, order_id
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.agents_place import AgentsPlace
 from roambench.controller.config.sections import Experiment
+from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import lesson_of
 from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.whole_file import write_whole
 
 #: What was asked, beside the records: with it the analysis can be repeated (R12).
 PLAN: Final = "calibration.json"
@@ -100,8 +102,8 @@ def run_calibration(
     """
     with place.new_folder(path, place.experiment, SYSTEM) as folder:
         plan = CalibrationPlan(settings, place.experiment.seed, folder.info.run_id, devices)
-        (path / PLAN).write_text(plan.to_json(), encoding="utf-8")
-        asyncio.run(_sweep_all(place, plan, folder, console, at_once))
+        write_whole(path / PLAN, plan.to_json())
+        run_async(_sweep_all(place, plan, folder, console, at_once), STOPPING)
 
 
 async def _sweep_all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -47,9 +48,14 @@ class Row:
     description: str  # one line
 
 
-@cache
 def names(kind: str) -> Sequence[str]:
     """The names of a table, sorted; rows that load late are not loaded."""
+    return _names(kind, tuple(sys.path))
+
+
+@cache
+def _names(kind: str, _path: tuple[str, ...]) -> Sequence[str]:
+    """On that sys.path; a sweep asks for every point."""
     return tuple(_loaders(kind))
 
 
@@ -69,10 +75,24 @@ def load(kind: str, name: str) -> Any:
     return _loaders(kind)[name]()
 
 
+def foreign_modules(kind: str, name: str) -> list[str]:
+    """The modules of other packages that add the row, more than one where they dispute the name; [] where the
+    row is our own. Nothing is imported."""
+    table = _table(kind)
+    own = table.own if isinstance(table, LateTable) else table
+    if name in own or name not in names(kind):
+        return []
+    return [point.module for point in entry_points(group=TABLES[kind].group, name=name)]
+
+
+def _table(kind: str) -> Any:
+    module, _, attribute = TABLES[kind].where.partition(":")
+    return getattr(import_module(module), attribute)
+
+
 def _loaders(kind: str) -> dict[str, Callable[[], Any]]:
     """name -> a function that yields its row, sorted by name. Our own row wins over one added."""
-    module, _, attribute = TABLES[kind].where.partition(":")
-    table: Any = getattr(import_module(module), attribute)
+    table = _table(kind)
     found: dict[str, Callable[[], Any]] = {}
     if isinstance(table, LateTable):
         for name in table.names():

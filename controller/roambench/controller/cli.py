@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
-import typer
+try:
+    import typer
 
-from roambench.contract.errors import RoambenchError
-from roambench.controller.commands.ab import ab
-from roambench.controller.commands.calibrate import calibrate
-from roambench.controller.commands.compare import compare
-from roambench.controller.commands.data import data_app
-from roambench.controller.commands.export import export_app
-from roambench.controller.commands.fleet import fleet_app
-from roambench.controller.commands.list_rows import list_rows
-from roambench.controller.commands.meter import meter_app
-from roambench.controller.commands.overhead import overhead
-from roambench.controller.commands.pause import pause, resume_replay
-from roambench.controller.commands.report import report
-from roambench.controller.commands.results import results
-from roambench.controller.commands.run import run
-from roambench.controller.commands.sweep import sweep
-from roambench.controller.commands.trace import trace_app
-
-_INTERRUPTED = 130  # what a shell expects of a process that Ctrl-C ended
+    from roambench.contract.errors import RoambenchError
+    from roambench.contract.sources import own_code
+    from roambench.controller.commands.ab import ab
+    from roambench.controller.commands.calibrate import calibrate
+    from roambench.controller.commands.compare import compare
+    from roambench.controller.commands.data import data_app
+    from roambench.controller.commands.export import export_app
+    from roambench.controller.commands.fleet import fleet_app
+    from roambench.controller.commands.list_rows import list_rows
+    from roambench.controller.commands.meter import meter_app
+    from roambench.controller.commands.overhead import overhead
+    from roambench.controller.commands.pause import pause, resume_replay
+    from roambench.controller.commands.report import report
+    from roambench.controller.commands.results import results
+    from roambench.controller.commands.resume import resume
+    from roambench.controller.commands.run import run
+    from roambench.controller.commands.sweep import sweep
+    from roambench.controller.commands.trace import trace_app
+    from roambench.controller.stopping import exit_status, signals_heeded
+except KeyboardInterrupt:  # all this takes half a second to read
+    sys.exit(130)
 
 app = typer.Typer(
     name="roambench",
@@ -33,7 +38,27 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        own = own_code()
+        told = ", ".join(f"{what} {value}" for what, value in own.items() if what != "version")
+        typer.echo(f"roambench {own['version']} ({told})")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command()(run)
+app.command()(resume)
 app.command()(pause)
 app.command("resume-replay")(resume_replay)
 app.command()(sweep)
@@ -52,15 +77,26 @@ app.add_typer(fleet_app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 failed, 2 the user's input is wrong, 130 interrupted."""
-    try:
-        app(args=arguments, prog_name="roambench")
-    except RoambenchError as error:
-        for line in str(error).splitlines():
-            print(f"roambench: {line}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
+    """Run the command line and exit: 0 done, 1 failed, 2 the user's input is wrong; 130 interrupted by
+    Ctrl-C, 143 by SIGTERM, 129 by SIGHUP."""
+    with signals_heeded():
+        try:
+            app(args=arguments, prog_name="roambench")
+        except RoambenchError as error:
+            for line in str(error).splitlines():
+                print(f"roambench: {line}", file=sys.stderr)
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            sys.exit(exit_status())
+        except SystemExit as end:  # typer makes 130 of whatever interrupted it
+            sys.exit(exit_status() if end.code == 130 else end.code)
+        except Exception as error:
+            from roambench.controller.foreign_code import blame, keep_traceback
+
+            if not (sentence := blame(error)):
+                raise  # a mistake of ours
+            print(f"roambench: {sentence}; the traceback is in {keep_traceback(error)}", file=sys.stderr)
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.errors import ConfigError, FleetError, PluginError
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
+from roambench.controller.foreign_code import blaming, foreign_code
+from roambench.controller.kept import kept_told
 from roambench.controller.peer_world import is_decentralised
 from roambench.controller.replayed_orders import with_orders
-from roambench.controller.world import Movement, movement_of, system_of, versions
+from roambench.controller.stopping import STOPPING, run_async
+from roambench.controller.world import Movement, movement_of, refuse_unfit_systems, system_of, versions
 from roambench.energy.link_model import DistanceStatistics, link_throughput_mbit_s
 from roambench.mobility.assignment_hash import assignment_hash
 from roambench.mobility.association import Association, all_pair_statistics, distance_statistics
@@ -35,6 +37,14 @@ FLEETS = ("local", "simulated", "rehearsal")
 BENCH = "bench"
 
 
+class SystemsFailed(PluginError):
+    """Some systems failed by code of other packages; `finished` are the folders of those that did not."""
+
+    def __init__(self, problems: Sequence[str], finished: Sequence[Path]) -> None:
+        self.finished = tuple(finished)
+        super().__init__("\n".join(problems))
+
+
 def run_experiment(
     experiment: Experiment,
     *,
@@ -42,10 +52,13 @@ def run_experiment(
     runs_dir: Path,
     console: Console,
     bench: BenchOptions | None = None,
+    fresh: bool = False,
 ) -> list[Path]:
     """Run every system of the experiment, one after the other, on the same movement; returns their folders.
+    An earlier go that died or was stopped is gone on with, where its runs can be, unless `fresh`.
 
-    `fleet`: one of FLEETS, or `bench:FILE` with the options `bench`. Raises RoambenchError leaves.
+    `fleet`: one of FLEETS, or `bench:FILE` with the options `bench`. Raises RoambenchError leaves: at the end
+    SystemsFailed, where code of other packages failed some of the systems.
     KeyboardInterrupt leaves a readable run folder behind.
     """
     kind, file = fleet_of(fleet)
@@ -54,7 +67,7 @@ def run_experiment(
 
         with bench_place(experiment, file, bench or BenchOptions(), console) as place:
             return _run_all(place.experiment, BENCH, runs_dir, console, place)
-    return _run_all(experiment, kind, runs_dir, console)
+    return _run_all(experiment, kind, runs_dir, console, fresh=fresh)
 
 
 def fleet_of(written: str, fleets: Sequence[str] = FLEETS) -> tuple[str, str]:
@@ -67,10 +80,12 @@ def fleet_of(written: str, fleets: Sequence[str] = FLEETS) -> tuple[str, str]:
 
 
 def refuse_unfit(experiment: Experiment, kind: str) -> None:
-    """ConfigError for what no fleet of this kind (one of FLEETS or BENCH) can do."""
+    """ConfigError for what no fleet of this kind (one of FLEETS or BENCH) can do: in the file, or in a system
+    of another package, all of them at once."""
+    refuse_unfit_systems(experiment)
     if experiment.rounds.lookahead and kind != "rehearsal":
         raise ConfigError(
-            ["rounds.lookahead: an oracle that no bench has; expected false where energy is measured"]
+            ["rounds.lookahead: an oracle that no bench has; expected false except on fleet rehearsal"]
         )
     if experiment.simulated.precision == "float64" and kind not in ("simulated", "rehearsal"):
         told = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"
@@ -78,22 +93,53 @@ def refuse_unfit(experiment: Experiment, kind: str) -> None:
 
 
 def _run_all(
-    experiment: Experiment, fleet: str, runs_dir: Path, console: Console, place: BenchPlace | None = None
+    experiment: Experiment,
+    fleet: str,
+    runs_dir: Path,
+    console: Console,
+    place: BenchPlace | None = None,
+    *,
+    fresh: bool = False,
 ) -> list[Path]:
-    refuse_unfit(experiment, fleet)
-    if is_decentralised(experiment):
-        from roambench.controller.peer_run import run_decentralised
+    from roambench.controller.resuming import Unfinished, resume_run, unfinished
 
-        folders = [free_folder(runs_dir, f"{experiment.name}-{name}") for name in experiment.systems]
-        run_decentralised(experiment, fleet=fleet, folders=folders, console=console, place=place)
-        return folders
+    refuse_unfit(experiment, fleet)
+    left = Unfinished({}, {}) if fresh else unfinished(experiment, fleet, runs_dir, console.print)
+
+    def each(run: Callable[[str, Path], None]) -> list[Path]:
+        def one(system: str) -> Path:
+            if system in left.finished:
+                return left.finished[system]
+            if system in left.to_resume:
+                resume_run(left.to_resume[system], console)
+                return left.to_resume[system]
+            path = free_folder(runs_dir, f"{experiment.name}-{system}")
+            run(system, path)
+            return path
+
+        return _each(experiment, one)
+
+    if is_decentralised(experiment):
+        from roambench.controller.peer_run import decentralised_runner
+
+        run = decentralised_runner(experiment, fleet=fleet, console=console, place=place)
+        return each(run)
     movement = movement_of(experiment)
     _say_world(console, experiment, movement)
-    paths = []
-    for system_name in experiment.systems:
-        path = free_folder(runs_dir, f"{experiment.name}-{system_name}")
-        paths.append(_run_one(experiment, system_name, movement, fleet, path, console, place))
-    return paths
+    return each(lambda system, path: _run_one(experiment, system, movement, fleet, path, console, place))
+
+
+def _each(experiment: Experiment, run: Callable[[str], Path]) -> list[Path]:
+    """`run` every system into a folder of its own; a system whose own code fails stops no other."""
+    finished, failed = list[Path](), list[str]()
+    for system in experiment.systems:
+        try:
+            finished.append(run(system))
+        except PluginError as error:
+            failed.append(str(error))
+    if failed:
+        raise SystemsFailed(failed, finished)
+    return finished
 
 
 def _run_one(
@@ -104,42 +150,47 @@ def _run_one(
     path: Path,
     console: Console,
     place: BenchPlace | None = None,
-) -> Path:
+) -> None:
     devices = experiment.fleet.agents_of(len(movement.trace.device_names))
     boards = [f"pi-{number:02d}" for number in range(1, devices + 1)] if place is None else place.names
-    with RunFolder.create(
-        path,
-        config=resolved(experiment),
-        # Agents of a bench outlive a run: another of the same name must not be taken for it.
-        run_id=path.name if place is None else f"{path.name}.{secrets.token_hex(4)}",
-        system=system_name,
-        seed=experiment.seed,
-        trace_hash=movement.content_hash,
-        fleet=fleet,
-        device_names=boards[:devices],
-        time_scale=experiment.local.time_scale if fleet == "local" else 1.0,
-        lookahead=experiment.rounds.lookahead,
-        versions=versions(),
-    ) as folder:
+    steps = movement.trace.steps
+    with (
+        kept_told(path, system_name, steps, console),
+        RunFolder.create(
+            path,
+            config=resolved(experiment),
+            # Agents of a bench outlive a run: another of the same name must not be taken for it.
+            run_id=path.name if place is None else f"{path.name}.{secrets.token_hex(4)}",
+            system=system_name,
+            seed=experiment.seed,
+            trace_hash=movement.content_hash,
+            fleet=fleet,
+            device_names=boards[:devices],
+            time_scale=experiment.local.time_scale if fleet == "local" else 1.0,
+            lookahead=experiment.rounds.lookahead,
+            versions=versions(),
+        ) as folder,
+        blaming(path, f"run {path.name}"),
+    ):
+        folder.update(code=tuple(code.as_json() for code in foreign_code(experiment, fleet, system_name)))
         write_trace(movement.trace, path / "trace.parquet")
+        folder.update(doubts=(*movement.doubts, *(place.doubts if place else ())))
         if place is not None:
             from roambench.controller.bench_run import run_bench
 
-            folder.update(doubts=place.doubts)
-            asyncio.run(run_bench(place, system_name, movement, folder, console))
+            run_async(run_bench(place, system_name, movement, folder, console), STOPPING)
         elif fleet == "local":
             from roambench.controller.local_run import run_local
 
-            asyncio.run(run_local(experiment, system_name, movement, folder, console))
+            run_async(run_local(experiment, system_name, movement, folder, console), STOPPING)
         elif fleet == "simulated":
             from roambench.controller.simulated_run import run_simulated
 
-            asyncio.run(run_simulated(experiment, system_name, movement, folder, console))
+            run_async(run_simulated(experiment, system_name, movement, folder, console), STOPPING)
         else:
             from roambench.controller.rehearsal_run import run_rehearsal
 
-            asyncio.run(run_rehearsal(experiment, system_name, movement, folder, console))
-    return path
+            run_async(run_rehearsal(experiment, system_name, movement, folder, console), STOPPING)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,10 +269,14 @@ def composed(
     return rounds, statistics
 
 
+def numbered_folder(runs_dir: Path, name: str, number: int) -> Path:
+    return runs_dir / (name if number == 1 else f"{name}-{number}")
+
+
 def free_folder(runs_dir: Path, name: str) -> Path:
     """`runs/<name>`, or with -2, -3, ... behind it when that exists: no run overwrites another."""
     for number in range(1, 10_000):
-        path = runs_dir / (name if number == 1 else f"{name}-{number}")
+        path = numbered_folder(runs_dir, name, number)
         if not path.exists():
             return path
     raise FleetError(f"{runs_dir / name}: 9,999 runs of this name; tidy up")
@@ -236,5 +291,9 @@ def _say_world(console: Console, experiment: Experiment, movement: Movement) -> 
         f"(mean {sum(present) / len(present):.1f}); {os.cpu_count()} cores",
         highlight=False,
     )
-    if len(trace.device_names) < experiment.fleet.agents:
-        console.print(f"[yellow]the trace has only {len(trace.device_names)} devices[/]")
+    for doubt in movement.doubts:
+        console.print(f"[yellow]{doubt}[/]")
+    if not experiment.fleet.agents:
+        console.print(
+            f"fleet.agents = 0: all {len(trace.device_names):,} devices of the trace", highlight=False
+        )

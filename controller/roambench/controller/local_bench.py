@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,12 +20,14 @@ from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive, influx_settings
 from roambench.controller.peer_world import is_decentralised
+from roambench.controller.stopping import to_its_end
 from roambench.controller.world import Lesson, learning_spec, save_shards
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.link_rates import LinkRates, RatedFleet
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.meters.emulator.power import PiPower
+from roambench.meters.emulator.shapes import SHAPES
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
@@ -97,24 +98,31 @@ async def local_bench(
     )
     await fleet.start()
     live.start()
-    try:
+    async with AsyncExitStack() as ending:  # from the last to the first, each also where another one fails
+        ending.callback(shutil.rmtree, folder.path / "identity", ignore_errors=True)
+        ending.callback(shutil.rmtree, sockets, ignore_errors=True)
+        ending.push_async_callback(to_its_end, _forward, live, say)
+        ending.push_async_callback(to_its_end, agents.stop)
+        ending.push_async_callback(to_its_end, _drain, fleet, folder, say)
         watch.started_s = time.monotonic()
         await agents.start()
-        await _all_ready(watch, names)
-        rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
-        clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
-        yield LocalBench(RatedFleet(fleet, rates), clock, watch, clocks, fleet, agents)
-    finally:
-        late = await asyncio.shield(fleet.stop("the run is over", _DRAIN_PATIENCE_S))
-        if late:
-            say(f"not drained in time: {', '.join(late)} (their spools stay in {folder.path}/agents)")
-        await asyncio.shield(agents.stop())
-        left = await asyncio.shield(live.aclose())
-        if left:
-            say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
-        shutil.rmtree(sockets, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            shutil.rmtree(folder.path / "identity")
+        async with agents.watched():
+            await _all_ready(watch, names)
+            rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
+            clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
+            yield LocalBench(RatedFleet(fleet, rates), clock, watch, clocks, fleet, agents)
+
+
+async def _drain(fleet: GrpcFleet, folder: RunFolder, say: Callable[[str], None]) -> None:
+    late = await fleet.stop("the run is over", _DRAIN_PATIENCE_S)
+    if late:
+        say(f"not drained in time: {', '.join(late)} (their spools stay in {folder.path}/agents)")
+
+
+async def _forward(live: InfluxLive, say: Callable[[str], None]) -> None:
+    left = await live.aclose()
+    if left:
+        say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
 
 
 async def _all_ready(watch: Watch, names: tuple[str, ...]) -> None:
@@ -181,6 +189,7 @@ def _emulated(experiment: Experiment, folder: Path, index: int, name: str) -> Em
         name=name,
         link_path=str(meters / f"{name}.tty"),
         power=power,
+        shape=SHAPES[local.power_shape],
         gain=local.meter_gain * (1.0 + local.meter_gain_sd * float(drawn)),
         faults=(stall,) if local.meter_stall_s > 0 else (),
     )

@@ -19,6 +19,7 @@ from roambench.contract.records import AgentEvent
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.agents_place import AgentsPlace
 from roambench.controller.config.sections import Experiment
+from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import lesson_of
 from roambench.energy.overhead import (
     DutyBlock,
@@ -32,6 +33,7 @@ from roambench.energy.samples import UNUSABLE
 from roambench.meters.emulator.truth import read_truth
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.whole_file import write_whole
 
 #: Left out at the start of every block: a session is dialled, the meter's window still looks back.
 SETTLE_S: Final = 5.0
@@ -89,9 +91,9 @@ def measure_overhead(place: AgentsPlace, minutes: float, path: Path, console: Co
     experiment = place.experiment
     with place.new_folder(path, experiment, "overhead") as folder:
         levels, block_s = duty_plan(minutes)
-        asyncio.run(_idle(place, folder, levels, block_s, console))
+        run_async(_idle(place, folder, levels, block_s, console), STOPPING)
         result = overhead_of(folder, experiment, minutes, block_s, len(levels))
-        (path / RESULT).write_text(result.to_json(), encoding="utf-8")
+        write_whole(path / RESULT, result.to_json())
         folder.update(state=RunState.FINISHED)
     return result
 

@@ -1,4 +1,5 @@
-"""When a step of the replay ends: as soon as it is done, or not before a clock says so; and pauses.
+"""When a step of the replay ends: as soon as it is done, or not before a clock says so; pauses; and by how
+much the next one starts late.
 
 Pauses are asked for by a file in the run folder (`roambench pause`) and last until it is removed. They begin
 at a step's border: all orders of the step are answered, the step stays open while the replay holds.
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
+from roambench.contract.draws import generator
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import ReplayPaused, ReplayResumed
 
@@ -55,6 +57,15 @@ class ClockPace:
     def shift(self, paused_ns: int) -> None:
         """A pause of that much device time is over: everything is due so much later."""
         self._started_ns += paused_ns
+
+
+def start_delay_s(seed: int, step: int, dither_s: float) -> float:
+    """Device seconds by which `step` starts late: uniform over [0, 2 * `dither_s`), in every system alike.
+
+    Twice half a meter's period: the starts then fall at every instant of it alike. Steps that are a whole
+    number of periods apart would show the meter the same part of each for ever.
+    """
+    return 2.0 * dither_s * float(generator(seed, "step start", step=step).random())
 
 
 class PauseGate:

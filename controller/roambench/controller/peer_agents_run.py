@@ -11,9 +11,10 @@ from rich.console import Console
 from roambench.contract.model_blob import encode
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.agents_run import step_end
+from roambench.controller.kept import average_kept
 from roambench.controller.narrator import Narrator
-from roambench.controller.pacing import PauseGate, step_length_s
-from roambench.controller.peer_run import PeerWorld, keep_average
+from roambench.controller.pacing import PauseGate
+from roambench.controller.peer_run import PeerWorld
 from roambench.controller.peer_world import class_counts, peer_settings
 from roambench.controller.progress import RunProgress
 from roambench.controller.scoring import TestSetEvaluator
@@ -50,8 +51,11 @@ async def run_peers_on_agents(
         folder.update(start_device_ns=bench.clock.now_ns())
         try:
             await bench.idle(baseline_s)
-            with RunProgress(console, trace, system=system) as progress:
-                held = await run_peers(
+            with (
+                RunProgress(console, trace, system=system) as progress,
+                average_kept(folder, system, lesson, settings) as follow,
+            ):
+                await run_peers(
                     settings,
                     moved,
                     bench.fleet,
@@ -59,17 +63,19 @@ async def run_peers_on_agents(
                     lesson.initial_model,
                     class_counts=class_counts(lesson),
                     evaluator=TestSetEvaluator(experiment, lesson),
+                    on_collected=follow,
                     pace=step_end(
-                        step_length_s(experiment.rounds.step_close, trace.step_s),
+                        experiment,
+                        trace.step_s,
                         bench,
                         PauseGate(folder.path, folder.journal, bench.clock, progress.say),
                     ),
                 )
             bench.watch.step = settings.steps
+            await bench.rest(settings.run_id, settings.steps)
             await bench.idle(baseline_s)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
         await bench.clocks.after()
-    keep_average(folder, system, lesson, settings, held)
     export_run(folder)
     folder.update(state=RunState.FINISHED)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from roambench.contract.model_blob import encode
+from roambench.controller.checkpoints import SIMULATION, Checkpoints
 from roambench.controller.config.link_model_file import load_link_model
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
+from roambench.controller.foreign_code import blaming, foreign_code
+from roambench.controller.kept import average_kept, kept_told
 from roambench.controller.narrator import Narrator
 from roambench.controller.pacing import PauseGate
 from roambench.controller.peer_world import (
@@ -28,16 +31,15 @@ from roambench.controller.peer_world import (
 from roambench.controller.progress import RunProgress
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.simulated_run import simulated_fleet
+from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import Lesson, Movement, lesson_of, versions
 from roambench.mobility.files import write_trace
 from roambench.mobility.peer_movement import PeerMovement
 from roambench.rounds.peer_loop import run_peers
-from roambench.rounds.peer_run import PeerSettings, PeerState
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.modelled_accounts import save_link_model_json
-from roambench.runs.models import save_model
 
 if TYPE_CHECKING:
     from roambench.controller.bench_run import BenchPlace
@@ -61,15 +63,10 @@ def peer_world(experiment: Experiment) -> PeerWorld:
     return PeerWorld(for_half_steps(experiment, lesson), lesson, moved, movement_named(moved))
 
 
-def run_decentralised(
-    experiment: Experiment,
-    *,
-    fleet: str,
-    folders: list[Path],
-    console: Console,
-    place: BenchPlace | None = None,
-) -> None:
-    """Run every system of the experiment into its folder of `folders`, on the same movement and data.
+def decentralised_runner(
+    experiment: Experiment, *, fleet: str, console: Console, place: BenchPlace | None = None
+) -> Callable[[str, Path], None]:
+    """What runs a system of the experiment into a folder, each on the same movement and data.
 
     `place` is the bench of fleet "bench".
     """
@@ -80,8 +77,7 @@ def run_decentralised(
         f"iterations, {int(world.moved.high_mobility.sum())} of high mobility",
         highlight=False,
     )
-    for system, path in zip(experiment.systems, folders, strict=True):
-        _run_one(experiment, world, system, fleet, path, console, place)
+    return lambda system, path: _run_one(experiment, world, system, fleet, path, console, place)
 
 
 def _run_one(
@@ -95,36 +91,42 @@ def _run_one(
 ) -> None:
     devices = len(world.lesson.parts)
     boards = [f"pi-{number:02d}" for number in range(1, devices + 1)] if place is None else place.names
-    with RunFolder.create(
-        path,
-        config=resolved(experiment),
-        # Agents of a bench outlive a run: another of the same name must not be taken for it.
-        run_id=path.name if place is None else f"{path.name}.{secrets.token_hex(4)}",
-        system=system,
-        seed=experiment.seed,
-        trace_hash=world.movement.content_hash,
-        fleet=fleet,
-        device_names=boards[:devices],
-        time_scale=experiment.local.time_scale if fleet == "local" else 1.0,
-        lookahead=False,
-        versions=versions(),
-    ) as folder:
+    steps = world.movement.trace.steps
+    with (
+        kept_told(path, system, steps, console),
+        RunFolder.create(
+            path,
+            config=resolved(experiment),
+            # Agents of a bench outlive a run: another of the same name must not be taken for it.
+            run_id=path.name if place is None else f"{path.name}.{secrets.token_hex(4)}",
+            system=system,
+            seed=experiment.seed,
+            trace_hash=world.movement.content_hash,
+            fleet=fleet,
+            device_names=boards[:devices],
+            time_scale=experiment.local.time_scale if fleet == "local" else 1.0,
+            lookahead=False,
+            versions=versions(),
+        ) as folder,
+        blaming(path, f"run {path.name}"),
+    ):
+        folder.update(code=tuple(code.as_json() for code in foreign_code(experiment, fleet, system)))
         write_trace(world.movement.trace, path / "trace.parquet")
+        folder.update(doubts=(*world.movement.doubts, *(place.doubts if place else ())))
         if place is not None:
             from roambench.controller.bench_run import run_peers_bench
 
-            folder.update(doubts=place.doubts)
-            asyncio.run(run_peers_bench(place, world, system, folder, console))
+            run_async(run_peers_bench(place, world, system, folder, console), STOPPING)
         elif fleet == "local":
             from roambench.controller.local_run import run_peers_local
 
-            asyncio.run(run_peers_local(world, system, folder, console))
+            run_async(run_peers_local(world, system, folder, console), STOPPING)
         elif fleet == "rehearsal":
             from roambench.controller.rehearsal_run import rehearse_peers
 
-            asyncio.run(rehearse_peers(world, system, folder, console))
+            run_async(rehearse_peers(world, system, folder, console), STOPPING)
         else:
-            asyncio.run(run_peers_simulated(world, system, folder, console))
+            run_async(run_peers_simulated(world, system, folder, console), STOPPING)
 
 
 async def run_peers_simulated(world: PeerWorld, system: str, folder: RunFolder, console: Console) -> None:
@@ -139,11 +141,22 @@ async def run_peers_simulated(world: PeerWorld, system: str, folder: RunFolder, 
         model_parameters=layout.size, model_bytes=len(encode(lesson.initial_model, layout.fingerprint))
     )
     save_link_model_json(folder.path, load_link_model(experiment.links.model))
+    checkpoints = Checkpoints(experiment, folder)
     async with simulated_fleet(
-        experiment, lesson, 1, folder.path / "simulation", peers=True, peak=5 * len(lesson.parts)
+        experiment,
+        lesson,
+        1,
+        folder.path / SIMULATION,
+        peers=True,
+        peak=5 * len(lesson.parts),
+        checkpoints=checkpoints,
     ) as fleet:
-        with RunProgress(console, world.movement.trace, system=system) as progress:
-            held = await run_peers(
+        state = checkpoints.peers(fleet)
+        with (
+            RunProgress(console, world.movement.trace, system=system) as progress,
+            average_kept(folder, system, lesson, settings) as follow,
+        ):
+            await run_peers(
                 settings,
                 world.moved,
                 fleet,
@@ -151,18 +164,11 @@ async def run_peers_simulated(world: PeerWorld, system: str, folder: RunFolder, 
                 lesson.initial_model,
                 class_counts=class_counts(lesson),
                 evaluator=TestSetEvaluator(experiment, lesson),
+                on_step=lambda _, now: checkpoints.after(now, fleet),
+                on_collected=follow,
                 pace=PauseGate(folder.path, folder.journal, None, progress.say).hold,
+                state=state,
             )
-    keep_average(folder, system, lesson, settings, held)
     export_run(folder)
     folder.update(state=RunState.FINISHED)
-
-
-def keep_average(
-    folder: RunFolder, system: str, lesson: Lesson, settings: PeerSettings, held: PeerState
-) -> None:
-    """The mean of all models goes where hierarchical systems keep the global one."""
-    layout = lesson.layout
-    about = {"system": system, "layout": layout.fingerprint, "mean_of": str(len(settings.samples))}
-    path = folder.path / "models" / "global.safetensors"
-    save_model(path, held.average, names=layout.names, shapes=layout.shapes, about=about)
+    checkpoints.forget()

@@ -20,12 +20,12 @@ from roambench.mobility.peer_movement import (
 from roambench.mobility.walks.grid_walk import GridWalkParameters
 from roambench.mobility.walks.reflected_walk import ReflectedWalkParameters
 from roambench.rounds.peer_run import PeerSettings
-from roambench.systems.peers import PEER_SYSTEMS
+from roambench.systems.peers import is_peer_system, peer_system
 
 
 def is_decentralised(experiment: Experiment) -> bool:
     """Whether the experiment's systems have no server; they are all of one sort."""
-    return experiment.systems[0] in PEER_SYSTEMS
+    return is_peer_system(experiment.systems[0])
 
 
 def replayed(experiment: Experiment) -> Movement | None:
@@ -101,7 +101,7 @@ def peer_settings(
         seed=experiment.seed,
         steps=steps,
         samples=tuple(len(part) for part in lesson.parts),
-        mixing=PEER_SYSTEMS[system].mixing,
+        mixing=peer_system(system).mixing,
         alpha=section.alpha,
         local_epochs=learning.local_epochs,
         local_steps=steps_each,

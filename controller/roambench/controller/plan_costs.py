@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +39,7 @@ class MachineCosts:
     score_s: float  # one scoring of a global model
     publish_s: float  # naming and keeping one model version
     mix_s: float  # adding one model to a weighted mean
+    import_s: float  # importing the learning library in a fresh process
     model_bytes: int  # of one transfer
     cores: int
     core_share: float  # of a core that the timed steps got: below 1 others use this machine, too
@@ -69,13 +73,22 @@ def measure_costs(experiment: Experiment, lesson: Lesson) -> MachineCosts:
     weighted_mean([lesson.initial_model] * _MIXED, np.full(_MIXED, 1.0 / _MIXED))
     mix_s = (time.process_time() - started_s) / _MIXED
     cores = len(os.sched_getaffinity(0))
-    return MachineCosts(sgd_step_s, score_s, publish_s, mix_s, len(blob), cores, min(1.0, core_share))
+    share = min(1.0, core_share)
+    return MachineCosts(sgd_step_s, score_s, publish_s, mix_s, _import_s(), len(blob), cores, share)
 
 
 def sgd_steps(experiment: Experiment, samples: int) -> int:
     """SGD steps of one training on `samples` images."""
     section = experiment.learning
     return section.local_steps or section.local_epochs * math.ceil(samples / section.batch_size)
+
+
+def _import_s() -> float:
+    """CPU that the process of the workers needs before it can do anything."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", "import roambench.fleet.simulated.worker"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _median(timed: Callable[[], float]) -> float:

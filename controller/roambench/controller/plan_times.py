@@ -12,16 +12,17 @@ from roambench.controller.plan_fleet import Kind, PlannedFleet
 from roambench.controller.plan_rehearsed import Rehearsed
 from roambench.rounds.records import StepClosed
 
-#: Seconds until a fleet is ready, measured on two cores: imports of the learning library and the processes.
-_START_S: Final = 3.0
-_START_PER_AGENT_S: Final = 0.55  # 36 agents were ready in 20 s
+#: Until a fleet is ready, and per local agent (36 were ready in 20 s), in units of what importing the
+#: learning library costs on the machine (`MachineCosts.import_s`; 2.5 s where these were measured).
+_START_IMPORTS: Final = 1.2
+_START_IMPORTS_PER_AGENT: Final = 0.22
+#: Run folder, exports and warm-ups, however long the run: in the same units.
+_FIXED_IMPORTS: Final = 0.48
 _STOP_S: Final = 2.0
 #: A Ray of one's own and its first actors, measured on two cores.
 _RAY_START_S: Final = 7.0
-#: Agents of a bench dial every 10 s; then each imports the learning library, in so many CPU-seconds of this
-#: machine (half a minute on a Pi 3B+).
+#: Agents of a bench dial every 10 s; then each imports the learning library (half a minute on a Pi 3B+).
 _DIAL_S: Final = 5.0
-_IMPORT_S: Final = 2.5
 #: Controller and process overhead of one order on virtual devices, and on agents over gRPC.
 _ORDER_S: Final[dict[Kind, float]] = {
     "simulated": 0.002,
@@ -32,8 +33,6 @@ _ORDER_S: Final[dict[Kind, float]] = {
 #: The same of an exchange between virtual devices, besides what its rehearsal took.
 _EXCHANGE_S: Final = 0.0012
 _STEP_S: Final = 0.01
-#: Run folder, exports and warm-ups, however long the run.
-_FIXED_S: Final = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +54,13 @@ def planned_times(
         return PlannedTimes(controller_s, 0.0, controller_s)
     rounds_s = controller_s + _orders_s(fleet, rehearsed, costs)
     if fleet.has_agents:
-        return _of_agents(fleet, rehearsed, rounds_s, controller_s, devices, trace_step_s)
+        return _of_agents(fleet, rehearsed, rounds_s, controller_s, devices, trace_step_s, costs.import_s)
+    fixed_s = _FIXED_IMPORTS * costs.import_s
     ray = fleet.experiment.simulated.backend == "ray"
     return PlannedTimes(
-        rounds_s + _START_S + (_RAY_START_S if ray else 0.0) + _FIXED_S,
+        rounds_s + _START_IMPORTS * costs.import_s + (_RAY_START_S if ray else 0.0) + fixed_s,
         math.fsum(second for batch in rehearsed.batches for second in batch.device_s),
-        controller_s + _FIXED_S,
+        controller_s + fixed_s,
     )
 
 
@@ -71,18 +71,21 @@ def _of_agents(
     controller_s: float,
     devices: int,
     trace_step_s: float,
+    import_s: float,
 ) -> PlannedTimes:
     """Agents keep device time, also while the controller does something else."""
     experiment, scale = fleet.experiment, fleet.time_scale
     pace_s = step_length_s(experiment.rounds.step_close, trace_step_s)
+    rounds_s += experiment.rounds.dither_s * _steps(rehearsed) / scale  # what a start is late by on average
     if pace_s:
         rounds_s = max(rounds_s, pace_s * _steps(rehearsed) / scale)
     device_s = rounds_s * scale + 2.0 * experiment.energy.idle_baseline_s
     if fleet.kind == "bench":
-        start_s = _DIAL_S + _IMPORT_S * experiment.local.cpu_slowdown
+        start_s = _DIAL_S + import_s * experiment.local.cpu_slowdown
     else:
-        start_s = _START_S + _START_PER_AGENT_S * devices
-    return PlannedTimes(device_s / scale + start_s + _STOP_S, device_s, controller_s + _FIXED_S)
+        start_s = (_START_IMPORTS + _START_IMPORTS_PER_AGENT * devices) * import_s
+    controller_s += _FIXED_IMPORTS * import_s
+    return PlannedTimes(device_s / scale + start_s + _STOP_S, device_s, controller_s)
 
 
 def _orders_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts) -> float:

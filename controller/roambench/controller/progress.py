@@ -50,6 +50,7 @@ class RunProgress:
         self._seconds = seconds
         self._started_s = seconds()
         self._step = StepProgress(-1)
+        self._first: int | None = None
         self._accuracy: float | None = None
         self._joules: float | None = None
         self._live: Live | None = None
@@ -75,6 +76,7 @@ class RunProgress:
         match record:
             case StepOpened():
                 self._step = StepProgress(record.step, present=len(record.devices))
+                self._first = record.step if self._first is None else self._first
             case OrderGiven():
                 self.on_order_given(record)
             case OrderAnswered():
@@ -106,10 +108,11 @@ class RunProgress:
         self._console.print(Text(text), soft_wrap=True)
 
     def eta_s(self, steps_done: int) -> float | None:
-        """Seconds left if the steps to come last as long as those done; None before the first is done."""
-        if not steps_done:
+        """Seconds left if the steps to come last as long as those done here; None before the first is."""
+        here = steps_done - (self._first or 0)
+        if not here:
             return None
-        return (self._seconds() - self._started_s) / steps_done * max(0, self._trace.steps - steps_done)
+        return (self._seconds() - self._started_s) / here * max(0, self._trace.steps - steps_done)
 
     def _status(self) -> Text:
         if self._step.step < 0:

@@ -36,7 +36,7 @@ ReadingsOption = Annotated[
     typer.Option(
         "--readings",
         help="Take readings, phases and events from the run folder, or from the InfluxDB that the run's "
-        "[influxdb] names.",
+        "settings name.",
     ),
 ]
 InfluxUrlOption = Annotated[

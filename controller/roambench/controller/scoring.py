@@ -10,6 +10,7 @@ from roambench.contract.draws import draw_key
 from roambench.contract.orders import Vector
 from roambench.controller.config.sections import Experiment
 from roambench.controller.world import Lesson
+from roambench.learning.datasets import drawn_subset
 from roambench.learning.tasks import build_model, score
 from roambench.learning.training import single_threaded
 from roambench.rounds.ports import Score
@@ -24,9 +25,11 @@ class TestSetEvaluator:
         single_threaded()
         section = experiment.learning
         dataset = lesson.dataset
-        count = section.test_images or len(dataset.test_labels)
-        self._images = np.ascontiguousarray(dataset.test_images[:count])
-        self._labels = dataset.test_labels[:count]
+        self._images, self._labels = dataset.test_images, dataset.test_labels
+        if section.test_images:
+            scored = drawn_subset(self._labels, section.test_images, "test")
+            self._images, self._labels = self._images[scored], self._labels[scored]
+        self._images = np.ascontiguousarray(self._images)
         channels = dataset.train_images.shape[1]
         self._task = section.task
         self._module = build_model(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,28 +15,35 @@ from rich.console import Console
 
 from roambench.contract.model_blob import encode
 from roambench.contract.orders import TrainOrder
+from roambench.controller.checkpoints import SIMULATION, Checkpoints
 from roambench.controller.composition import rounds_of
 from roambench.controller.config.link_model_file import load_link_model
 from roambench.controller.config.sections import Experiment
 from roambench.controller.config.simulated_section import SimulatedSection
+from roambench.controller.kept import global_model_kept
 from roambench.controller.narrator import Narrator
 from roambench.controller.pacing import PauseGate
 from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.progress import RunProgress
 from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.stopping import to_its_end
 from roambench.controller.trainers import make_trainer
 from roambench.controller.world import Lesson, Movement, learning_spec, lesson_of
 from roambench.fleet.simulated.job import WorkerSetting
-from roambench.fleet.simulated.model_rows import ModelRows
+from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
+from roambench.rounds.run import StepSummary
+from roambench.rounds.state import RunState
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
-from roambench.runs.info import RunState
+from roambench.runs.info import RunState as Ended
 from roambench.runs.modelled_accounts import save_link_model_json
-from roambench.runs.models import save_model
 from roambench.systems.system import StartModel, System
+
+#: Workers of a controller that was killed end after the training in hand.
+_PATIENCE_S: Final = 120.0
 
 
 async def run_simulated(
@@ -52,16 +58,27 @@ async def run_simulated(
     folder.update(model_parameters=layout.size, model_bytes=model_bytes)
     save_link_model_json(folder.path, load_link_model(experiment.links.model))
     evaluator = TestSetEvaluator(experiment, lesson)
+    checkpoints = Checkpoints(experiment, folder)
     async with simulated_fleet(
         experiment,
         lesson,
         rounds.settings.aps,
-        folder.path / "simulation",
+        folder.path / SIMULATION,
         rounds.system,
         peak=models_at_once(movement.trace),
+        checkpoints=checkpoints,
     ) as fleet:
-        with RunProgress(console, movement.trace, system=system) as progress:
-            result = await run_rounds(
+        state = checkpoints.rounds(fleet)
+        with (
+            RunProgress(console, movement.trace, system=system) as progress,
+            global_model_kept(folder, system, lesson, state) as follow,
+        ):
+
+            def step_closed(summary: StepSummary, now: RunState) -> None:
+                follow(summary, now)
+                checkpoints.after(now, fleet)
+
+            await run_rounds(
                 # Nobody listens: a month of 10,000 devices would write millions of orders to the absent.
                 dataclasses.replace(rounds.settings, tell_absent=False),
                 rounds.system,
@@ -71,13 +88,13 @@ async def run_simulated(
                 lesson.initial_model,
                 throughput=rounds.throughput,
                 evaluator=evaluator,
+                on_step=step_closed,
                 pace=PauseGate(folder.path, folder.journal, None, progress.say).hold,
+                state=state,
             )
-    about = {"system": system, "digest": result.digest, "layout": layout.fingerprint}
-    model_path = folder.path / "models" / "global.safetensors"
-    save_model(model_path, result.model, names=layout.names, shapes=layout.shapes, about=about)
     export_run(folder)
-    folder.update(state=RunState.FINISHED)
+    folder.update(state=Ended.FINISHED)
+    checkpoints.forget()
 
 
 @asynccontextmanager
@@ -90,23 +107,31 @@ async def simulated_fleet(
     *,
     peak: int = 0,
     peers: bool = False,
+    checkpoints: Checkpoints | None = None,
 ) -> AsyncIterator[SimulatedFleet]:
-    """Warm workers and a fleet over them; `folder` holds what they share and is removed at the end.
+    """Warm workers and a fleet over them; `folder` holds what they share and is removed at the end, unless
+    there are checkpoints.
 
     `system`: the one that will run, if it is one only: trainings may then be deferred. `peak`: for how many
     models there must be room on the disk (RunError). `peers`: devices exchange with each other.
+    `checkpoints`: those of its run, which may have found one to go on from; what there is stays on the disk.
     """
-    folder.mkdir(parents=True)
+    resumed = checkpoints is not None and checkpoints.found is not None
+    if resumed:
+        free_of_others(folder / "models.bin", _PATIENCE_S)
+    else:
+        folder.mkdir(parents=True)
     section = experiment.simulated
     # Per device a model trained, one of its own, one in training, one being read; per AP a model and its
     # successor; a fifth of all may be lent.
     # Peers: a model held, one half way, one mixed, two velocities, and those that are lent.
     capacity = (10 if peers else 4) * len(lesson.parts) + 3 * aps + 32
+    capacity *= 2  # and what the last checkpoint named
     rows = ModelRows(
         folder / "models.bin",
         lesson.layout.size,
         capacity,
-        create=True,
+        create=not resumed,
         precision=section.model_precision,
         peak=peak,
     )
@@ -131,8 +156,10 @@ async def simulated_fleet(
             has_momentum=peers and experiment.learning.momentum > 0.0,
         )
     finally:
-        await asyncio.shield(trainer.stop())
-        shutil.rmtree(folder, ignore_errors=True)
+        await to_its_end(trainer.stop)
+        rows.leave()
+        if checkpoints is None or not checkpoints.kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def models_at_once(trace: Trace) -> int:

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
+from roambench.contract.json_values import without_nan
 from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
 from roambench.mobility.placement import Placement
 from roambench.mobility.statistics import AggregatedModels, Distribution, TraceStatistics
-from roambench.mobility.trace import Trace
+from roambench.mobility.trace import MADE_UP, Trace
 
 _QUANTILES = ("min", "p5", "p25", "median", "mean", "p75", "p90", "p95", "max", "sd")
 _BAR = 40  # characters of the longest bar
@@ -70,15 +71,7 @@ def statistics_document(found: TraceStatistics, content_hash: str) -> str:
         for name, rows in (("mohawk", PAPER_TARGETS), ("new_york_checkins", CHECKIN_TARGETS))
     }
     document = {"content_hash": content_hash, "statistics": asdict(found), "targets": targets}
-    return json.dumps(_without_nan(document), indent=1, allow_nan=False)
-
-
-def _without_nan(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _without_nan(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(without_nan(document), indent=1, allow_nan=False)
 
 
 def overview_table(trace: Trace, content_hash: str) -> Table:
@@ -122,10 +115,10 @@ def step_table(trace: Trace, placement: Placement) -> Table:
     for device, x_m, y_m, ap, distance_m in positions:
         table.add_row(
             trace.device_names[device],
-            f"{x_m / 1e3:.3f}",
-            f"{y_m / 1e3:.3f}",
+            "--" if trace.made_up else f"{x_m / 1e3:.3f}",
+            "--" if trace.made_up else f"{y_m / 1e3:.3f}",
             trace.ap_names[ap],
-            f"{distance_m:.0f}",
+            "--" if trace.made_up else f"{distance_m:.0f}",
         )
     return table
 
@@ -140,7 +133,9 @@ def number(value: float) -> str:
 
 
 def _counts(found: TraceStatistics) -> Table:
-    table = Table(title="Trace", title_justify="left", show_header=False)
+    table = Table(
+        title="Trace", title_justify="left", show_header=False, caption=MADE_UP if found.made_up else None
+    )
     table.add_column("")
     table.add_column("", justify="right")
     table.add_row("steps", f"{found.steps} of {found.step_s:g} s")
@@ -163,7 +158,7 @@ def _counts(found: TraceStatistics) -> Table:
     table.add_row(f"another {kind} AP at the next appearance", _percent(found.ap_change_rate))
     table.add_row("... where that is in the next step", _percent(found.ap_change_rate_next_step))
     table.add_row(f"fixes at the busiest {kind} AP", _percent(found.busiest_ap_share))
-    table.add_row("within Wi-Fi reach of the nearest AP", f"{found.share_on_wifi:.1%}")
+    table.add_row("within Wi-Fi reach of the nearest AP", _percent(found.share_on_wifi))
     table.add_row(
         "distance to ring-walk AP, mean ± sd m",
         f"{number(found.ring_walk_mean_m)} ± {number(found.ring_walk_sd_m)}",
@@ -212,8 +207,17 @@ def _aggregated(found: TraceStatistics) -> Table:
 
 
 def _hours(found: TraceStatistics) -> Table:
-    title = f"Devices present by hour of the day (UTC{found.utc_offset_h:+g} h)"
-    table = Table(title=title, title_justify="left", show_header=False)
+    zone = "UTC" if found.utc_offset_h is None else f"UTC{found.utc_offset_h:+g} h"
+    title = f"Devices present by hour of the day ({zone})"
+    caption = None
+    if found.utc_offset_h is None:
+        solar = found.solar_offset_h
+        caption = "The trace does not say its local time: give --utc-offset-h" + (
+            "" if solar is None else f"; by the sun it is about UTC{solar:+d} h there"
+        )
+    table = Table(
+        title=title, title_justify="left", show_header=False, caption=caption, caption_justify="left"
+    )
     table.add_column("")
     table.add_column("")
     most = max([1.0, *(mean for mean in found.hour_profile if not math.isnan(mean))])

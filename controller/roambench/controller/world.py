@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.draws import draw_key
-from roambench.contract.errors import TraceError
+from roambench.contract.errors import ConfigError, TraceError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
+from roambench.controller.config.fleet_section import DEFAULT_APS
 from roambench.controller.config.learning_section import SyntheticSection
 from roambench.controller.config.sections import Experiment
 from roambench.controller.config.trace_section import TraceSection
-from roambench.learning.datasets import Dataset
+from roambench.learning.datasets import Dataset, drawn_subset
 from roambench.learning.layout import Layout, flatten, layout_of
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PartitionRequest
@@ -24,10 +25,11 @@ from roambench.learning.tasks import build_model, load_data, share_out
 from roambench.mobility.files import content_hash, read_trace
 from roambench.mobility.selection import busiest_window_start, repeated, window, with_aps
 from roambench.mobility.slots import on_boards
-from roambench.mobility.trace import Trace
+from roambench.mobility.trace import MADE_UP, Trace
 from roambench.mobility.walks import GENERATORS
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
+from roambench.systems.peers import is_peer_system, peer_system
 from roambench.systems.system import System
 
 
@@ -37,6 +39,11 @@ class Movement:
 
     trace: Trace
     content_hash: str
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What a report must say before its numbers."""
+        return (f"{MADE_UP}, nor does energy that depends on them",) if self.trace.made_up else ()
 
 
 @dataclass(frozen=True)
@@ -56,10 +63,19 @@ class Lesson:
 def movement_of(experiment: Experiment) -> Movement:
     """Read or generate the trace, cut its window, choose its devices, repeat it, draw its APs.
 
-    Raises TraceError for an offset that leaves nothing.
+    Raises TraceError for an offset that leaves nothing and for APs to be drawn where no place is known,
+    ConfigError for more agents than the trace has devices.
     """
     section, fleet = experiment.trace, experiment.fleet
     trace = read_trace(Path(section.file)) if section.file else generated(section, experiment.seed)
+    aps = fleet.aps
+    if aps is None:
+        aps = DEFAULT_APS if trace.ap is None else 0
+    if aps and trace.made_up:
+        raise TraceError(
+            f"fleet.aps: expected 0 or nothing, got {aps}: the trace recorded who was at which access point, "
+            "but not where these stand, so there is nowhere to draw others"
+        )
     if section.offset >= trace.steps:
         raise TraceError(
             f"trace.offset: expected 0 to {trace.steps - 1}, as the trace has {trace.steps} steps"
@@ -67,12 +83,16 @@ def movement_of(experiment: Experiment) -> Movement:
     if section.offset:
         trace = window(trace, section.offset, trace.steps - section.offset)
     steps = min(section.steps, trace.steps)
-    agents = fleet.agents_of(len(trace.device_names))
+    devices = len(trace.device_names)
+    if fleet.agents > devices:
+        expected = f"expected at most {devices:,}, the devices of the trace (0 for all of them)"
+        raise ConfigError([f"fleet.agents: {expected}, got {fleet.agents:,}"])
+    agents = fleet.agents_of(devices)
     first = busiest_window_start(trace, steps, agents) if section.window == "busiest" else 0
     trace = on_boards(window(trace, first, steps), agents, fleet.mapping, experiment.seed)
     trace = repeated(trace, section.repeat)
-    if fleet.aps:
-        trace = with_aps(trace, fleet.aps, experiment.seed)
+    if aps:
+        trace = with_aps(trace, aps, experiment.seed)
     return Movement(trace, content_hash(trace))
 
 
@@ -88,11 +108,13 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
         dataset = synthetic_of(experiment.synthetic)
     else:
         dataset = load_data(section.task, section.dataset, folder, download=section.download)
+    labels = dataset.train_labels
+    shared = drawn_subset(labels, section.train_images or len(labels), "train")
     parts = share_out(
         section.task,
         section.partition,
         PartitionRequest(
-            dataset.train_labels[: section.train_images or None],
+            labels[shared],
             devices,
             section.images_per_device,
             section.alpha,
@@ -105,7 +127,7 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
     seed = draw_key(experiment.seed, "initial model")
     module = build_model(section.task, section.model, channels, dataset.classes, seed)
     initial_model: Vector = flatten(module).astype(experiment.simulated.model_precision, copy=False)
-    return Lesson(dataset, tuple(parts), layout_of(module), initial_model)
+    return Lesson(dataset, tuple(shared[part] for part in parts), layout_of(module), initial_model)
 
 
 def synthetic_of(section: SyntheticSection) -> Dataset:
@@ -180,10 +202,28 @@ def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], 
     )
 
 
+def refuse_unfit_systems(experiment: Experiment) -> None:
+    """ConfigError, with every mistake of every system, where one could not run."""
+    problems: list[str] = []
+    for name in experiment.systems:
+        try:
+            if is_peer_system(name):
+                peer_system(name)
+            else:
+                system_of(experiment, name)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+
+
 def versions() -> dict[str, Any]:
     """What a run was made with, for its folder."""
     import platform
     from importlib.metadata import version
 
+    from roambench.contract.sources import own_code
+
     packages = ("roambench", "torch", "numpy", "grpcio", "protobuf")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    own = {f"roambench {what}": value for what, value in own_code().items() if what != "version"}
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}, **own}

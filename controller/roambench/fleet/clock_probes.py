@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from roambench.contract.device_time import DeviceClock
-from roambench.energy.clock_fit import MIN_PROBES, ClockBurst, ClockProbe
+from roambench.energy.clock_fit import MIN_PROBES, MOST_OFFSET_NS, ClockBurst, ClockProbe
 from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -79,6 +79,8 @@ def clock_probed(
     `time_scale` times faster than this machine, so a round trip of 1 ms here is 4 ms at a scale of 4; the
     record keeps the scale, so that a reader can say both.
     """
+    if any(max(abs(p.t1_ns - p.t0_ns), abs(p.t2_ns - p.t3_ns)) > MOST_OFFSET_NS for p in probes):
+        raise ValueError("an echo is more than ten years from this machine's clock")
     burst = ClockBurst.of(probes)
     possible = [probe for probe in probes if probe.round_trip_ns >= 0]
     best = min(possible, key=lambda probe: probe.round_trip_ns)

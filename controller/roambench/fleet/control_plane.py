@@ -10,7 +10,9 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from roambench.agent.first_request import first_request
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import LinkError, RecordConflict
 from roambench.contract.orders import AnswerStatus, ExchangeOrder, TrainOrder
 from roambench.fleet.clock_probes import ClockProbes, clock_probed
 from roambench.fleet.frames import answer_from
@@ -24,10 +26,12 @@ from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import CONTROL_SERVICE, PEER_PORT_OPEN
 
 INVALID_ARGUMENT = grpc.StatusCode.INVALID_ARGUMENT
+ALREADY_EXISTS = grpc.StatusCode.ALREADY_EXISTS
 PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED
 _JOURNAL_LINE_BYTES: Final = 512  # what a frame may cost the journal, charged to the device's quota
 
-#: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable.
+#: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable. A RecordConflict is the
+#: records' own fault.
 RecordSink = Callable[[str, str, Sequence[tuple[int, int, bytes]]], int]
 #: (device index or -1, device name, kind, detail): what the fleet saw, for the journal.
 Observer = Callable[[int, str, str, str], None]
@@ -39,16 +43,17 @@ ClockObserver = Callable[[ClockProbed], None]
 class ControlPlane:
     """Session and Drain. `device_of` maps a certificate's name to a device index (None: unknown).
 
-    `background` holds the newest background order per device, for agents that come back; `welcome` makes
-    the first frame of a device's session; `may_probe` says whether its clock may be probed now. `sink` is
-    called in a thread of `writer`: it waits for the disk. A device's rates and its share of the disk are held
-    by `allowances`.
+    `background` and `discards` hold the newest of these orders per device, for agents that come back;
+    `welcome` makes the first frame of a device's session; `may_probe` says whether its clock may be probed
+    now. `sink` is called in a thread of `writer`: it waits for the disk. A device's rates and its share of
+    the disk are held by `allowances`.
     """
 
     guard: Guard
     sessions: Sessions
     outstanding: OutstandingOrders
     background: dict[int, wire.ControllerFrame]
+    discards: dict[int, wire.ControllerFrame]
     device_of: Callable[[str], int | None]
     clock: DeviceClock
     welcome: Callable[[int], wire.Welcome]
@@ -68,7 +73,7 @@ class ControlPlane:
                     self._session,
                     response_serializer=wire.ControllerFrame.SerializeToString,
                 ),
-                "Drain": grpc.unary_unary_rpc_method_handler(
+                "Drain": grpc.stream_unary_rpc_method_handler(
                     self._drain,
                     response_serializer=wire.DrainReply.SerializeToString,
                 ),
@@ -132,7 +137,7 @@ class ControlPlane:
 
     async def _hello(self, frames: AsyncIterator[wire.AgentFrame], identity: str) -> wire.Hello | None:
         try:
-            async with asyncio.timeout(self.allowances.limits.hello_s):
+            async with asyncio.timeout(self.allowances.limits.request_s):
                 frame = await anext(frames)
         except (TimeoutError, StopAsyncIteration):
             return None
@@ -144,6 +149,9 @@ class ControlPlane:
         if background is not None:
             session.send(background)
         finished = set(session.hello.trained_order_ids)
+        discard = self.discards.get(session.device)
+        if discard is not None and discard.order.discard.train_order_id in finished:
+            session.send(discard)
         for entry in self.outstanding.of_device(session.device):
             process = session.hello.started_monotonic_ns
             died = entry.started_by is not None and entry.started_by != process
@@ -203,7 +211,8 @@ class ControlPlane:
         if entry.refusal:
             entry.fail(AnswerStatus.GARBAGE, entry.refusal)
             return
-        entry.settle(answer_from(message, entry.order, entry.model, entry.uploads))
+        model = entry.received.model if entry.received is not None else None
+        entry.settle(answer_from(message, entry.order, model, entry.uploads))
 
     def _take_event(self, event: wire.Event, session: Session) -> None:
         entry = self.outstanding.get(event.order_id, session.device)
@@ -218,9 +227,14 @@ class ControlPlane:
         if session.probes is not None:
             session.probes.take(echo)
 
-    async def _drain(self, message: bytes, context: Context) -> wire.DrainReply:
+    async def _drain(self, messages: AsyncIterator[bytes], context: Context) -> wire.DrainReply:
         async with self.guard.admitted(context, "Drain") as identity:
             allowance = self.allowances.of(identity)
+            try:
+                message = await first_request(messages, self.allowances.limits.request_s)
+            except LinkError as error:
+                await self._refuse_drain(identity, context, grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
+                raise AssertionError("abort raises") from None
             await allowance.call(len(message))
             try:
                 request = wire.DrainRequest.FromString(message)
@@ -246,7 +260,12 @@ class ControlPlane:
             through = 0
             if records:
                 spool_uuid, loop = request.spool_uuid[:64], asyncio.get_running_loop()
-                through = await loop.run_in_executor(self.writer, self.sink, identity, spool_uuid, records)
+                try:
+                    through = await loop.run_in_executor(
+                        self.writer, self.sink, identity, spool_uuid, records
+                    )
+                except RecordConflict as error:
+                    await self._refuse_drain(identity, context, ALREADY_EXISTS, str(error))
             return wire.DrainReply(through_seq=through)
 
     async def _refuse_drain(self, identity: str, context: Context, code: grpc.StatusCode, why: str) -> None:

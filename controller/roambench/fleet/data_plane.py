@@ -8,11 +8,20 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
+from roambench.agent.first_request import first_request
 from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import ModelError
+from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import BULK_CHUNK_BYTES, LEAST_CHUNK_BYTES, chunks, digest_of
-from roambench.contract.orders import ExchangeOrder, SyncOrder, TrainOrder, TransferOrder, UploadOrder, Vector
+from roambench.contract.orders import (
+    ExchangeOrder,
+    SyncOrder,
+    TrainOrder,
+    TransferOrder,
+    UploadOrder,
+    UploadReply,
+    Vector,
+)
 from roambench.contract.pacing import paced
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.limits import Allowances
@@ -29,7 +38,7 @@ _PIECES_BEYOND = 16  # ends of chunks, empty messages
 
 @dataclass(frozen=True, slots=True)
 class DataPlane:
-    """Download and Upload over raw bytes.
+    """Download and Upload over raw bytes, and Hold.
 
     A device downloads only the version its own outstanding order names and its own shard (of `shards`, by
     device; before a run), and uploads only for its own outstanding order. `device_of` maps a certificate's
@@ -47,21 +56,47 @@ class DataPlane:
     transfer_limit_s: float
     allowances: Allowances
     shards: Mapping[int, ShippedShard] = field(default_factory=dict)
+    _held: dict[str, list[asyncio.Event]] = field(default_factory=dict)
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Identity serialisers: a protobuf `bytes` field would copy every model twice more."""
         return grpc.method_handlers_generic_handler(
             DATA_SERVICE,
             {
-                "Download": grpc.unary_stream_rpc_method_handler(self.download),
+                "Download": grpc.stream_stream_rpc_method_handler(self.download),
                 "Upload": grpc.stream_unary_rpc_method_handler(self.upload),
+                "Hold": grpc.stream_unary_rpc_method_handler(self.hold),
             },
         )
 
-    async def download(self, request: bytes, context: Context) -> None:
+    async def hold(self, messages: AsyncIterator[bytes], context: Context) -> bytes:
+        """Nothing moves: as long as it is open its connection is an agent's, and not idle. A device's newest
+        take the place of its oldest, whose connection may be dead."""
+        async with self.guard.admitted(context, "Hold") as name:
+            held, over = self._held.setdefault(name, []), asyncio.Event()
+            held.append(over)
+            if len(held) >= self.allowances.limits.calls_at_once:
+                held[0].set()
+            try:
+                await over.wait()
+            finally:
+                held.remove(over)
+        return b""
+
+    def let_go(self) -> None:
+        """End the calls that hold connections."""
+        for held in self._held.values():
+            for over in held:
+                over.set()
+
+    async def download(self, messages: AsyncIterator[bytes], context: Context) -> None:
         async with self.guard.admitted(context, "Download") as name:
             try:
+                request = await first_request(messages, self.allowances.limits.request_s)
                 wanted = wire.DownloadRequest.FromString(request)
+            except LinkError as error:
+                await self._abort(context, name, grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
+                return
             except DecodeError:
                 await self._abort(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
                 return
@@ -135,9 +170,11 @@ class DataPlane:
 
     async def upload(self, messages: AsyncIterator[bytes], context: Context) -> bytes:
         async with self.guard.admitted(context, "Upload") as name:
-            return await self._upload(messages, name)
+            return await self._upload(messages, name, context)
 
-    async def _upload(self, messages: AsyncIterator[bytes], name: str) -> bytes:
+    async def _upload(self, messages: AsyncIterator[bytes], name: str, context: Context) -> bytes:
+        """The receipt. A refusal is of what arrived; what did not arrive is a broken link, and the device may
+        begin again."""
         entry: OutstandingOrder | None = None
         try:
             async with asyncio.timeout(self.transfer_limit_s):
@@ -146,6 +183,7 @@ class DataPlane:
                 await self._count(name, entry)
                 self._admit(header, name, entry)
                 assert entry is not None
+                began_ns = self.clock.now_ns()
                 if isinstance(entry.order, TransferOrder):
                     await self._swallow(messages, header.total_bytes)
                     entry.uploads += 1
@@ -153,23 +191,33 @@ class DataPlane:
                     return wire.UploadReceipt(accepted=True).SerializeToString()
                 blob = await self._receive(messages, header)
             # Beside the loop: 36 uploads of 2.6 MB are 70 ms of hashing and checking.
-            entry.model = await asyncio.to_thread(self._verified, blob, header.digest.hex())
+            lasted_s = (self.clock.now_ns() - began_ns) * 1e-9
+            model = await asyncio.to_thread(self._verified, blob, header.digest.hex())
+            if self._entry(name, header.order_id) is not entry:
+                raise LinkError("the order's time is up: nobody waits for this model")  # its device keeps it
+            free = isinstance(entry.order, UploadOrder) and entry.order.free
+            moved = (0, 0.0) if free else (len(blob), lasted_s)
+            entry.received = UploadReply(model, header.digest.hex(), *moved)
             entry.refusal = ""  # of an attempt that broke off when the agent died
-        except (ModelError, TimeoutError) as error:
+        except (LinkError, TimeoutError) as error:
             reason = str(error) or f"not finished within {self.transfer_limit_s:.0f} s"
+            self.refused(name, "upload broke off", reason)
+            await context.abort(grpc.StatusCode.ABORTED, reason)
+        except ModelError as error:
+            reason = str(error)
             self.refused(name, "upload refused", reason)
-            if entry is not None and entry.model is None:
+            if entry is not None and entry.received is None:
                 entry.refusal = reason
             return wire.UploadReceipt(accepted=False, reason=reason).SerializeToString()
         return wire.UploadReceipt(accepted=True).SerializeToString()
 
     async def _header(self, messages: AsyncIterator[bytes]) -> wire.UploadHeader:
-        async for message in messages:
-            try:
-                return wire.UploadHeader.FromString(message)
-            except DecodeError:
-                break
-        raise ModelError("upload does not begin with a readable header")
+        try:
+            return wire.UploadHeader.FromString(
+                await first_request(messages, self.allowances.limits.request_s)
+            )
+        except DecodeError:
+            raise ModelError("upload does not begin with a readable header") from None
 
     def _admit(self, header: wire.UploadHeader, name: str, entry: OutstandingOrder | None) -> None:
         """Refuse before reading what cannot be right: nobody fills the controller's memory."""
@@ -201,7 +249,7 @@ class DataPlane:
             if received > header.total_bytes:
                 raise ModelError(f"upload is longer than the {header.total_bytes} bytes it announced")
         if received != header.total_bytes:
-            raise ModelError(f"upload ended after {received} of {header.total_bytes} bytes")
+            raise LinkError(f"upload ended after {received} of {header.total_bytes} bytes")
         return b"".join(pieces)
 
     async def _swallow(self, messages: AsyncIterator[bytes], total_bytes: int) -> None:
@@ -212,9 +260,9 @@ class DataPlane:
             pieces += 1
             _refuse_crumbs(pieces, total_bytes)
             if received > total_bytes:
-                break
+                raise ModelError(f"more than the {total_bytes} bytes of ballast arrive that were announced")
         if received != total_bytes:
-            raise ModelError(f"{received} bytes of ballast arrived, {total_bytes} were announced")
+            raise LinkError(f"{received} bytes of ballast arrived, {total_bytes} were announced")
 
     def _verified(self, blob: bytes, digest: str) -> Vector:
         if digest_of(blob) != digest:

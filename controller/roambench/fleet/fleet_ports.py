@@ -62,6 +62,7 @@ class FleetPorts:
                 handshake=self.handshakes.began,
                 told=partial(self._stranger_refused, f"{name} port", "port replaced"),
             )
+        self.handshakes.most = self._limits.connections(devices)
         self.handshakes.ports = {port.port: name for name, port in self._ports.items()}
         return self._ports["control"].port, self._ports["data"].port
 

@@ -83,7 +83,9 @@ class GrpcFleet:
         self._shop = ModelShop(settings.layout)
         self._outstanding = OutstandingOrders()
         self._hushed = False
-        self.sessions = Sessions(settings.names)
+        self.sessions = Sessions(
+            settings.names, lambda name, reason: self._refused(name, "session refused", reason)
+        )
         self._giver = OrderGiver(settings.names, settings.deadline_s, clock, self.sessions, self._outstanding)
         # A thread of its own: storing waits for the disk, and the loop paces and counts what is measured.
         self._writer = ThreadPoolExecutor(1, "records")
@@ -95,7 +97,7 @@ class GrpcFleet:
             self._stranger_refused,
             dict(zip(settings.names, settings.addresses, strict=False)),
         )
-        data_plane = DataPlane(
+        self._data_plane = DataPlane(
             guard=self._ports.guard,
             shop=self._shop,
             outstanding=self._outstanding,
@@ -111,6 +113,7 @@ class GrpcFleet:
             sessions=self.sessions,
             outstanding=self._outstanding,
             background=self._giver.background,
+            discards=self._giver.discards,
             device_of=self._device_of.get,
             clock=clock,
             welcome=self._welcome,
@@ -124,7 +127,7 @@ class GrpcFleet:
         self.control_port, self.data_port = self._ports.bind(
             settings.listen_host,
             (settings.control_port, settings.data_port),
-            (self._control_plane.handlers(), data_plane.handlers()),
+            (self._control_plane.handlers(), self._data_plane.handlers()),
             keepalive=not settings.quiet,
             devices=len(settings.names),
         )
@@ -162,6 +165,7 @@ class GrpcFleet:
             pass
         await self._ports.unwatch()
         late = [session.name for session in self.sessions.all()]
+        self._data_plane.let_go()
         await self._ports.close(0.5)
         await asyncio.to_thread(self._writer.shutdown)
         return late

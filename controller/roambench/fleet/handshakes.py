@@ -8,6 +8,7 @@ are told by address. Which of the reasons it was only the agent can say then.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import threading
 import time
@@ -23,6 +24,7 @@ from roambench.fleet.handshake_log import HandshakeLog, endpoint, plain
 Refused = Callable[[str, str], None]
 
 _LOOK_S: Final = 0.5
+_LOOKS_FOR_FULL: Final = 4  # that often it is counted how many connections a port has
 _BETWEEN_LOOKS_S: Final = 0.02
 _SHARE: Final = 0.05  # a flood of connections must not keep us busy looking at it
 _MOST_PENDING: Final = 4096
@@ -38,6 +40,7 @@ class Handshakes:
         self, refused: Refused, log: HandshakeLog | None = None, hosts: Mapping[str, str] | None = None
     ) -> None:
         self.ports: dict[int, str] = {}
+        self.most = 0  # connections that each takes; 0: nobody knows
         self._hosts = dict(hosts or {})
         self._devices: dict[str, str] = {}  # by IP address
         self._refused = refused
@@ -78,9 +81,11 @@ class Handshakes:
     async def watch(self) -> None:
         """Tell of connections that ended without having passed; cancel to stop."""
         self._devices = await asyncio.to_thread(_by_address, self._hosts)
-        while True:
+        for looks in itertools.count():
             await asyncio.sleep(_LOOK_S)
             self.look()
+            if self.most and looks % _LOOKS_FOR_FULL == 0:
+                self._tell_of_full(await asyncio.to_thread(self._connections))
 
     def look(self) -> None:
         if self._log is not None:
@@ -89,6 +94,20 @@ class Handshakes:
         elif self._pending:
             for address, ours in self._gone():
                 self._tell(address, self.ports[ours], _UNKNOWN)
+
+    def _tell_of_full(self, here: set[tuple[str, int, int]]) -> None:
+        """gRPC ends further connections without a word, to them or to us."""
+        for ours, name in self.ports.items():
+            addresses = Counter(address for address, _, port in here if port == ours)
+            if addresses.total() < self.most:
+                continue
+            ((address, count),) = addresses.most_common(1)
+            if self._is_news((address, name, "full")):
+                self._refused(
+                    address,
+                    f"the {name} port is full: it has {addresses.total()} connections, {count} of them"
+                    f"{self._whose(address) or ' from here'}; others are not let in",
+                )
 
     def _gone(self) -> list[tuple[str, int]]:
         """(address, our port) of connections that ended without having passed."""
@@ -101,23 +120,31 @@ class Handshakes:
 
     def _tell(self, address: str, port_name: str, reason: str) -> None:
         self.failed += 1
-        now_s = time.monotonic()
         what = (address, port_name, reason)
         self._untold[what] += 1
-        if now_s - self._told_s.get(what, -_SILENCE_S) < _SILENCE_S:
+        if not self._is_news(what):
             return
+        count = self._untold.pop(what)
+        times = f"{count} connections" if count > 1 else "a connection"
+        self._refused(
+            address,
+            f"{times}{self._whose(address)} to the {port_name} port ended without a certificate of this "
+            f"bench that is valid now ({reason}): see that agent's log and `roambench fleet certs show`",
+        )
+
+    def _is_news(self, what: tuple[str, str, str]) -> bool:
+        """The same is told once a minute."""
+        now_s = time.monotonic()
+        if now_s - self._told_s.get(what, -_SILENCE_S) < _SILENCE_S:
+            return False
         if len(self._told_s) > 1000:
             self._told_s.clear()
             self._untold = Counter({what: self._untold[what]})
         self._told_s[what] = now_s
-        count = self._untold.pop(what)
-        times = f"{count} connections" if count > 1 else "a connection"
-        whose = f" from the address of {self._devices[address]}" if address in self._devices else ""
-        self._refused(
-            address,
-            f"{times}{whose} to the {port_name} port ended without a certificate of this bench that is valid "
-            f"now ({reason}): see that agent's log and `roambench fleet certs show`",
-        )
+        return True
+
+    def _whose(self, address: str) -> str:
+        return f" from the address of {self._devices[address]}" if address in self._devices else ""
 
     def _connections(self) -> set[tuple[str, int, int]]:
         found = set()

@@ -27,15 +27,19 @@ class AgentLimits:
     calls_per_s: float = 20.0  # of any kind
     calls_burst: float = 100.0
     calls_at_once: int = 4  # of one kind
-    hello_s: float = 10.0  # host seconds from the opening of a session to its hello
+    request_s: float = 20.0  # host seconds from the opening of a call to its request (a session's hello)
     drained_records: int = 5_000  # of one call
     record_bytes: int = 64 * 1024
-    spools: int = 64  # names of spools: one per agent's state folder
+    spools: int = 512  # names of spools: an agent's has a new one with every boot of its board
     stored_bytes: int = 2 * 2**30  # records and journal lines of one run; 86 MB are a day at 10 Hz
     transfers_beyond: int = 16  # of one order, beyond what it asks for: agents that died over it
-    port_calls: int = 64  # of all devices together, beyond `calls_at_once` of each
     port_connections: int = 256  # of one port, and two for each device; two ports: below 1,024 files
     handshake_s: float = 10.0  # until a connection must have shown its certificate
+    idle_s: float = 30.0  # host seconds that a connection may stay without a call
+
+    def connections(self, devices: int) -> int:
+        """That one port takes at once."""
+        return self.port_connections + 2 * devices
 
 
 class Bucket:

@@ -8,7 +8,8 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -82,6 +83,7 @@ class LocalAgents:
         self._log = log
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._news_task: asyncio.Task[None] | None = None
+        self._stopping = False
         self.pids: dict[str, int] = {}
 
     async def start(self) -> None:
@@ -105,8 +107,34 @@ class LocalAgents:
         self._processes["zygote"] = zygote
         self._news_task = asyncio.create_task(self._follow(zygote))
 
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """While the body runs, both processes have to live: the end of either ends it with FleetError."""
+        body = asyncio.current_task()
+        assert body is not None
+        ends = {asyncio.create_task(process.wait()): name for name, process in self._processes.items()}
+        gone: list[str] = []
+
+        def ended(end: asyncio.Task[int]) -> None:
+            if not end.cancelled() and not gone:
+                gone.append(self._reason(ends[end], end.result()))
+                body.cancel()
+
+        for end in ends:
+            end.add_done_callback(ended)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not gone or body.uncancel():  # somebody else wants the run to end, too
+                raise
+            raise FleetError(f"the fleet is gone: {gone[0]}") from None
+        finally:
+            for end in ends:
+                end.cancel()
+
     async def stop(self) -> None:
         """Stop zygote (and with it every agent still there), then the emulator."""
+        self._stopping = True
         zygote = self._processes.pop("zygote", None)
         if zygote is not None:
             assert zygote.stdin is not None
@@ -182,7 +210,13 @@ class LocalAgents:
             if process.returncode is not None:
                 break
             await asyncio.sleep(0.05)
-        raise FleetError(f"the meter emulator did not start: see {self._folder / 'emulator.log'}")
+        raise FleetError(f"local agents cannot start: {self._reason('meter emulator', process.returncode)}")
+
+    def _reason(self, name: str, status: int | None) -> str:
+        """What the process printed last, if it ended by an error that it knows, and where the rest is."""
+        path = self._folder / f"{name.split()[-1]}.log"
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if status in (1, 2) else []
+        return f"the {name} ended with status {status}{f': {lines[-1]}' if lines else ''}; see {path}"
 
     async def _follow(self, zygote: asyncio.subprocess.Process) -> None:
         assert zygote.stdout is not None
@@ -192,7 +226,7 @@ class LocalAgents:
                 self.pids[news["started"]] = news["pid"]
             else:
                 self.pids.pop(news["exited"], None)
-                if news["status"] != 0:
+                if news["status"] != 0 and not self._stopping:
                     self._log(
                         f"{news['exited']}: agent ended with status {news['status']}, starting it again"
                     )

@@ -15,6 +15,7 @@ from roambench.contract.orders import (
     IdleOrder,
     Order,
     TransferOrder,
+    UploadOrder,
 )
 from roambench.fleet.exchange_frames import Peer
 from roambench.fleet.frames import order_frame
@@ -30,7 +31,7 @@ _REACHABLE_S = 2.0
 class OrderGiver:
     """`names` are the devices'. `deadline_s` is in device time, per order, from the moment it is given.
 
-    `background` has the newest background order per device, for agents that come back.
+    `background` and `discards` have the newest of these orders per device, for agents that come back.
     """
 
     names: Sequence[str]
@@ -39,6 +40,7 @@ class OrderGiver:
     sessions: Sessions
     outstanding: OutstandingOrders
     background: dict[int, wire.ControllerFrame] = field(default_factory=dict)
+    discards: dict[int, wire.ControllerFrame] = field(default_factory=dict)
 
     async def perform(self, order: Order | TransferOrder) -> Answer:
         """The order's answer; one that never comes is TIMEOUT or, without a session, LOST."""
@@ -65,12 +67,26 @@ class OrderGiver:
             entry.fail(status, f"{reason} within {self.deadline_s:.0f} s")
         finally:
             self.outstanding.remove(order.order_id)
+        if entry.unaware and isinstance(order, UploadOrder) and not order.collects:
+            self._forget(order)
         return entry.answered.result()
 
+    def _forget(self, order: UploadOrder) -> None:
+        """Its device takes the model for one that it still has to deliver."""
+        discard = DiscardOrder(
+            f"{order.order_id}/discard",
+            order.device,
+            order.step,
+            order.train_order_id,
+            "it had arrived",
+            keeps_model=order.keeps_model,
+        )
+        self._tell(discard, order_frame(discard, self.deadline_s))
+
     def _tell(self, order: IdleOrder | DiscardOrder, frame: wire.ControllerFrame) -> Answer:
-        """Orders that need no answer: told now, or (background phases) when the agent is back."""
-        if isinstance(order, IdleOrder):
-            self.background[order.device] = frame
+        """Orders that need no answer: told now, and again when the agent comes back (a session may be dead
+        without knowing it; of a model that it still has, then)."""
+        (self.background if isinstance(order, IdleOrder) else self.discards)[order.device] = frame
         session = self.sessions.of(order.device)
         if session is None:
             return Answer(order.order_id, order.device, order.step, AnswerStatus.LOST, "no session")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from roambench.contract.orders import Answer, AnswerStatus, Task, TransferOrder, Vector
+from roambench.contract.orders import Answer, AnswerStatus, Task, TransferOrder, UploadReply
 from roambench.wire.v1 import control_pb2 as wire
+
+#: What a device says that knows that its upload arrived, or that lies about it.
+_TOLD: Final = (AnswerStatus.DONE, AnswerStatus.GARBAGE)
 
 
 @dataclass(slots=True, eq=False)
@@ -19,15 +23,22 @@ class OutstandingOrder:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     started_by: int | None = None
-    model: Vector | None = None  # arrived for an upload order, digest and layout checked
+    received: UploadReply | None = None  # arrived for an upload order, digest and layout checked
     uploads: int = 0  # whole uploads of ballast that arrived for a transfer order
     transfers: int = 0  # that were begun in its name, broken ones included
+    unaware: bool = False  # the device may not know that its upload arrived
     refusal: str = ""  # why the data plane refused what arrived for it
 
     def settle(self, answer: Answer) -> None:
-        """Settle once; a second answer to the same order changes nothing."""
-        if not self.answered.done():
-            self.answered.set_result(answer)
+        """Settle once; a second answer to the same order changes nothing. An upload that arrived is done,
+        whatever its device knows of it: `unaware` then."""
+        if self.answered.done():
+            return
+        if self.received is not None and answer.status not in _TOLD:
+            self.unaware = True
+            reason = f"the model had arrived: {answer.reason or answer.status.value}"
+            answer = replace(answer, status=AnswerStatus.DONE, reason=reason, reply=self.received)
+        self.answered.set_result(answer)
 
     def fail(self, status: AnswerStatus, reason: str) -> None:
         order = self.order

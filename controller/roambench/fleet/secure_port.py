@@ -44,15 +44,15 @@ class SecurePort(LastingServer):
         self._certificates = _Certificates(identity, handshake)
         self._handlers = handlers
         self._options = [
-            *channel_options(max_message_bytes, keepalive=keepalive),
+            *channel_options(max_message_bytes, keepalive=keepalive, server=True),
             ("grpc.so_reuseport", 0),
             ("grpc.server_handshake_timeout_ms", int(limits.handshake_s * 1000)),
             ("grpc.max_concurrent_streams", 16),  # of one connection; an agent needs three
-            ("grpc.max_allowed_incoming_connections", limits.port_connections + 2 * devices),
+            ("grpc.max_allowed_incoming_connections", limits.connections(devices)),
+            ("grpc.max_connection_idle_ms", int(limits.idle_s * 1000)),
             ("grpc.max_metadata_size", 8 * 1024),
             ("grpc.absolute_max_metadata_size", 16 * 1024),
         ]
-        self._calls = limits.port_calls + 2 * limits.calls_at_once * max(devices, 1)
         try:
             super().__init__(self._serving, address, told)
         except RuntimeError:
@@ -62,7 +62,8 @@ class SecurePort(LastingServer):
             ) from None
 
     def _serving(self, address: str) -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server(options=self._options, maximum_concurrent_rpcs=self._calls)
+        # No limit of all calls together: gRPC would apply it before anybody is asked who calls.
+        server = grpc.aio.server(options=self._options)
         server.add_generic_rpc_handlers((self._handlers,))
         port = server.add_secure_port(
             address,

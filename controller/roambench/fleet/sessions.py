@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from roambench.fleet.clock_probes import ClockProbes
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import PROTOCOL_VERSION
+
+_RETURNS: Final = 2
+_LIVES_KEPT: Final = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -28,10 +32,47 @@ class Session:
         self.outgoing.put_nowait(frame)
 
 
+#: A life of an agent: its boot, and when its process began.
+Life = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Lives:
+    """The lives of one device's agents, as they said hello: how often each came back after a later one."""
+
+    returns: dict[Life, int] = field(default_factory=dict)
+    now: Life | None = None
+    refused: dict[Life, str] = field(default_factory=dict)
+
+    def lived_on(self, life: Life) -> Life | None:
+        """`life` says hello; returns the one that took its place while it lived on.
+
+        Once may be a hello that came late, from before a reboot; no life that is over comes back twice.
+        """
+        if life in self.refused:
+            return None
+        before, self.now = self.now, life
+        if before in (None, life):
+            self.returns.setdefault(life, 0)
+            return None
+        if life not in self.returns:
+            self.returns[life] = 0
+            for old in list(self.returns)[:-_LIVES_KEPT]:
+                del self.returns[old]
+            return None
+        self.returns[life] += 1
+        return before if self.returns[life] >= _RETURNS else None
+
+
 class Sessions:
     """Open sessions by device index; `names` are the devices this run knows."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(
+        self, names: Sequence[str], disputed: Callable[[str, str], None] = lambda name, reason: None
+    ) -> None:
+        """`disputed` hears, by name, of a second machine that ends the session of the first in turns."""
+        self._told = disputed
+        self._lives: dict[int, Lives] = {}
         self._device_of = {name: index for index, name in enumerate(names)}
         self._open: dict[int, Session] = {}
         self._machines: dict[int, str] = {}
@@ -76,6 +117,25 @@ class Sessions:
                 old.outgoing.put_nowait(None)
         if device in self._disputed:
             return wire.Refusal(reason=self._disputed[device], final=True)
+        return self._second_machine(device, hello)
+
+    def _second_machine(self, device: int, hello: wire.Hello) -> wire.Refusal | None:
+        """A byte-copied card has the first board's machine id. Both dial, and end each other's sessions: a
+        life of an agent that comes back after a later one has not ended. The first goes on."""
+        lives, life = self._lives.setdefault(device, Lives()), (hello.boot_id, hello.started_monotonic_ns)
+        other = lives.lived_on(life)
+        if other is not None:
+            reason = (
+                f"device {hello.device!r} dials from two machines at once, which take turns: one booted as "
+                f"{life[0][:8] or 'unknown'}, the other as {other[0][:8] or 'unknown'}, which is refused: a "
+                "copied SD card? Give each board its own name"
+            )
+            lives.refused[other] = reason
+            self._told(hello.device, reason)
+            if (old := self._open.get(device)) is not None:
+                old.send(wire.ControllerFrame(refusal=wire.Refusal(reason=reason, final=True)))
+        if life in lives.refused:
+            return wire.Refusal(reason=lives.refused[life], final=True)
         return None
 
     async def open(self, hello: wire.Hello) -> Session:

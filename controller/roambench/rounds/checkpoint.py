@@ -1,4 +1,4 @@
-"""A run's state as text, for the run folder; models go separately, by digest."""
+"""A run's state as JSON, for the run folder; models go separately, by digest."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from roambench.contract.errors import RunError
 from roambench.contract.orders import Vector
+from roambench.rounds.peer_run import PeerState
 from roambench.rounds.ports import Score
 from roambench.rounds.state import RunState, StaleModel
 from roambench.systems.system import PastTraining, Training
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 
 
 def state_to_json(state: RunState) -> str:
@@ -32,6 +33,7 @@ def state_to_json(state: RunState) -> str:
         "previous_aps": sorted(state.previous_aps.items()),
         "unsynced": sorted(state.unsynced),
         "score": None if state.score is None else asdict(state.score),
+        "ended": state.ended,
     }
     return json.dumps(values, separators=(",", ":"), sort_keys=True)
 
@@ -56,6 +58,7 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
             previous_aps=dict(values["previous_aps"]),
             unsynced=frozenset(values["unsynced"]),
             score=None if values["score"] is None else Score(**values["score"]),
+            ended=values["ended"],
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"checkpoint is not readable: {error!r}") from None
@@ -63,3 +66,42 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
     if missing := needed - models.keys():
         raise RunError(f"checkpoint lacks {len(missing)} of its models, the first is {min(missing)[:12]}")
     return replace(state, models={digest: models[digest] for digest in sorted(needed)})
+
+
+def digests_in(text: str) -> frozenset[str]:
+    """The models that a state names; none where it is not readable."""
+    try:
+        values = json.loads(text)
+        return frozenset((values["global_digest"], *values["ap_digests"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return frozenset()
+
+
+def peers_to_json(state: PeerState, digests: Mapping[int, str]) -> str:
+    """The same for a system without a server; `digests` name the models that devices hold, where they are
+    to be kept."""
+    values = {
+        "format": _FORMAT,
+        "next_step": state.next_step,
+        "models": sorted(digests.items()),
+        "waiting": None if state.waiting is None else sorted(state.waiting),
+        "ended": state.ended,
+    }
+    return json.dumps(values, separators=(",", ":"), sort_keys=True)
+
+
+def peers_from_json(text: str, models: Mapping[str, Vector]) -> PeerState:
+    """Inverse of `peers_to_json`; RunError as for `state_from_json`."""
+    try:
+        values = json.loads(text)
+        if values["format"] != _FORMAT:
+            raise RunError(f"checkpoint has format {values['format']!r}, this version reads {_FORMAT}")
+        waiting = values["waiting"]
+        return PeerState(
+            values["next_step"],
+            {device: models[digest] for device, digest in values["models"]},
+            None if waiting is None else frozenset(waiting),
+            values["ended"],
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(f"checkpoint is not readable: {error!r}") from None

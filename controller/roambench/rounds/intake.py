@@ -8,15 +8,25 @@ themselves, no copy) wait until its last device is answered, and are aggregated 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import SupportsFloat
 
 import numpy as np
 
 from roambench.aggregation import Folding
+from roambench.contract.errors import PluginError
 from roambench.contract.orders import Answer, AnswerStatus, UploadOrder, UploadReply, Vector
-from roambench.rounds.settle import Aggregate, Arrival, GivenUp, Uploads, judge_upload
+from roambench.rounds.settle import (
+    Aggregate,
+    Arrival,
+    GivenUp,
+    Uploads,
+    checked_aggregate,
+    judge_upload,
+)
 from roambench.rounds.state import RunState
 from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, System
 
@@ -35,7 +45,8 @@ class Intake:
         self._edges: dict[int, _Edge] = {}
         for order in self._orders.values():
             reference = state.models[state.ap_digests[order.ap]]
-            edge = self._edges.setdefault(order.ap, _Edge(system.edge_weights, reference))
+            where = f"system {system.name!r}: edge_weights at step {order.step}, AP {order.ap}"
+            edge = self._edges.setdefault(order.ap, _Edge(system.edge_weights, reference, where))
             edge.expected.append(order)
         self._given_up: dict[str, GivenUp] = {}
         self._failed: dict[str, AnswerStatus] = {}
@@ -86,6 +97,11 @@ class Intake:
                 utility = None
                 if self._rate is not None:
                     utility = self._rate(training, verdict, self._state.global_model)
+                    if not _is_finite(utility):
+                        raise PluginError(
+                            f"{edge.where}: selection.rate: expected a finite number for device "
+                            f"{training.device}, got {utility!r}"
+                        )
                 edge.add(Arrival(training, utility), verdict)
         if not edge.expected and edge.arrivals:
             edge.close()
@@ -97,6 +113,7 @@ class _Edge:
 
     rule: EdgeRule
     reference: Vector  # the AP's previous model
+    where: str  # in messages
     expected: deque[UploadOrder] = field(default_factory=deque)
     arrivals: list[Arrival] = field(default_factory=list)
     folding: Folding = field(default_factory=Folding)
@@ -106,19 +123,28 @@ class _Edge:
     def add(self, arrival: Arrival, model: Vector) -> None:
         self.arrivals.append(arrival)
         if isinstance(self.rule, FoldedEdge):
-            self.folding.add(model, self.rule.share(arrival.training.samples))
+            share = self.rule.share(arrival.training.samples)
+            if not _is_finite(share) or share < 0.0:
+                raise PluginError(f"{self.where}: expected a finite share of 0 or more, got {share!r}")
+            self.folding.add(model, share)
         else:
             self.models.append(model)
 
     def close(self) -> Aggregate:
         """Aggregate what arrived, once, and let the models go."""
         if self.aggregate is None:
+            answer: object
             if isinstance(self.rule, FoldedEdge):
-                model, weights = self.folding.close()
+                answer = self.folding.close()
             else:
                 samples = [arrival.training.samples for arrival in self.arrivals]
-                model, weights = self.rule(EdgeInput(self.reference, self.models, samples))
+                answer = self.rule(EdgeInput(self.reference, self.models, samples))
                 self.models = []
             members = tuple(arrival.training.device for arrival in self.arrivals)
-            self.aggregate = Aggregate(members, model, weights)
+            self.aggregate = checked_aggregate(members, answer, self.reference, self.where)
         return self.aggregate
+
+
+def _is_finite(value: object) -> bool:
+    """Of what somebody else's rule returned."""
+    return isinstance(value, SupportsFloat) and math.isfinite(value)

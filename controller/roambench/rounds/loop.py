@@ -61,7 +61,7 @@ async def run_rounds(
     if evaluator is not None and state.next_step == 0 and state.score is None:
         state = replace(state, score=await evaluator.score(state.global_model))
     scored = run.scored_steps()
-    for step in range(state.next_step, settings.steps):
+    for step in range(state.next_step, 0 if state.ended else settings.steps):
         started_s, before = stopwatch(), state.global_digest
         state, here = await run.step(state, step)
         if state.global_digest != before:
@@ -94,10 +94,12 @@ class _Run:
     orders: int = 0
     done: int = 0
     aggregated: int = 0
+    undelivered: frozenset[int] = frozenset()  # devices whose upload of this step failed and is tried again
 
     async def step(self, state: RunState, step: int) -> tuple[RunState, Presence]:
         here = Presence.of(self.association.placement(step))
         self.orders = self.done = self.aggregated = 0
+        self.undelivered = frozenset()
         self.journal.append(here.record())
         synced = bool(state.unsynced & here.aps.keys())
         if synced:
@@ -131,7 +133,7 @@ class _Run:
         """What is outstanding will not be used any more."""
         state = self._give_up_all(state, step)
         self.journal.append(RunEnded(step, reason))
-        return state
+        return replace(state, ended=True)
 
     def close(self, state: RunState, here: Presence, wall_s: float) -> StepSummary:
         score = state.score
@@ -168,6 +170,7 @@ class _Run:
         state = self._give_up(state, here.step, lost)
         if here.step == self.settings.steps - 1:
             state = self._give_up_all(state, here.step)
+        self.undelivered = frozenset(settled.failed.keys() & state.outstanding.keys())
         return state
 
     async def _sync(self, state: RunState, here: Presence, occasion: str, *, opening: bool) -> RunState:
@@ -179,8 +182,9 @@ class _Run:
         return transitions.after_syncs(state, settle.settle_syncs(orders, answers))
 
     async def _train(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
-        """Selection and local training (part 5)."""
-        chosen = plan.select(self.system, plan.candidates(self.settings, state, here))
+        """Selection and local training (part 5). A device that could not deliver its model keeps it for the
+        next step: another training would take its place."""
+        chosen = plan.select(self.system, plan.candidates(self.settings, state, here, self.undelivered))
         if self.system.lookahead:
             chosen = returning(
                 self.system, self.association, here.step, self.settings.steps, state.last_sync_step, chosen

@@ -60,7 +60,7 @@ async def run_peers(
     run = _Run(settings, movement, fleet, journal, class_counts)
     first = run.begin(initial_model, state)
     held = state or PeerState(0, {})
-    for step in range(first, settings.steps):
+    for step in range(first, 0 if held.ended else settings.steps):
         started_s = stopwatch()
         present, done, left_out = await run.step(step)
         scores = None
@@ -88,7 +88,8 @@ async def run_peers(
             )
         )
         if on_step is not None:
-            on_step(PeerStep(step, present, done, left_out, scores, wall_s))
+            now = PeerState(step + 1, held.models, run.waiting, bool(reached))
+            on_step(PeerStep(step, present, done, left_out, scores, wall_s), now)
         if reached:
             break
     return held
@@ -116,14 +117,20 @@ class _Run:
     def begin(self, initial_model: Vector, state: PeerState | None) -> int:
         """Publish what devices start from, tell of the devices; the first step."""
         first = 0 if state is None else state.next_step
-        fast = tuple(np.flatnonzero(self._movement.high_mobility).tolist())
-        self._journal.append(PeersDescribed(first, fast, tuple(self._movement.speeds.tolist())))
+        if state is None:
+            fast = tuple(np.flatnonzero(self._movement.high_mobility).tolist())
+            self._journal.append(PeersDescribed(first, fast, tuple(self._movement.speeds.tolist())))
         self._initial_digest = self._fleet.publish(initial_model)
-        devices = range(len(self._settings.samples))
+        waiting = None if state is None else state.waiting
+        devices = sorted(waiting) if waiting is not None else range(len(self._settings.samples))
         self._starts = dict.fromkeys(devices, self._initial_digest)
-        if state is not None:
+        if state is not None and waiting is None:
             self._starts |= {device: self._fleet.publish(model) for device, model in state.models.items()}
         return first
+
+    @property
+    def waiting(self) -> frozenset[int]:
+        return frozenset(self._starts)
 
     async def step(self, step: int) -> tuple[int, int, int]:
         """One iteration: how many were present, did it, and how often a neighbour was left out."""

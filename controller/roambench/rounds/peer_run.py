@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from roambench.aggregation.mixing import MixingRule
 from roambench.contract.errors import ConfigError
 from roambench.contract.orders import Vector
 from roambench.rounds.ports import Score
@@ -24,7 +25,7 @@ class PeerSettings:
     seed: int
     steps: int
     samples: tuple[int, ...]  # training samples of every device
-    mixing: str  # one of aggregation.mixing.MIXINGS
+    mixing: str | MixingRule  # one of aggregation.mixing.MIXINGS, or a system's own
     alpha: float = 0.0  # of mobility-aware mixing
     local_epochs: int = 1
     local_steps: int = 1
@@ -73,10 +74,16 @@ class PeerScores:
 @dataclass(frozen=True, slots=True)
 class PeerState:
     """Before step `next_step`. `models`: what devices hold, by device, as they were collected last; from it a
-    run goes on bit for bit where there is no momentum, which stays on the devices."""
+    run goes on bit for bit where there is no momentum, which stays on the devices.
+
+    `waiting`: who has to be given the first model, where all others go on from what they hold themselves;
+    None: everybody starts from its model of `models`.
+    """
 
     next_step: int
     models: Mapping[int, Vector]
+    waiting: frozenset[int] | None = None
+    ended: bool = False  # before the last step: the accuracy was reached
 
     @property
     def average(self) -> Vector:
@@ -96,8 +103,8 @@ class PeerStep:
     wall_s: float
 
 
-#: Called when a step is closed.
-OnPeerStep = Callable[[PeerStep], None]
+#: Called when a step is closed, with the state from which the run could be continued on the same devices.
+OnPeerStep = Callable[[PeerStep, PeerState], None]
 
 
 def average_of(models: list[Vector]) -> Vector:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Sequence
 from typing import Literal
 
 from roambench.contract.draws import draw_key
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import PluginError
 from roambench.contract.orders import (
     DiscardOrder,
     ExchangeOrder,
@@ -25,25 +26,35 @@ from roambench.rounds.state import RunState
 from roambench.systems.system import EDGE_PAIR, Candidates, System
 
 
-def candidates(settings: RunSettings, state: RunState, here: Presence) -> Candidates:
-    """What selection may know at this step: everyone who is present."""
+def candidates(
+    settings: RunSettings, state: RunState, here: Presence, undelivered: Collection[int] = ()
+) -> Candidates:
+    """What selection may know at this step: everyone who is present and has nothing to deliver first."""
+    free = {device: ap for device, ap in here.aps.items() if device not in undelivered}
     return Candidates(
         step=here.step,
         seed=settings.seed,
-        devices=tuple(here.aps),
-        aps=tuple(here.aps.values()),
+        devices=tuple(free),
+        aps=tuple(free.values()),
         past=state.past,
         last_sync_step=state.last_sync_step,
     )
 
 
 def select(system: System, offered: Candidates) -> tuple[int, ...]:
-    """The devices that train, ascending. ConfigError if the system chose somebody who is not there."""
-    chosen = tuple(sorted(set(system.selection.choose(offered))))
+    """The devices that train, ascending. PluginError if the system chose what is no device that is there."""
+    answer = system.selection.choose(offered)
+    try:
+        chosen = tuple(sorted({operator.index(device) for device in answer}))
+    except TypeError:
+        raise PluginError(
+            f"system {system.name!r}: selection.choose at step {offered.step}: expected numbers of devices, "
+            f"got {answer!r}"
+        ) from None
     strangers = set(chosen) - set(offered.devices)
     if strangers:
-        raise ConfigError(
-            [f"system {system.name!r} selected device {min(strangers)}, absent at step {offered.step}"]
+        raise PluginError(
+            f"system {system.name!r} selected device {min(strangers)}, absent at step {offered.step}"
         )
     return chosen
 

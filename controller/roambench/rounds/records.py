@@ -221,6 +221,17 @@ class ReplayResumed:
     clock: Literal["device", "host"]
 
 
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    """The controller died, and the run goes on with `step` from what it had written down: all that the log
+    says before of this step and later ones is void, but for what was seen of the fleet and its clocks.
+    """
+
+    step: int
+    at_ns: int  # device time; 0 where it is modelled and stood still
+    outage_s: float  # of this machine's wall clock, since the last sign of the run
+
+
 RoundRecord = (
     StepOpened
     | OrderGiven
@@ -238,4 +249,8 @@ RoundRecord = (
     | ClockProbed
     | ReplayPaused
     | ReplayResumed
+    | RunResumed
 )
+
+#: Kinds that stay true when the steps they were written in are played again: facts of the world.
+LASTING = (FleetEvent, ClockProbed, ReplayPaused, ReplayResumed, RunResumed, PeersDescribed)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from roambench.contract.errors import PluginError
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
@@ -115,7 +116,7 @@ def aggregate_cloud(system: System, state: RunState, device_samples: Sequence[in
         return None
     everyone = system.cloud_participants is Participants.ALL
     aps = tuple(range(len(state.ap_digests))) if everyone else tuple(sorted(state.participating))
-    model, weights = system.cloud_weights(
+    answer = system.cloud_weights(
         CloudInput(
             reference=state.global_model,
             aps=aps,
@@ -125,7 +126,29 @@ def aggregate_cloud(system: System, state: RunState, device_samples: Sequence[in
             ap_count=len(state.ap_digests),
         )
     )
-    return Aggregate(aps, model, weights)
+    where = f"system {system.name!r}: cloud_weights at step {state.next_step}"
+    return checked_aggregate(aps, answer, state.global_model, where)
+
+
+def checked_aggregate(members: tuple[int, ...], answer: object, reference: Vector, where: str) -> Aggregate:
+    """The new model that a system's rule returned for `members`.
+
+    PluginError, beginning with `where`, for what is no pair of a finite model like `reference` and of a
+    finite weight per member that add up to 1: it would poison every model of the run.
+    """
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise PluginError(f"{where}: expected a model and its weights, got {type(answer).__name__}")
+    model, weights = answer[0], np.asarray(answer[1])
+    if not isinstance(model, np.ndarray) or model.shape != reference.shape or model.dtype != reference.dtype:
+        got = f"{model.dtype} of {model.shape}" if isinstance(model, np.ndarray) else type(model).__name__
+        raise PluginError(f"{where}: expected a model of {reference.dtype} of {reference.shape}, got {got}")
+    if not np.isfinite(model).all():
+        raise PluginError(f"{where}: expected a finite model, got NaN or infinity in it")
+    if weights.shape != (len(members),) or weights.dtype.kind not in "fiu":
+        raise PluginError(f"{where}: expected {len(members)} weights, got {weights.dtype} of {weights.shape}")
+    if not np.isfinite(weights).all() or not abs(float(weights.sum()) - 1.0) < 1e-4:
+        raise PluginError(f"{where}: expected weights that add up to 1, got {weights.tolist()}")
+    return Aggregate(members, model, np.asarray(weights, np.float64))
 
 
 def hopeless(

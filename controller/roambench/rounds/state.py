@@ -36,6 +36,7 @@ class RunState:
     previous_aps: Mapping[int, int]  # by device present at the previous step
     unsynced: frozenset[int] = frozenset()  # devices that still have to get the global model as their own
     score: Score | None = None  # of the global model, once it was evaluated
+    ended: bool = False  # before the trace did: the accuracy was reached
 
     @property
     def global_model(self) -> Vector:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,14 +22,16 @@ from roambench.controller.ab.cooling import Cooled, Cooling, Thermometer, cool_d
 from roambench.controller.ab.thermometers import thermometer_of
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import BENCH, fleet_of
+from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.sweep.pool import run_points
-from roambench.controller.sweep.sweep_folder import SweepFolder, write_whole
+from roambench.controller.sweep.sweep_folder import SweepFolder
 from roambench.energy.improvement import Measured
 from roambench.provision.holding import holding
 from roambench.provision.inventory import load_bench
 from roambench.report.console import print_table
 from roambench.runs.database import naming
 from roambench.runs.lock import WriterLock
+from roambench.runs.whole_file import write_whole
 
 _START: Final = "start.json"
 #: Tables and page of a comparison, in its folder.
@@ -45,13 +46,15 @@ def run_ab(
     console: Console,
     bench: BenchOptions | None = None,
     thermometer: Thermometer | None = None,
+    fresh: bool = False,
 ) -> AbTable:
-    """Run every turn that has not finished, then write table and page and print the table.
+    """Run every turn that has not finished, then write table and page and print the table. `fresh`: turns
+    that died or were stopped begin anew.
 
     On a bench the lease is held over all of it. `thermometer`: None takes the fleet's own. RunError at the
     end if runs failed (they are tried again next time); KeyboardInterrupt leaves what finished.
     """
-    folder = SweepFolder(out, bench)
+    folder = SweepFolder(out, bench, fresh=fresh)
     options = bench or BenchOptions()
     thermometer = thermometer or thermometer_of(plan.asked.fleet, options.only)
     with naming(out):
@@ -102,7 +105,7 @@ def conclude(plan: AbPlan, *, out: Path, console: Console) -> AbTable:
     document = ab_document(plan, table, ended, starts, notes)
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     write_whole(out / JSON_NAME, text + "\n")
-    write_whole(out / PAGE_NAME, ab_page(plan, table, ended, starts, notes))
+    write_whole(out / PAGE_NAME, ab_page(plan, table, ended, starts, notes), synced=False)
     print_table(results_table(plan, table), console)
     for note in notes:
         console.print(f"! {note}", highlight=False, markup=False, soft_wrap=True)
@@ -131,7 +134,7 @@ def _run(
         if cooled.note:
             tell(cooled.note)
     tell(f"runs, seed {turn.point.seed}")
-    asyncio.run(run_points([turn.point], 1, folder, lambda point, outcome: None))
+    run_async(run_points([turn.point], 1, folder, lambda point, outcome: None), STOPPING)
     outcome = folder.outcome_of(turn.point)
     tell("finished" if outcome is not None and outcome.finished else f"failed: {outcome and outcome.reason}")
 

@@ -12,13 +12,13 @@ from typing import Any, Final
 from roambench.contract.errors import RunError
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.sweep.metrics import METRICS
-from roambench.controller.sweep.sweep_folder import write_whole
 from roambench.energy.energy_value import Energy, Part
 from roambench.energy.improvement import Better, Measured
 from roambench.energy.table10 import Table10
 from roambench.report.report import report
 from roambench.report.summary import RunSummary
 from roambench.runs.folder import RunFolder
+from roambench.runs.whole_file import write_whole
 
 _FILE: Final = "ab.json"
 _LOWER, _HIGHER = Better.LOWER, Better.HIGHER
@@ -63,7 +63,9 @@ COMPARED: Final = (
 
 
 def figures_of(run: RunSummary) -> dict[str, Measured]:
-    """Every figure that the run has."""
+    """Every figure that the run has; no measured joules where a board is left out of the sums: those of two
+    runs would be of different boards.
+    """
     found = {
         row.name: Measured(float(value))
         for row in COMPARED
@@ -71,11 +73,12 @@ def figures_of(run: RunSummary) -> dict[str, Measured]:
     }
     step = run.learning.threshold_step
     if (measured := run.measured) is not None:
-        found["whole_run_j"] = _of(measured.whole_run)
-        found["whole_run_net_j"] = _of(measured.whole_run_net)
         found["duration_s"] = Measured(measured.duration_s)
-        phases = {row.phase: (row.gross, row.net) for row in measured.phases}
-        found |= _spent("", measured.gross, phases, measured.consumed_by_step, step)
+        if not measured.without:
+            found["whole_run_j"] = _of(measured.whole_run)
+            found["whole_run_net_j"] = _of(measured.whole_run_net)
+            phases = {row.phase: (row.gross, row.net) for row in measured.phases}
+            found |= _spent("", measured.gross, phases, measured.consumed_by_step, step)
     elif (modelled := run.modelled) is not None:
         phases = {row.phase: (row.gross, row.net) for row in modelled.phases}
         found |= _spent("modelled_", modelled.gross, phases, modelled.consumed_by_step, step)

@@ -14,7 +14,7 @@ from roambench.report.numbers import NONE
 from roambench.report.table import Table
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
-SCHEMA: Final = "roambench.ab/1"
+SCHEMA: Final = "roambench.ab/2"
 
 
 def results_table(plan: AbPlan, table: AbTable) -> Table:

@@ -13,6 +13,7 @@ from roambench.controller.composition import fleet_of, refuse_unfit
 from roambench.controller.config.load import load_experiment, resolved
 from roambench.controller.config.overrides import Override, parse_overrides
 from roambench.controller.config.sections import Experiment
+from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.sweep.points import Point, point_key, text
 
 ArmName = Literal["A", "B"]
@@ -104,9 +105,11 @@ def plan_ab(asked: Asked) -> AbPlan:
     turns = []
     for pair, arm in abba(asked.repeats):
         experiment = _experiment(asked, arm, seed if asked.same_seed else seed + pair - 1)
-        key = f"{point_key(experiment, asked.fleet)}/{arm}/{pair}"
+        code = digest_of(foreign_code(experiment, fleet_of(asked.fleet)[0]))
+        key = f"{point_key(experiment, asked.fleet, code)}/{arm}/{pair}"
         short = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
-        turns.append(Turn(arm, pair, Point((("arm", arm), ("pair", pair)), experiment, asked.fleet, short)))
+        row = (("arm", arm), ("pair", pair))
+        turns.append(Turn(arm, pair, Point(row, experiment, asked.fleet, short, code)))
     differences = tuple(_differences(resolved(base["A"]), resolved(base["B"])))
     return AbPlan(asked, _labels(asked, base), tuple(turns), differences, tuple(_doubts(asked, differences)))
 
@@ -116,7 +119,7 @@ def _experiment(asked: Asked, arm: ArmName, seed: int | None) -> Experiment:
     if problems:
         raise ConfigError(problems)
     changes = [*own, *([] if seed is None else [Override(("seed",), seed)])]
-    return load_experiment(asked.file(arm), trace_file=asked.trace, more=changes, more_from="--set")
+    return load_experiment(asked.file(arm), trace_file=asked.trace, more={"--set": changes})
 
 
 def _labels(asked: Asked, base: dict[ArmName, Experiment]) -> dict[ArmName, str]:

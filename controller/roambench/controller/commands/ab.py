@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from roambench.controller.commands.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
-from roambench.controller.commands.run import SetOption
+from roambench.controller.commands.run import FreshOption, SetOption
 
 
 def ab(
@@ -52,6 +52,7 @@ def ab(
     table: Annotated[
         bool, typer.Option("--table", help="Only print and write the table of what has finished.")
     ] = False,
+    fresh: FreshOption = False,
     only: OnlyOption = None,
     preflight: PreflightOption = True,
     unproven: UnprovenOption = False,
@@ -61,12 +62,11 @@ def ab(
 
     Interrupted or killed, the same command goes on from what is there.
     """
-    from rich.console import Console
-
     from roambench.controller.ab.ab_conduct import conclude, run_ab
     from roambench.controller.ab.ab_plan import Asked, plan_ab
     from roambench.controller.ab.cooling import PAUSE_S, Cooling
     from roambench.controller.bench_options import BenchOptions
+    from roambench.controller.lasting_console import lasting_console
 
     on_bench = fleet.startswith("bench:")
     asked = Asked(
@@ -74,7 +74,7 @@ def ab(
     )
     plan = plan_ab(asked)
     folder = out or Path("runs") / f"ab-{a.stem}-{b.stem}"
-    console = Console()
+    console = lasting_console()
     if table:
         conclude(plan, out=folder, console=console)
         return
@@ -85,4 +85,5 @@ def ab(
         cooling=Cooling(cool_to, waits_s, cool_most),
         console=console,
         bench=BenchOptions(tuple(only or ()), preflight, unproven, wait) if on_bench else None,
+        fresh=fresh,
     )

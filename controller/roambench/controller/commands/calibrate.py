@@ -48,7 +48,12 @@ def calibrate(
     rates: Annotated[str, typer.Option(metavar="MBIT_S", help="Rates in Mbit/s.")] = "2,5,10,20,40",
     windows: Annotated[int, typer.Option(help="How often every point is measured; the median counts.")] = 5,
     min_s: Annotated[float, typer.Option(help="A window lasts this long in device time...")] = 10.0,
-    repeats: Annotated[int, typer.Option(help="...or this many transfers, if that is shorter.")] = 10,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            help="...or this many transfers, if that is shorter; below 10 s a window does not count."
+        ),
+    ] = 50,
     idle_s: Annotated[float, typer.Option(help="Idle device time around every window.")] = 5.0,
     at_once: Annotated[
         int, typer.Option(min=1, help="Devices swept at the same time; on Wi-Fi they share the air.")
@@ -67,9 +72,9 @@ def calibrate(
 
     The model's name or file can then stand in `links.model` of an experiment and in `compare --link-model`.
     """
-    from rich.console import Console
+    from roambench.controller.lasting_console import lasting_console
 
-    console = Console(stderr=as_json)
+    console = lasting_console(stderr=as_json)
     if file.is_dir():
         folder = file
     else:
@@ -86,6 +91,7 @@ def calibrate(
             repeats,
             idle_s,
         )
+        _tell_too_short(settings, console)
         names = tuple(name.strip() for name in devices.split(",") if name.strip())
         folder = free_folder(runs_dir, f"{experiment.name}-calibration")
         options = BenchOptions(names, preflight, unproven, wait)
@@ -98,6 +104,20 @@ def calibrate(
     for what, path in (("link model", out), ("page", html), ("run folder", folder)):
         if path is not None:
             console.print(f"{what}: {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _tell_too_short(settings: SweepSettings, console: Console) -> None:
+    """Before anything starts: which windows will not count; ConfigError where the others cannot be fitted."""
+    short = settings.too_short()
+    if not short:
+        return
+    told = (
+        f"{len(short)} of {len(settings.points())} settings have windows below 10 s, which do not count "
+        f"(rule R7): {settings.remedy()} makes all of them long enough"
+    )
+    if len({point.mbit_s for point in settings.points() if point not in short}) < 2:
+        raise ConfigError([f"calibration: {told}; at two rates at least they must be"])
+    console.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _sweep(
@@ -129,6 +149,7 @@ def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
     from roambench.controller.config.link_model_file import write_link_model
     from roambench.report.calibration import calibrate as fitted
     from roambench.report.calibration_page import calibration_page
+    from roambench.report.report import write_text
     from roambench.runs.folder import RunFolder
 
     with RunFolder.open(path) as folder:
@@ -142,10 +163,7 @@ def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
         made = fitted(out.stem, folder, windows)
     write_link_model(out, made.model)
     if html is not None:
-        try:
-            html.write_text(calibration_page(made), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError([f"--html {html}: cannot be written: {error.strerror}"]) from None
+        write_text(html, calibration_page(made))
     return made
 
 

@@ -64,6 +64,7 @@ def show(
 
     experiment = load_experiment(file, list(set_ or []))
 
+    from roambench.contract.whole_file import write_whole
     from roambench.controller import data_tables
     from roambench.controller.world import lesson_of, movement_of
     from roambench.report.data_page import data_page
@@ -99,7 +100,7 @@ def show(
         ]
         try:
             html.parent.mkdir(parents=True, exist_ok=True)
-            html.write_text(data_page(title, lines, shares), encoding="utf-8")
+            write_whole(html, data_page(title, lines, shares), synced=False)
         except OSError as error:
             raise DataError(f"{html}: cannot be written ({error})") from None
         if not as_json:

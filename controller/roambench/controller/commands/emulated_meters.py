@@ -15,7 +15,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.controller.commands.meter_emulate import Load
 from roambench.meters.emulator import control
-from roambench.meters.emulator.drivers import DRIVERS, reader
+from roambench.meters.emulator.drivers import driver_of, reader
 from roambench.meters.emulator.fault_list import parse_faults
 from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.emulator.profiles import FirmwareProfile, Transport, profile
@@ -167,7 +167,7 @@ def _told(spec: EmulatorSpec, addresses: dict[str, dict[str, str]]) -> Iterator[
         yield f"{name}: true power in {name}.csv"
         for via, address in ways.items():
             transport = Transport(via)
-            if transport not in DRIVERS.get(row.traits, {}):
+            if driver_of(row, transport) is None:
                 yield f"  {via:<9}  {address}"
                 continue
             driver, port = reader(row.name, transport, address, spec.interval_ms)

@@ -23,7 +23,10 @@ def tensorboard(
         typer.Option("-o", "--out", metavar="DIR", help="Log directory: a folder per run is made in it."),
     ],
 ) -> None:
-    """Write accuracy, loss, devices and joules of every step as TensorBoard files (extra [tensorboard])."""
+    """Write accuracy, loss, devices and joules of every step as TensorBoard files.
+
+    It needs the extra `tensorboard`.
+    """
     from roambench.controller.tensorboard import export_tensorboard
 
     for place in export_tensorboard(runs, out):

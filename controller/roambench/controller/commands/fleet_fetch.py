@@ -32,6 +32,13 @@ def fetch(
     limit: LimitOption = None,
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
+    dead_letters: Annotated[
+        bool,
+        typer.Option(
+            "--dead-letters",
+            help="Also records that the controller or a database had refused for good: try them again.",
+        ),
+    ] = False,
 ) -> None:
     """Collect the records and the outstanding model of hosts that missed a run's end; with RUN its ledger is
     computed anew. Hosts that still wait for a controller that is gone leave its run (not with --during-run
@@ -42,7 +49,7 @@ def fetch(
 
     from roambench.controller.commands.bench_in_hand import in_hand
     from roambench.controller.commands.outcome_table import outcome_table
-    from roambench.provision.fetching import fetch_run
+    from roambench.provision.fetching import fetch_run, revive
     from roambench.provision.host_error import HostError
     from roambench.provision.hosts import on_hosts
     from roambench.provision.inventory import load_bench
@@ -56,19 +63,21 @@ def fetch(
     if run is None:
 
         def save(link: HostLink) -> list[Fetched]:
+            if dead_letters:
+                revive(link)
             return _save_all(link, loaded.state_dir / "fetched" / link.host.name, orphans=not during_run)
 
         with in_hand(loaded, "fetch", wait_s, during_run=during_run):
             saved = on_hosts(loaded, hosts, save)
         console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _told), markup=False)
-        if any(one.failed for one in saved):
+        if any(one.failed or any(run.trouble for run in one.value or ()) for one in saved):
             raise typer.Exit(1)
         return
     with RunFolder.open(run, write=True) as folder:
         took_part = [host for host in hosts if host.name in folder.info.device_names]
 
         def complete(link: HostLink) -> list[Fetched]:
-            fetched = fetch_run(link, folder)
+            fetched = fetch_run(link, folder, dead_letters=dead_letters)
             log = folder.path / "agents" / link.host.name / "agent.log"
             log.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(HostError):  # the records are here: no log is no reason to fail
@@ -90,19 +99,24 @@ def fetch(
 
 
 def _save_all(link: HostLink, folder: Path, *, orphans: bool) -> list[Fetched]:
-    from roambench.provision.fetching import Fetched, end_orphaned, save_run, unsent_runs
+    from roambench.provision.fetching import Fetched, end_orphaned, save_runs
 
     def place(run: str, ending: str) -> Path:
         """A run's name may hold anything; the file's holds hex."""
         return folder / f"{run.encode().hex()}{ending}"
 
     model = end_orphaned(link, None, lambda run: place(run, ".safetensors")) if orphans else None
-    saved = [save_run(link, run, place(run, ".jsonl.gz")) for run in unsent_runs(link)]
+    saved = save_runs(link, lambda run: place(run, ".jsonl.gz"))
     return [*saved, Fetched(0, None, model)] if model is not None else saved
 
 
 def _told(fetched: list[Fetched]) -> str:
-    told = [f"{one.records} in {one.place}" for one in fetched if one.place is not None]
+    told = [
+        f"{one.records} in {one.place}" + (f" ({one.torn} torn lines left out)" if one.torn else "")
+        for one in fetched
+        if one.place is not None
+    ]
+    told += [f"not fetched: {one.trouble}" for one in fetched if one.trouble]
     told += [f"its model in {one.model}" for one in fetched if one.model is not None]
     return ", ".join(told) or "nothing"
 

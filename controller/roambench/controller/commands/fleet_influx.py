@@ -26,7 +26,7 @@ def influx_token(
 ) -> None:
     """Make a token that may write the bench's bucket and nothing else; keep it in influxdb.token_file."""
     from roambench.contract.errors import ConfigError
-    from roambench.identity.authority import write_private
+    from roambench.contract.whole_file import write_whole
     from roambench.provision.influx_access import make_write_only
     from roambench.provision.inventory import load_bench
 
@@ -43,5 +43,5 @@ def influx_token(
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([f"--admin-token-file {admin_token_file}: cannot be read ({error})"]) from None
     token = make_write_only(loaded.influxdb, admin_token, name or f"roambench-{loaded.name}")
-    write_private(target, token.encode() + b"\n")
+    write_whole(target, token + "\n", mode=0o600)
     print(f"{target}: may write {loaded.influxdb.bucket} and nothing else; next: roambench fleet provision")

@@ -33,20 +33,20 @@ def power(
 
     A meter without such a way cannot be switched: its serial port only talks. The table says so.
     """
-    import asyncio
     import json
 
     from rich.console import Console
     from rich.table import Table
 
     from roambench.controller.commands.bench_in_hand import in_hand
+    from roambench.controller.stopping import run_async
     from roambench.provision.inventory import load_bench
     from roambench.provision.meter_power import switch_power
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, f"power {deed}", wait_s, during_run=during_run or deed is Deed.STATE):
-        switched = asyncio.run(switch_power(hosts, deed, off_s))
+        switched = run_async(switch_power(hosts, deed, off_s))
     if as_json:
         rows = [
             {

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import codecs
+import io
+import sys
+from threading import Lock
+from typing import Annotated, Final, TextIO
 
 import typer
 
+from roambench.contract.errors import RoambenchError
 from roambench.controller.commands.fleet_options import BenchArgument, LimitOption, OnlyOption
+
+#: Letters of a line; what is longer is printed in several.
+_LONGEST_LINE: Final = 65536
 
 WaitOption = Annotated[
     float, typer.Option("--wait", min=0.0, metavar="S", help="How long to wait for whoever uses the bench.")
@@ -60,35 +68,81 @@ def execute(
 ) -> None:
     """Run a shell command on every host: `fleet exec BENCH --only rack1 -- uptime`.
 
-    Prints what it says with the host's name before every line; exit code 1 if it failed anywhere.
+    Prints what it says as it comes, the host's name before every line; exit code 1 if it failed anywhere.
     """
-    import sys
-
-    from roambench.provision.hosts import on_hosts
+    from roambench.provision.channel import ending
+    from roambench.provision.hosts import HostLink, on_hosts
     from roambench.provision.inventory import load_bench
-    from roambench.provision.printable import printable
 
     loaded = load_bench(bench)
     line = " ".join(command)
-    outcomes = on_hosts(
-        loaded,
-        loaded.only(only or (), limit),
-        lambda link: link.run(line, root=root, timeout_s=timeout_s),
-    )
+    lock = Lock()
+
+    def run(link: HostLink) -> int:
+        out, err = (_Lines(link.host.name, file, lock) for file in (sys.stdout, sys.stderr))
+        try:
+            return link.stream(line, out.take, err.take, root=root, timeout_s=timeout_s)
+        finally:
+            out.end()
+            err.end()
+
+    try:
+        outcomes = on_hosts(loaded, loaded.only(only or (), limit), run)
+    except _Unwritten as unwritten:
+        if isinstance(unwritten.error, BrokenPipeError):
+            raise unwritten.error from None
+        raise RoambenchError(f"the output cannot be written: {unwritten.error.strerror}") from None
     bad = 0
     for one in outcomes:
         if one.value is None:
-            print(f"{one.host.name}: {one.reason}; {one.next_action}", file=sys.stderr)
-            bad += 1
-            continue
-        for said, stream in ((one.value.out, sys.stdout), (one.value.err, sys.stderr)):
-            for text in said.decode(errors="replace").splitlines():
-                print(f"{one.host.name}: {printable(text)}", file=stream)
-        if one.value.exit_code:
-            print(f"{one.host.name}: exit code {one.value.exit_code}", file=sys.stderr)
-            bad += 1
+            why = "; ".join(filter(None, (one.reason, one.next_action)))
+            print(f"{one.host.name}: {why}", file=sys.stderr)
+        elif one.value:
+            print(f"{one.host.name}: {ending(one.value)}", file=sys.stderr)
+        bad += one.value != 0
     if bad:
         raise typer.Exit(1)
+
+
+class _Unwritten(BaseException):
+    """Our own output cannot be written: as with Ctrl-C, no host need go on."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class _Lines:
+    """Prints one of a host's outputs to `file`, the host's name before every line; `lock` is all hosts'."""
+
+    def __init__(self, host: str, file: TextIO, lock: Lock) -> None:
+        self._host, self._file, self._lock = host, file, lock
+        self._decoder = io.IncrementalNewlineDecoder(
+            codecs.getincrementaldecoder("utf-8")(errors="replace"), translate=True
+        )
+        self._begun = ""  # of a line whose end has not come yet
+
+    def take(self, piece: bytes) -> None:
+        *lines, self._begun = (self._begun + self._decoder.decode(piece)).split("\n")
+        if len(self._begun) > _LONGEST_LINE:
+            lines.append(self._begun)
+            self._begun = ""
+        self._print(lines)
+
+    def end(self) -> None:
+        *lines, last = (self._begun + self._decoder.decode(b"", final=True)).split("\n")
+        self._print([*lines, last] if last else lines)
+
+    def _print(self, lines: list[str]) -> None:
+        from roambench.provision.printable import printable
+
+        text = "".join(f"{self._host}: {printable(line)}\n" for line in lines)
+        try:
+            with self._lock:
+                self._file.write(text)
+                self._file.flush()
+        except OSError as error:
+            raise _Unwritten(error) from None
 
 
 def reboot_hosts(

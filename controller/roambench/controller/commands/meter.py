@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roambench.controller.commands.meter_emulate import emulate, fault
+from roambench.controller.stopping import run_async
 
 if TYPE_CHECKING:
     from roambench.meters.power_switch import PowerState, PowerSwitch
 
 meter_app = typer.Typer(
-    name="meter", help="Power meters: list, read, record, switch, emulate.", no_args_is_help=True
+    name="meter", help="Power meters: list, read, record, calibrate, switch, emulate.", no_args_is_help=True
 )
 power_app = typer.Typer(name="power", help="Switch the board behind a meter.", no_args_is_help=True)
 meter_app.add_typer(power_app)
@@ -68,7 +68,7 @@ def read(
     """Show what a meter reads, and count the lines that were none. Fails if not one reading came."""
     from roambench.controller.commands.meter_read import show
 
-    asyncio.run(show(driver, port, seconds, as_json=as_json))
+    run_async(show(driver, port, seconds, as_json=as_json))
 
 
 @meter_app.command()
@@ -83,7 +83,44 @@ def record(
     """Record a meter's bytes with their times, as a transcript that the meter `replay` plays."""
     from roambench.controller.commands.meter_record import record_to
 
-    asyncio.run(record_to(output, driver, port, seconds))
+    run_async(record_to(output, driver, port, seconds))
+
+
+@meter_app.command()
+def calibrate(
+    port: PortArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The `calibration_file` of an experiment's energy section; may exist.",
+        ),
+    ],
+    reference: Annotated[str, typer.Option(help="What the true power is read from: its name and number.")],
+    u_reference: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=0.1, help="Relative standard uncertainty (k = 1) of its watts at any load."
+        ),
+    ],
+    driver: DriverOption = "smartpower2",
+    seconds: Annotated[float, typer.Option(min=1.0, help="Of reading each load.")] = 60.0,
+    u_value: Annotated[
+        float, typer.Option(min=0.0, help="Standard uncertainty of one value of it in watts: the last digit.")
+    ] = 0.001,
+) -> None:
+    """Find a meter's gain and offset at two known loads, and file them under its serial number.
+
+    Connect a steady load (a resistor, an electronic load; no board) at the meter's output, first about 2 W,
+    then about 5 W, and tell what a better meter shows at the output while it is read: watts, or volts and
+    amperes, or volts and the ohms of a known resistor. Nothing connected, or an output that is off, is no
+    load: its zeros are printed, not measured.
+    """
+    from roambench.controller.commands.meter_calibrate import calibrate_meter
+
+    calibrate_meter(driver, port, output, reference, u_reference, u_value, seconds)
 
 
 @power_app.command("on")
@@ -134,6 +171,6 @@ def _switch(
             await act(switch)
         return await switch.state()
 
-    state = asyncio.run(errand())
+    state = run_async(errand())
     volts = "" if state.volts is None else f", set to {state.volts:.2f} V"
     typer.echo(f"{port}: {'on' if state.on else 'off'}{volts}")

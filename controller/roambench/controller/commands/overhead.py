@@ -46,19 +46,17 @@ def overhead(
     taken, too; everything, with records streaming to the controller. Emulated boards of this machine draw
     what their agents compute.
     """
-    from rich.console import Console
-
     from roambench.controller.agents_place import agents_place
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.composition import free_folder
     from roambench.controller.config import load_experiment
+    from roambench.controller.config.overrides import Override
+    from roambench.controller.lasting_console import lasting_console
     from roambench.controller.overhead_run import RESULT, measure_overhead
 
-    overrides = list(set_ or [])
-    if agents is not None:
-        overrides.append(f"fleet.agents={agents}")
-    experiment = load_experiment(file, overrides)
-    console = Console(stderr=as_json)
+    more = {} if agents is None else {"--agents": [Override(("fleet", "agents"), agents)]}
+    experiment = load_experiment(file, set_ or (), more=more)
+    console = lasting_console(stderr=as_json)
     path = free_folder(runs_dir, name or f"{experiment.name}-overhead")
     options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
     with agents_place(experiment, fleet, options, console) as place:

@@ -20,6 +20,7 @@ from roambench.controller.readings_source import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from roambench.report.report import Report
     from roambench.runs.records import OpenRecords
 
 
@@ -48,7 +49,7 @@ def show(
     as_json: bool,
     console: Console,
     source: OpenRecords | None = None,
-) -> None:
+) -> Report:
     """Print the comparison (or JSON, and nothing else, on standard output) and write the page."""
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
@@ -56,7 +57,8 @@ def show(
     made = made_of(runs, html=html, open_records=source)
     if as_json:
         typer.echo(made.json(), nl=False)
-        return
+        return made
     terminal.print_report(made.summaries, console)
     if html is not None:
         console.print(f"report: {html}", soft_wrap=True, highlight=False, markup=False)
+    return made

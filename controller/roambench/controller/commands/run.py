@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from roambench.contract.errors import RunError
 from roambench.controller.commands.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
 
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Begin anew what died or was stopped, instead of going on with it.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the file, as TOML; repeatable."),
@@ -30,7 +36,9 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
     ] = None,
-    agents: Annotated[int | None, typer.Option(metavar="N", help="Number of devices.")] = None,
+    agents: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of devices; 0: all of the trace.")
+    ] = None,
     set_: SetOption = None,
     runs_dir: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the run folders, instead of the file's.")] = None,
@@ -41,24 +49,29 @@ def run(
             "--plan", help="Only tell the hours, joules, bytes and disk it will take; start nothing."
         ),
     ] = False,
+    fresh: FreshOption = False,
     only: OnlyOption = None,
     preflight: PreflightOption = True,
     unproven: UnprovenOption = False,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Run FILE's experiment: every system once, then the comparison and an HTML report."""
-    from rich.console import Console
+    """Run FILE's experiment: every system once, then the comparison and an HTML report.
 
+    Runs on virtual devices that died or were stopped go on where they were.
+    """
     from roambench.controller.config import load_experiment
+    from roambench.controller.config.overrides import Override
 
-    overrides = list(set_ or [])
+    more = {}
     if agents is not None:
-        overrides.append(f"fleet.agents={agents}")
+        more["--agents"] = [Override(("fleet", "agents"), agents)]
     if name is not None:
-        overrides.append(f'name="{name}"')
-    experiment = load_experiment(file, overrides, trace_file=trace)
+        more["--name"] = [Override(("name",), name)]
+    experiment = load_experiment(file, set_ or (), trace_file=trace, more=more)
 
     if plan:
+        from rich.console import Console
+
         from roambench.controller.plan import plan_experiment
         from roambench.controller.plan_tables import print_plans
 
@@ -67,9 +80,34 @@ def run(
 
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.commands.report import show
-    from roambench.controller.composition import run_experiment
+    from roambench.controller.composition import SystemsFailed, run_experiment
+    from roambench.controller.lasting_console import lasting_console
 
-    console = Console()
+    console = lasting_console()
     options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
-    runs = run_experiment(experiment, fleet=fleet, runs_dir=runs_dir, console=console, bench=options)
-    show(runs, html=html or runs_dir / f"{experiment.name}.html", as_json=False, console=console)
+    problems: list[str] = []
+    try:
+        runs = run_experiment(
+            experiment, fleet=fleet, runs_dir=runs_dir, console=console, bench=options, fresh=fresh
+        )
+    except SystemsFailed as error:
+        runs, problems = list(error.finished), str(error).splitlines()
+    except KeyboardInterrupt:
+        anew = shlex.join(["roambench", *sys.argv[1:], *["--fresh"] * (not fresh)])
+        console.print(
+            f"  start anew   {anew}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+        raise
+    if runs:
+        page = html or runs_dir / f"{experiment.name}.html"
+        made = show(runs, html=page, as_json=False, console=console)
+        problems += [
+            f"run {summary.info.run_id}: {summary.orders.fruitless}"
+            for summary in made.summaries
+            if summary.orders.fruitless
+        ]
+    if problems:
+        raise RunError("\n".join(problems))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.run import SetOption
+from roambench.controller.commands.run import FreshOption, SetOption
 
 
 def sweep(
@@ -25,6 +25,7 @@ def sweep(
         Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
     ] = None,
     set_: SetOption = None,
+    fresh: FreshOption = False,
     table: Annotated[
         bool, typer.Option("--table", help="Only print the table of what has finished.")
     ] = False,
@@ -36,18 +37,17 @@ def sweep(
 
     Interrupted or killed, the same command goes on from what is there. Runs that failed are tried again.
     """
-    from rich.console import Console
-
+    from roambench.controller.lasting_console import lasting_console
     from roambench.controller.sweep.conduct import check_sweep, run_sweep, show_sweep
     from roambench.controller.sweep.sweep_file import read_sweep
 
     sweep_file = read_sweep(file, set_ or (), trace)
     folder = out or Path("runs") / file.stem
-    console = Console()
+    console = lasting_console()
     if check:
         check_sweep(sweep_file, out=folder, console=console)
     elif table:
         show_sweep(sweep_file, out=folder, console=console)
     else:
         usual = 1 if sweep_file.fleet == "local" else os.cpu_count() or 1
-        run_sweep(sweep_file, jobs=jobs or usual, out=folder, console=console)
+        run_sweep(sweep_file, jobs=jobs or usual, out=folder, console=console, fresh=fresh)

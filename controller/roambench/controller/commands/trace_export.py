@@ -43,10 +43,11 @@ def export(
     """Write a trace for another program."""
     from roambench.mobility.exporting import export_trace
     from roambench.mobility.files import read_trace
+    from roambench.mobility.trace import MADE_UP
 
     trace = read_trace(file)
     done = export_trace(trace, output, form.value, None if absent is None else absent.value)
-    for note in done.notes:
+    for note in (*([MADE_UP] if trace.made_up else []), *done.notes):
         typer.echo(note, err=True)
     typer.echo(
         f"{', '.join(str(path) for path in done.paths)}: {trace.steps} steps, {len(trace.device_names)} "

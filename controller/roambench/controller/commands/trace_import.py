@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +22,7 @@ def import_(
         typer.Argument(
             metavar="[FORMAT] PATH...",
             help="A name of `roambench list readers` (left out with --detect), then files or directories; "
-            ".gz, .xz, .bz2 and .zip too.",
+            ".gz, .xz, .bz2, .zip and .tar too.",
         ),
     ],
     output: Annotated[
@@ -128,35 +128,45 @@ def import_(
     from roambench.mobility.readers.opening import SourceOptions
     from roambench.mobility.recipe import Recipe
 
+    problems: list[str] = []
+    column_map = texts.column_map(columns, problems)
     if detect:
-        reader, paths = _detected([Path(argument) for argument in arguments]), arguments
+        if problems:
+            raise ConfigError(problems)
+        reader, paths = _detected([Path(argument) for argument in arguments], column_map), arguments
         if output is None:
             return
     else:
         reader, paths = arguments[0], arguments[1:]
-    problems = _reader_problems(reader, paths)
+    problems = [*_reader_problems(reader, paths), *problems]
     if output is None:
         problems.append("-o: missing, the trace file to write")
     area = texts.area(box, box_corners, problems)
     start_utc_s = texts.utc_s(from_, problems)
-    column_map = texts.column_map(columns, problems)
     hosts = texts.hosts(ap_hosts, problems)
     source, aps_file = texts.ap_source(ap_source, problems)
     policies = texts.policies(
-        problems, reduce=reduce, presence=presence, outage=outage, metric=metric, ap_draw=ap_draw
+        problems,
+        steps=steps,
+        step_s=step_s,
+        aps=aps,
+        reduce=reduce,
+        presence=presence,
+        outage=outage,
+        metric=metric,
+        ap_draw=ap_draw,
     )
     if utc_offset_h is not None and not -24.0 <= utc_offset_h <= 24.0:
         problems.append(f"--utc-offset-h {utc_offset_h}: expected hours, -24 to 24")
+    elif utc_offset_h is not None:
+        problems += _offset_problems(reader)
     if problems or output is None:
         raise ConfigError(problems)
     recipe = Recipe(
         box=area,
         start_utc_s=start_utc_s,
-        steps=steps,
-        step_s=step_s,
         **policies,
         devices=top or None,
-        aps=aps,
         seed=seed,
         ap_source=source,
     )
@@ -169,18 +179,17 @@ def import_(
     )
     found = import_trace(reader, [Path(path) for path in paths], recipe, options, aps_file)
     _tell_rows(found, strict)
+    _tell_presence(found)
     _tell_holes(found)
     trace = found.trace
     written(output, write_trace(trace, output), trace.steps, len(trace.device_names), len(trace.step))
 
 
-def _detected(paths: Sequence[Path]) -> str:
+def _detected(paths: Sequence[Path], columns: Mapping[str, str]) -> str:
     """The best guess; all are told. Raises TraceError when nothing is recognised."""
     from roambench.mobility.readers.detecting import detect
 
-    guesses = detect(paths)
-    if not guesses:
-        raise TraceError(f"{paths[0]}: no known format; see `roambench list readers`")
+    guesses = detect(paths, columns)
     for guess in guesses:
         typer.echo(f"looks like {guess}", err=True)
     return guesses[0].reader
@@ -198,21 +207,62 @@ def _reader_problems(reader: str, paths: Sequence[str]) -> list[str]:
     return [] if paths else ["PATH: missing, the files or directories to import"]
 
 
+def _offset_problems(reader: str) -> list[str]:
+    """An offset that would be passed over in silence."""
+    from roambench.mobility.readers import READERS
+
+    if reader not in READERS.own or READERS.load(reader).utc_offset_h is not None:
+        return []
+    return [
+        f"--utc-offset-h: times of {reader} are UTC, or say their own offset; for local hours in statistics "
+        "give it to `trace stats`"
+    ]
+
+
+def _tell_presence(found: Imported) -> None:
+    """Movement for ns-2 of which nothing says when who comes and goes."""
+    trace = found.trace
+    if trace.provenance["reader"] == "ns2" and len(trace.step) == trace.steps * len(trace.device_names):
+        typer.echo(
+            "every node is there in every step, as the file does not say when it comes and goes: give SUMO's "
+            "activity.tcl beside mobility.tcl, or read its FCD output",
+            err=True,
+        )
+
+
 def _tell_holes(found: Imported) -> None:
-    """Steps in which nobody was seen, and what became of them."""
+    """Steps in which nobody was seen, why that may be, and what became of them."""
     counts, recipe = (found.trace.provenance.get(key) for key in ("counts", "recipe"))
-    if not isinstance(counts, dict) or not isinstance(recipe, dict) or not counts["empty_runs"]:
+    if not isinstance(counts, dict) or not isinstance(recipe, dict):
         return
     holes, empty, runs = counts["outage_steps"], counts["empty_steps"], counts["empty_runs"]
-    become = {"keep": "kept as empty steps", "drop": "left out", "mark": "marked"}[recipe["outage"]]
-    typer.echo(
-        f"{holes + empty} steps without any device, in {runs} runs: {holes} are outages of the recording, "
-        f"{become}; in {empty} nobody was there",
-        err=True,
-    )
+    if runs:
+        told = f"{holes + empty} steps without any device, in {runs} runs"
+        become = {"keep": "kept as empty steps", "drop": "left out", "mark": "marked"}[recipe["outage"]]
+        likely = (
+            f"{told}: in {empty} it is likely that nobody came; {holes} look like holes in the recording, "
+        )
+        likely += f"since many devices come at these hours on other days ({become})"
+        typer.echo(likely if holes else f"{told}: it is likely that nobody came", err=True)
+    if counts["steps_not_covered"]:
+        typer.echo(
+            f"{counts['steps_not_covered']} of {recipe['steps']} steps lie before the first fix of the "
+            "source or after its last",
+            err=True,
+        )
 
 
 def _tell_rows(found: Imported, strict: bool) -> None:
+    """What became of every file and every row."""
+    from roambench.mobility.candidates import centre_of
+
+    for source in found.sources:
+        if source.passed_over:
+            typer.echo(
+                f"passed over: {source.passed_over} files in {source.name} that are not of this format, "
+                f"such as {source.such_as}",
+                err=True,
+            )
     if found.malformed:
         sentence = f"{found.malformed} of {found.rows} rows are malformed"
         rows = [str(row) for row in found.malformed_rows]
@@ -223,5 +273,14 @@ def _tell_rows(found: Imported, strict: bool) -> None:
             typer.echo(f"  {row}", err=True)
     for reason, count in found.left_out.items():
         typer.echo(f"left out: {count} of {found.rows} rows, {reason}", err=True)
+    for reason, count in found.fixes_left_out.items():
+        typer.echo(f"left out: {count} of the {found.sampled} fixes that the rows make, {reason}", err=True)
+    of = f"{found.rows} rows" if found.sampled is None else f"the {found.sampled} fixes that the rows make"
+    typer.echo(f"used: {found.used} of {of}", err=True)
+    if found.chosen_box is not None:
+        side_m = f"{found.chosen_box.width_m:,.0f} m"
+        typer.echo(
+            f"box: {side_m} {centre_of(found.chosen_box)}, the median fix (--box gives another)", err=True
+        )
     if found.trace.provenance.get("coordinates") == "synthetic":
         typer.echo("the source has no positions: its access points stand on a made-up grid", err=True)

@@ -109,7 +109,7 @@ def ap_source(text: str, problems: list[str]) -> tuple[ApSource, Path | None]:
     return "stations", Path(text)
 
 
-def policies(problems: list[str], **given: str) -> dict[str, Any]:
+def policies(problems: list[str], **given: str | int | None) -> dict[str, Any]:
     """The given policies, if the recipe knows them."""
     from roambench.mobility.recipe import Recipe
 

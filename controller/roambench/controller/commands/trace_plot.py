@@ -22,6 +22,7 @@ def plot(
     seed: SeedOption = 42,
 ) -> None:
     """Draw the trace on one HTML page, with Fig. 2, Fig. 3 and Table 5 of MOHAWK made of it."""
+    from roambench.contract.whole_file import write_whole
     from roambench.mobility.files import content_hash, read_trace
     from roambench.mobility.statistics import trace_statistics
     from roambench.report.trace_figures import trace_figures
@@ -37,7 +38,7 @@ def plot(
     target = output / "trace.html"
     try:
         output.mkdir(parents=True, exist_ok=True)
-        target.write_text(page, encoding="utf-8")
+        write_whole(target, page, synced=False)
         typer.echo(f"page: {target}")
         for picture in write_pictures(figures, output) if png else []:
             typer.echo(f"picture: {picture}")

@@ -35,7 +35,7 @@ class AlgorithmSection(Section):
     association: Literal["nearest", "trace"] = Field(
         "nearest",
         description="Which edge serves a device of the MIDDLE family: the nearest AP, or `trace`, the AP "
-        "that the trace itself recorded (it must have recorded one; needs `fleet.aps = 0`).",
+        "that the trace itself recorded (it must have recorded one, and `fleet.aps` draws no others).",
     )
     ties: Literal["lowest", "random"] = Field(
         "lowest",

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+import datetime as dt
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
 
 from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration
 from roambench.written.section import Section
 
 
+def _date(value: object) -> object:
+    """TOML's own date, or the text of one, as text; ValueError for another text."""
+    if isinstance(value, dt.datetime):
+        value = value.date()
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, str) and value:
+        dt.date.fromisoformat(value)
+    return value
+
+
 class CalibratedMeter(Section):
     """What a calibration found of one meter: it reads gain x true power + offset_w."""
 
-    gain: float = Field(1.0, gt=0.0, description="Reading / true power, offset left out.")
+    gain: float | None = Field(
+        None,
+        gt=0.0,
+        json_schema_extra={"expected": "a number > 0"},
+        description="Reading / true power, offset left out; default: that of the type.",
+    )
     offset_w: float = Field(0.0, description="Reading in watts where nothing is drawn.")
     u_gain: float = Field(ge=0.0, description="Relative standard uncertainty of the gain.")
     u_offset_w: float = Field(0.0, ge=0.0, description="Standard uncertainty of the offset in watts.")
-    date: str = Field("", description="When it was calibrated.")
+    date: Annotated[str, BeforeValidator(_date)] = Field(
+        "",
+        json_schema_extra={"expected": "a date, YYYY-MM-DD"},
+        description="When it was calibrated; after a year `preflight` and report warn.",
+    )
     reference: str = Field("", description="Against what; meters of one reference are wrong by it together.")
     u_reference: float = Field(0.0, ge=0.0, description="The reference's share of u_gain, relative.")
 
@@ -25,15 +48,21 @@ class EnergySection(Section):
 
     calibration_file: str = Field(
         "",
-        description="TOML file with a table per device or meter serial (`gain`, `offset_w`, `u_gain`, "
-        "`u_offset_w`, `date`, `reference`, `u_reference`): see docs/energy.md.",
+        description="TOML file with a table per meter's serial number (`gain`, `offset_w`, `u_gain`, "
+        "`u_offset_w`, `date`, `reference`, `u_reference`), as `roambench meter calibrate` writes it.",
     )
     meters: dict[str, CalibratedMeter] = Field(
         default_factory=dict,
         description="The same tables, here; a table here goes before the file's. Other meters have what "
         "follows, or what is known of their type.",
     )
-    gain: float = Field(1.0, gt=0.0, description="Calibrated gain of all meters: reading / true power.")
+    gain: float | None = Field(
+        None,
+        gt=0.0,
+        json_schema_extra={"expected": "a number > 0"},
+        description="Calibrated gain of all meters: reading / true power; default: that of the type (Smart "
+        "Power 2: 1.00059).",
+    )
     offset_w: float = Field(0.0, description="Calibrated offset of a reading in watts.")
     u_gain: float | None = Field(
         None,
@@ -64,7 +93,7 @@ class EnergySection(Section):
         """Of a Smart Power 2 without a table of its own."""
         plain = UNCALIBRATED_SP2
         return MeterCalibration(
-            self.gain,
+            plain.gain if self.gain is None else self.gain,
             self.offset_w,
             plain.u_gain if self.u_gain is None else self.u_gain,
             plain.u_offset_w if self.u_offset_w is None else self.u_offset_w,

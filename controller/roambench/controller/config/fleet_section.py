@@ -9,6 +9,8 @@ from pydantic import Field
 from roambench.contract.errors import ConfigError
 from roambench.written.section import Section
 
+DEFAULT_APS = 20
+
 
 class FleetSection(Section):
     """How many devices and access points take part."""
@@ -16,12 +18,15 @@ class FleetSection(Section):
     agents: int = Field(
         8,
         ge=0,
-        description="Devices: the busiest this many of the trace, one agent each; 0: all of the trace.",
+        description="Devices: the busiest this many of the trace (more than it has are refused), one agent "
+        "each; 0: all of the trace.",
     )
-    aps: int = Field(
-        20,
+    aps: int | None = Field(
+        None,
         ge=0,
-        description="Virtual access points, drawn from the trace's places by the seed; 0: the trace's own.",
+        json_schema_extra={"expected": "an integer ≥ 0"},
+        description="Virtual access points, drawn from the trace's places by the seed; 0: the trace's own. "
+        f"Left out: the trace's own where it recorded who was at which, else {DEFAULT_APS}.",
     )
     mapping: Literal["top", "waves", "random"] = Field(
         "top",

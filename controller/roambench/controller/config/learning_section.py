@@ -37,10 +37,14 @@ class LearningSection(Section):
         "dirichlet",
         description="Who gets which training images (`roambench list partitions`): `dirichlet` draws a class "
         "mix per device (MOHAWK; `dirichlet_repeats` with replacement, as its authors' code does), "
-        "`dirichlet_split` shares each class out, `major_class` is MIDDLE's.",
+        "`dirichlet_split` shares each class out, `major_class` is MIDDLE's (`major_class_in_order` with "
+        "classes of its own at every edge of the generator `edge-hopping`).",
     )
     major_share: float = Field(
-        0.85, gt=0.0, le=1.0, description="Share of a device's major class, for `major_class`."
+        0.85,
+        gt=0.0,
+        le=1.0,
+        description="Share of a device's major class, for `major_class` and `major_class_in_order`.",
     )
     shards_per_device: int = Field(2, ge=1, description="Label shards of each device, for `label_shards`.")
     local_epochs: int = Field(1, ge=1, description="Passes over its own images per training order (k1).")
@@ -68,10 +72,14 @@ class LearningSection(Section):
     train_images: int = Field(
         0,
         ge=0,
-        description="Size of the training set's leading part that devices get images from; 0: all of it.",
+        description="Training images that devices get theirs from, drawn with every class in its share, the "
+        "same for every seed; 0: all.",
     )
     test_images: int = Field(
-        0, ge=0, description="Size of the test set's leading part that scores the global model; 0: all of it."
+        0,
+        ge=0,
+        description="Test images that score the global model, drawn as `train_images` are; 0: all, as the "
+        "papers do.",
     )
 
 

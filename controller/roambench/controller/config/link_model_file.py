@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
+from roambench.contract.whole_file import write_whole
 from roambench.energy.link_models import BUILT_IN, KnownLink, LinkModel, Matrix, Provenance
 from roambench.written.mistakes import did_you_mean, mistakes_of
 from roambench.written.toml_file import read_toml
@@ -100,7 +101,7 @@ def write_link_model(path: Path, model: LinkModel) -> None:
             lines += ["", f"[{table}.{json.dumps(name)}]", *_rows(known)]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_whole(path, "\n".join(lines) + "\n")
     except OSError as error:
         raise ConfigError([f"{path}: cannot be written: {error.strerror}"]) from None
 

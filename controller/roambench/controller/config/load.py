@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,6 +32,9 @@ _PATH_KEYS = (
     ("energy", "calibration_file"),
 )
 
+#: What only the file of a sweep has.
+_SWEEPS_KEYS = frozenset(("experiment", "grid", "include", "exclude"))
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenExperiment:
@@ -46,27 +51,27 @@ def load_experiment(
     overrides: Sequence[str] = (),
     *,
     trace_file: Path | str | None = None,
-    more: Sequence[Override] = (),
-    more_from: str = "--set",
+    more: Mapping[str, Sequence[Override]] = MappingProxyType({}),
 ) -> Experiment:
-    """Read `path` (or take what was read) and apply `overrides` ("a.b=c" each, TOML values), then `more`.
+    """Read `path` (or take what was read) and apply `overrides` ("a.b=c" each, TOML values), then `more`, by
+    where each was said.
 
     `trace_file` replaces whatever trace the file names. Raises ConfigError; its `problems` name the file (or
-    --set, or for `more` what `more_from` says), the key and what was expected.
+    --set, or for `more` where it was said), the key and what was expected.
     """
     written = path if isinstance(path, WrittenExperiment) else written_in(Path(path))
     values = copy.deepcopy(dict(written.values))
     _anchor_paths(values, written.folder)
     _anchor_link_model(values, written.folder)
     changes, problems = parse_overrides(overrides)
-    for change in (*changes, *more):
+    for change in (*changes, *chain.from_iterable(more.values())):
         apply_override(values, change)
     if trace_file is not None:
         trace = values["trace"] if isinstance(values.get("trace"), dict) else {}
         kept = {key: value for key, value in trace.items() if key not in ("generator", "parameters")}
         values["trace"] = {**kept, "file": str(trace_file)}
     problems += _read_calibrations(values, written.source)
-    source = _Source(written.source, [("--set", changes), (more_from, more)])
+    source = _Source(written.source, [("--set", changes), *more.items()])
     experiment: Experiment | None = None
     mistakes: list[Mistake] = []
     try:
@@ -81,8 +86,11 @@ def load_experiment(
 
 
 def written_in(path: Path) -> WrittenExperiment:
-    """The keys of a file, not yet checked; ConfigError where it is no TOML."""
-    return WrittenExperiment(read_toml(path), path.name, path.parent)
+    """The keys of a file, not yet checked; ConfigError where it is no TOML, or a sweep's."""
+    values = read_toml(path)
+    if values.keys() & _SWEEPS_KEYS:
+        raise ConfigError([f"{path.name}: a sweep file, not an experiment: roambench sweep {path}"])
+    return WrittenExperiment(values, path.name, path.parent)
 
 
 def anchored(change: Override, folder: Path) -> Override:

@@ -37,6 +37,12 @@ class LocalSection(Section):
         "within ± this share of 10 and 5 mW per Mbit/s and 200 mW, unseen by any analysis. 0: all boards "
         "alike, 250 mW sending and 150 mW receiving besides the part per Mbit/s.",
     )
+    power_shape: Literal["steady", "realistic", "harsh"] = Field(
+        "realistic",
+        description="How emulated boards draw besides what they do: `steady`, constant within every phase; "
+        "`realistic`, with dead times, bursts and writes in transfers, a radio's tail after them, waiting "
+        "above idle, an idle power that warms up, and a governor (docs/emulator.md); `harsh`, more of each.",
+    )
     meter_profile: str = Field(
         "smartpower2-1.6",
         description="Firmware of the emulated meters (`roambench list profiles`), one with a serial port.",

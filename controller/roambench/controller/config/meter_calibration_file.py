@@ -1,15 +1,19 @@
-"""Calibrations of meters on disk: one TOML table per device or per meter serial (rule R11)."""
+"""Calibrations of meters on disk: one TOML table per meter's serial number (rule R11)."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import tomlkit
 from pydantic import ValidationError
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.config.energy_section import CalibratedMeter
+from roambench.energy.uncertainty import MeterCalibration
+from roambench.runs.whole_file import write_whole
 from roambench.written.mistakes import mistakes_of
 from roambench.written.toml_file import read_toml
 
@@ -17,7 +21,7 @@ from roambench.written.toml_file import read_toml
 def read_meter_calibrations(path: Path) -> dict[str, dict[str, Any]]:
     """The tables of the file, checked, JSON-ready; ConfigError lists every mistake with file, table, key.
 
-    [pi-01]                    # a device of the inventory, or the serial of its meter
+    [02A1C001]                 # the serial number of a meter; a device's name does for one that has none
     gain = 1.0123
     offset_w = 0.004
     u_gain = 0.0025
@@ -43,6 +47,30 @@ def read_meter_calibrations(path: Path) -> dict[str, dict[str, Any]]:
     if problems:
         raise ConfigError(problems)
     return found
+
+
+def write_meter_calibration(
+    path: Path, serial: str, calibration: MeterCalibration, date: dt.date, about: str
+) -> None:
+    """Put the meter's table into the file, in place of the one it had, and leave all else as it is written.
+
+    `about` is one line of comment. ConfigError lists what is wrong with a file that is there already.
+    """
+    written = tomlkit.document()
+    if path.exists():
+        read_meter_calibrations(path)
+        written = tomlkit.parse(path.read_text(encoding="utf-8"))
+    table = tomlkit.table()
+    table.comment(about)
+    table["gain"] = round(calibration.gain, 6)
+    table["offset_w"] = round(calibration.offset_w, 5)
+    table["u_gain"] = round(calibration.u_gain, 6)
+    table["u_offset_w"] = round(calibration.u_offset_w, 6)
+    table["date"] = date.isoformat()
+    table["reference"] = calibration.reference
+    table["u_reference"] = min(round(calibration.u_reference, 6), table["u_gain"])
+    written[serial] = table
+    write_whole(path, tomlkit.dumps(written))
 
 
 def reference_problems(name: str, values: Mapping[str, Any]) -> list[str]:

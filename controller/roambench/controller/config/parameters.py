@@ -53,4 +53,5 @@ def generator_mistakes(
         settings = row.settings(values)
     except ConfigError as error:
         return [Mistake((*prefix, "preset"), problem) for problem in error.problems]
-    return parameter_mistakes(row.parameters, settings, prefix)
+    mistakes = parameter_mistakes(row.parameters, settings, prefix)
+    return mistakes or [Mistake(prefix, problem) for problem in row.too_large(settings)]

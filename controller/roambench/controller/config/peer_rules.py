@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from roambench.controller.config.peer_sections import MobilitySection
-from roambench.systems.peers import PEER_SYSTEMS
+from roambench.systems.peers import is_peer_system
 from roambench.written.mistakes import Mistake
 
 _AGENTS = 8  # of a file that does not say
@@ -16,11 +16,11 @@ def peer_mistakes(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """The mistakes in `values` (as read, not yet validated); nothing for hierarchical systems."""
     systems = values.get("systems")
     named = [name for name in systems if isinstance(name, str)] if isinstance(systems, list) else []
-    ours = [name for name in named if name in PEER_SYSTEMS]
+    ours = [name for name in named if is_peer_system(name)]
     if not ours:
         return
     if len(ours) < len(named):
-        others = ", ".join(name for name in named if name not in PEER_SYSTEMS)
+        others = ", ".join(name for name in named if not is_peer_system(name))
         yield Mistake(
             ("systems",), f"expected decentralised systems only beside {ours[0]}, or none, got {others}"
         )

@@ -37,7 +37,7 @@ class RoundsSection(Section):
     lookahead: bool = Field(
         False,
         description="Train only devices that will be seen again in time, as MOHAWK's simulator does. A bench "
-        "cannot know the future, and waste loses its meaning: refused for energy reports.",
+        "cannot know the future, and waste loses its meaning: for `--fleet rehearsal` alone.",
     )
     empty_sync_clears: bool = Field(
         True,
@@ -52,6 +52,15 @@ class RoundsSection(Section):
         "as fast as possible), `clock:<seconds>` (not before that much device time per step has passed, "
         "either), or `trace:<factor>` (the same, so many times faster than the trace itself; 1: in real "
         "time). Virtual devices and rehearsals wait for no clock.",
+    )
+    dither_s: float = Field(
+        0.5,
+        ge=0.0,
+        description="A step starts late by a seeded draw between 0 and twice this much device time, so that "
+        "a meter does not see the same part of every step. Half the period of the slowest meter; 0.5 s is "
+        "right for one line a second and for every firmware known (its period goes into 1 s a whole number "
+        "of times). 0: none. The draw depends on seed and step alone; virtual devices and rehearsals wait "
+        "for nothing.",
     )
     orders: str = Field(
         "system",

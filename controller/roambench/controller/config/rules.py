@@ -14,6 +14,7 @@ from roambench.controller.config.local_section import LocalSection
 from roambench.controller.config.parameters import generator_mistakes
 from roambench.controller.config.peer_rules import peer_mistakes
 from roambench.controller.config.trace_section import DEFAULT_GENERATOR
+from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport, profile
 from roambench.spool.influx_settings import url_mistake
 from roambench.written.mistakes import Mistake, did_you_mean
@@ -110,7 +111,7 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _association(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    if _at(values, ("algorithm", "association")) == "trace" and _at(values, ("fleet", "aps")) != 0:
+    if _at(values, ("algorithm", "association")) == "trace" and _at(values, ("fleet", "aps")):
         yield Mistake(
             ("algorithm", "association"),
             'expected fleet.aps = 0 beside "trace": APs drawn anew are not those that the trace recorded',
@@ -150,8 +151,11 @@ def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
         name = LocalSection.model_fields["meter_profile"].default
     try:
         row = profile(name)
-    except ConfigError:
+    except ConfigError as error:
         known = catalogue.names("profiles")
+        if name in known:  # another package's, which cannot be used
+            yield from (Mistake(("local", "meter_profile"), problem) for problem in error.problems)
+            return
         hint = did_you_mean(name, known)
         yield Mistake(("local", "meter_profile"), f'expected one of {", ".join(known)}, got "{name}"{hint}')
         return
@@ -159,6 +163,11 @@ def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(
             ("local", "meter_profile"), f'expected a firmware with serial readings, "{name}" has none'
         )
+    else:
+        try:
+            reader(name, Transport.SERIAL, "/dev/pts/0")
+        except ConfigError as error:
+            yield from (Mistake(("local", "meter_profile"), problem) for problem in error.problems)
     if isinstance(interval_ms, int) and interval_ms > 0:
         try:
             row.period(interval_ms)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roambench.energy.device_power import IDLE_W, POWER_SPREAD, TRAIN_W
 from roambench.written.section import Section
 
 
@@ -60,13 +61,15 @@ class SimulatedSection(Section):
         20.0, ge=0.0, description="Modelled downlink where links are not modelled by distance; 0: no time."
     )
     idle_w: float = Field(
-        1.9, ge=0.0, description="Assumed draw of an idle device in watts, for the modelled energy."
+        IDLE_W, ge=0.0, description="Assumed draw of an idle device in watts, for the modelled energy."
     )
     train_w: float = Field(
-        0.8, ge=0.0, description="Assumed draw of training above idle, in watts (one busy core of a Pi 3B+)."
+        TRAIN_W,
+        ge=0.0,
+        description="Assumed draw of training above idle, in watts (one busy core of a Pi 3B+).",
     )
     power_spread: float = Field(
-        0.03,
+        POWER_SPREAD,
         ge=0.0,
         lt=1.0,
         description="Devices differ: each one's `idle_w` and `train_w` are drawn within ± this share.",

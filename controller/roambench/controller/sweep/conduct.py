@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -13,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from roambench.contract.errors import RunError
+from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.pool import Listener, run_points
 from roambench.controller.sweep.results import table_of
@@ -24,14 +23,14 @@ from roambench.runs.database import naming
 from roambench.runs.lock import WriterLock
 
 
-def run_sweep(sweep: SweepFile, *, jobs: int, out: Path, console: Console) -> None:
+def run_sweep(sweep: SweepFile, *, jobs: int, out: Path, console: Console, fresh: bool = False) -> None:
     """Run every point that has not finished, then write and print the table.
 
     Raises ConfigError before anything runs, RunError at the end if points failed (they are tried again
     next time) or if another process runs this sweep. KeyboardInterrupt leaves what finished.
     """
     points = points_of(sweep)
-    folder = SweepFolder(out)
+    folder = SweepFolder(out, fresh=fresh)
     with naming(out):
         out.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(out / "lock")
@@ -40,16 +39,9 @@ def run_sweep(sweep: SweepFile, *, jobs: int, out: Path, console: Console) -> No
         todo = [point for point, finished in zip(points, done, strict=True) if not finished]
         console.print(_counted(points, len(todo), min(jobs, len(todo))), highlight=False)
         if todo:
-            started_s = time.monotonic()
-            try:
-                with _Shown(console, len(points), len(points) - len(todo)) as shown:
-                    asyncio.run(run_points(todo, jobs, folder, shown.tell))
-            finally:
-                wall_s = time.monotonic() - started_s
-                ran = sum(
-                    (ended := folder.outcome_of(point)) is not None and ended.finished for point in todo
-                )
-                note_session(folder, sweep, jobs=jobs, wall_s=wall_s, ran=ran)
+            note_session(folder, sweep, jobs=jobs)
+            with _Shown(console, len(points), len(points) - len(todo)) as shown:
+                run_async(run_points(todo, jobs, folder, shown.tell), STOPPING)
         _conclude(sweep, points, folder, console, write=True)
     except KeyboardInterrupt:
         kept = sum(o is not None and o.finished for o in map(folder.outcome_of, points))

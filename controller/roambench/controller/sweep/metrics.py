@@ -34,13 +34,19 @@ def _communication(run: RunSummary) -> float | None:
     return None if run.modelled is None else run.modelled.to_threshold.joules_per_client
 
 
+def _communication_per_participant(run: RunSummary) -> float | None:
+    return None if run.modelled is None else run.modelled.to_threshold.joules_per_participant
+
+
 def _communication_to_threshold(run: RunSummary) -> float | None:
     """Table 6; no figure where the threshold was not reached."""
     return None if run.learning.threshold_step is None else _communication(run)
 
 
 def _measured_joules(run: RunSummary) -> float | None:
-    return None if run.measured is None else run.measured.gross.cumulative_consumed.joules
+    if run.measured is None or run.measured.without:
+        return None
+    return run.measured.gross.cumulative_consumed.joules
 
 
 def _modelled_joules(run: RunSummary) -> float | None:
@@ -131,6 +137,12 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
                 places=1,
             ),
             Metric("communication_j_per_client", "J per client, modelled", _communication, places=1),
+            Metric(
+                "communication_j_per_participant",
+                "J per participant, modelled",
+                _communication_per_participant,
+                places=1,
+            ),
             Metric("steps", "steps played", lambda run: len(run.learning.points), places=0),
             Metric("average_accuracy", "accuracy of the mean model", _average_accuracy, share=True),
             Metric("mobility_gap", "high - low mobility", _mobility_gap, share=True),

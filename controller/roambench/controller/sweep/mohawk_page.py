@@ -9,7 +9,14 @@ from typing import Any, Final
 from roambench.contract.errors import RunError, TraceError
 from roambench.controller.sweep.alike import refuse_unlike, taken_together
 from roambench.controller.sweep.finished_runs import FinishedRun
-from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, Says, results_page, scale_lines
+from roambench.controller.sweep.results_page import (
+    CurvesOf,
+    ResultsPage,
+    Says,
+    part_of,
+    results_page,
+    scale_lines,
+)
 from roambench.mobility.files import read_trace
 from roambench.report import numbers
 from roambench.report.curves_svg import Curve, curves_svg
@@ -39,6 +46,7 @@ def mohawk_page(folders: Sequence[Path], *, title: str, curves_name: str) -> Res
         tables.insert(rounds + 1, milestones)
     return results_page(
         folders,
+        runs,
         title=title,
         scale=_scale(runs),
         tables=tables,
@@ -68,7 +76,7 @@ _SAYS: Final[Says] = (
     ("batch size", lambda run: run.experiment.learning.batch_size),
     ("learning rate", lambda run: run.experiment.learning.learning_rate),
     ("momentum", lambda run: run.experiment.learning.momentum),
-    ("test images", lambda run: run.experiment.learning.test_images or "all"),
+    ("test images", lambda run: part_of(run.experiment.learning.test_images)),
     ("scored cloud aggregations", lambda run: f"every {run.experiment.rounds.evaluate_every}"),
     ("accuracy threshold", lambda run: f"{100.0 * run.experiment.rounds.accuracy_threshold:g} %"),
     ("a run ends at its threshold", lambda run: "yes" if run.experiment.rounds.stop_at_threshold else "no"),
@@ -85,7 +93,7 @@ _PAPER_SAYS: Final = {
     "learning rate": "0.01",
     "test images": "all",
     "accuracy threshold": "97 % (MNIST), 75 % (EMNIST), 60 % (CIFAR-10), 45 % (CIFAR-100)",
-    "trace": "1,000 devices, 100 APs, 744 steps of 3600 s; present per step: 15 to 76",
+    "trace": "1,000 devices, 100 APs, 744 steps of 3600 s; present per step: 0 to 76",
 }
 
 
@@ -141,7 +149,7 @@ def _points(runs: Sequence[FinishedRun]) -> Table:
         "where it was not reached, over all rounds. Wall time: of that run alone, others ran beside it.",
         (
             "system", "data", "k2", "seed", "steps", "rounds", "last", "best", "aggregated per step", "km",
-            "trainings", "computed", "wasted", "J per client", "wall time",
+            "trainings", "computed", "wasted", "J per client", "J per participant", "wall time",
         ),
         tuple(rows),
         numeric_from=2,
@@ -169,6 +177,7 @@ def _row(run: FinishedRun) -> tuple[str, ...] | None:
         _count(figures["computed_trainings"]),
         numbers.percent(figures["wasted_share"]),
         numbers.number(found.joules_per_client, 2),
+        numbers.number(figures["communication_j_per_participant"], 2),
         numbers.seconds(wall_s) if wall_s else _NONE,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -9,12 +10,12 @@ from typing import Final
 from roambench.contract.errors import RunError
 from roambench.controller.sweep.alike import refuse_unlike, taken_together
 from roambench.controller.sweep.finished_runs import FinishedRun
-from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, results_page, scale_lines
+from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, part_of, results_page, scale_lines
 from roambench.report import numbers
 from roambench.report.curves_svg import Curve, curves_svg
-from roambench.report.paper_dam import NAMES, dam_tables
+from roambench.report.paper_dam import dam_tables, of_one_place
 from roambench.report.paper_de_heredia import de_heredia_tables
-from roambench.report.paper_peer_runs import PeerRun
+from roambench.report.paper_peer_runs import DAM_NAMES, PeerRun
 from roambench.report.table import Table
 
 _TABLES: Final[Mapping[str, Callable[[Sequence[PeerRun]], list[Table]]]] = {
@@ -29,7 +30,7 @@ _SAYS: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
     ("clients", lambda run: run.experiment.fleet.agents),
     ("mobility", lambda run: run.experiment.mobility.model),
     ("data set", lambda run: run.experiment.learning.task or run.experiment.learning.dataset),
-    ("training images shared out", lambda run: run.experiment.learning.train_images or "all"),
+    ("training images shared out", lambda run: part_of(run.experiment.learning.train_images)),
     ("partition", lambda run: run.experiment.learning.partition),
     ("model", lambda run: run.experiment.learning.model),
     ("half step", lambda run: run.experiment.decentralised.half_step),
@@ -37,7 +38,7 @@ _SAYS: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
     ("momentum", lambda run: run.experiment.learning.momentum),
     ("iterations", lambda run: run.experiment.decentralised.iterations),
     ("scored", lambda run: f"every {run.experiment.decentralised.evaluate_every}"),
-    ("test images", lambda run: run.experiment.learning.test_images or "all"),
+    ("test images", lambda run: part_of(run.experiment.learning.test_images)),
     ("contact radius", lambda run: f"{run.experiment.contacts.radius:g}"),
 )
 _GRID: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
@@ -76,17 +77,20 @@ def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: s
     if not tables:
         raise RunError(
             f"{', '.join(map(str, folders))}: no runs to set beside the paper: expected mobility.model = "
-            f"{', '.join(NAMES) if paper == 'dam' else 'reflected_walk'}"
+            f"{', '.join(DAM_NAMES) if paper == 'dam' else 'reflected_walk'}"
         )
     refuse_unlike(runs, _CELLS[paper])
     return results_page(
         folders,
+        runs,
         title=title,
         scale=scale_lines(runs, _SAYS + (_GRID if paper == "dam" else _BOX), _PAPER_SAYS[paper]),
         tables=tables,
-        points=_points(peers),
+        points=_points(peers, paper),
         curves=CurvesOf(
-            "Accuracy over iterations", _curves(runs, paper), "Mean over the clients, of the first seed."
+            "Accuracy over iterations",
+            _curves(_shown(runs, peers, paper), paper),
+            "Mean over the clients, of the first seed.",
         ),
         curves_name=curves_name,
     )
@@ -111,13 +115,20 @@ def peer_run(run: FinishedRun) -> PeerRun:
         distribution_distance=figures["distribution_distance"],
         consumed_j=figures["consumed_j"],
         joules_per_point=figures["joules_per_point"],
+        best_accuracy=figures["best_accuracy"],
+        clients=experiment.fleet.agents,
+        grid=experiment.mobility.grid,
+        mobile=experiment.mobility.mobile,
+        radius=math.inf if experiment.contacts.everybody else experiment.contacts.radius,
+        reach=experiment.mobility.reach or math.inf,
     )
 
 
 def _dam_cell(run: FinishedRun) -> Hashable | None:
-    """What the journal's table keeps apart."""
-    model = run.experiment.mobility.model
-    return (run.system, model, run.experiment.learning.alpha) if model in NAMES else None
+    """What the tables keep apart."""
+    found = peer_run(run)
+    place = found.clients, found.grid, found.mobile, found.radius, found.reach
+    return (run.system, found.mobility, found.dirichlet, *place) if found.mobility in DAM_NAMES else None
 
 
 def _de_heredia_cell(run: FinishedRun) -> Hashable | None:
@@ -139,6 +150,12 @@ def _speeds(run: FinishedRun) -> str:
     return f"{run.experiment.mobility.speed_max_m:g}; {run.experiment.mobility.beta:g}"
 
 
+def _shown(runs: Sequence[FinishedRun], peers: Sequence[PeerRun], paper: str) -> list[FinishedRun]:
+    """Whose curves are drawn: one of a kind."""
+    chosen = of_one_place(peers) if paper == "dam" else list(peers)
+    return [run for run, peer in zip(runs, peers, strict=True) if any(peer is one for one in chosen)]
+
+
 def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
     first = min(run.experiment.seed for run in runs)
     curves = []
@@ -146,7 +163,7 @@ def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
         if run.experiment.seed == first and run.outcome.scored:
             learning, mobility = run.experiment.learning, run.experiment.mobility
             if paper == "dam":
-                panel, name = f"{run.system}, α = {learning.alpha:g}", NAMES.get(mobility.model, "")
+                panel, name = f"{run.system}, α = {learning.alpha:g}", DAM_NAMES.get(mobility.model, "")
             else:
                 panel, name = f"{run.system}, {learning.partition}", f"p = {mobility.fast_share:g}"
                 if run.system == "mobility_aware":
@@ -155,21 +172,23 @@ def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
     return curves_svg(curves, None) if curves else ""
 
 
-def _points(runs: Sequence[PeerRun]) -> Table:
+def _points(runs: Sequence[PeerRun], paper: str) -> Table:
+    on_grid = paper == "dam"
     return Table(
         "peer-points",
         "Every run",
         "α: of the data's Dirichlet split. Accuracies after the last iteration.",
         (
-            "mixing", "mobility", "partition", "α", "p", "mixing α", "seed", "iterations", "accuracy",
+            "mixing", "mobility", "partition", "α", "p", "mixing α",
+            *(("clients", "G", "mobile", "R_c", "R_m") if on_grid else ()), "seed", "iterations", "accuracy",
             "mean model", "high - low", "neighbours", "B", "consumed",
         ),
-        tuple(_row(run) for run in runs),
+        tuple(_row(run, on_grid) for run in runs),
         numeric_from=3,
     )  # fmt: skip
 
 
-def _row(run: PeerRun) -> tuple[str, ...]:
+def _row(run: PeerRun, on_grid: bool) -> tuple[str, ...]:
     walks, aware = run.mobility == "reflected_walk", run.system == "mobility_aware"
     return (
         run.system,
@@ -178,6 +197,7 @@ def _row(run: PeerRun) -> tuple[str, ...]:
         f"{run.dirichlet:g}" if run.partition.startswith("dirichlet") else numbers.NONE,
         f"{run.fast_share:g}" if walks else numbers.NONE,
         f"{run.mixing_alpha:g}" if aware else numbers.NONE,
+        *(_on_grid(run) if on_grid else ()),
         str(run.seed),
         f"{run.iterations:,}",
         numbers.percent(run.final_accuracy, 2),
@@ -187,3 +207,10 @@ def _row(run: PeerRun) -> tuple[str, ...]:
         numbers.number(run.connected_within, 0),
         numbers.joules(run.consumed_j),
     )
+
+
+def _on_grid(run: PeerRun) -> tuple[str, ...]:
+    still = run.mobility == "static"
+    reach = "∞" if run.reach == math.inf else f"{run.reach:g}"
+    mobile = (numbers.NONE, numbers.NONE) if still else (str(run.mobile), reach)
+    return str(run.clients), str(run.grid), mobile[0], f"{run.radius:g}", mobile[1]

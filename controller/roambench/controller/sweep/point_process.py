@@ -22,8 +22,12 @@ from rich.console import Console
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.contract.json_values import from_values
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.composition import run_experiment
+from roambench.controller.composition import fleet_of, run_experiment
 from roambench.controller.config.load import from_resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.foreign_code import digest_of, foreign_code
+from roambench.controller.resuming import unfinished
+from roambench.controller.stopping import exit_status, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
 from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, write_outcome
 from roambench.report.report import report
@@ -32,16 +36,16 @@ from roambench.runs.lock import WriterLock
 
 def main(arguments: list[str]) -> int:
     folder = Path(arguments[0])
-    # The signal is its own: it has to work also where a script's background job started the sweep.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
-    try:
-        _locked(folder)
-        described = json.loads((folder / "point.json").read_text(encoding="utf-8"))
-        outcome = _carried_out(folder, described)
-        write_outcome(folder, outcome)
-    except KeyboardInterrupt:
-        return 130
+    # Signals are its own: they have to work also where a script's background job started the sweep.
+    with signals_heeded(also_ignored=True):
+        threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
+        try:
+            _locked(folder)
+            described = json.loads((folder / "point.json").read_text(encoding="utf-8"))
+            outcome = _carried_out(folder, described)
+            write_outcome(folder, outcome)
+        except KeyboardInterrupt:
+            return exit_status()
     if outcome.reason:
         print(outcome.reason, file=sys.stderr)
     return 0 if outcome.finished else 1
@@ -52,26 +56,39 @@ def _carried_out(folder: Path, described: dict[str, object]) -> Outcome:
     started_s = time.monotonic()
     try:
         (folder / "result.json").unlink(missing_ok=True)
-        shutil.rmtree(folder / "runs", ignore_errors=True)  # what a killed run left
         config = described["config"]
         assert isinstance(config, dict)
-        experiment = from_resolved(config, str(folder / "point.json"))
+        experiment, fleet = from_resolved(config, str(folder / "point.json")), str(described["fleet"])
+        _refuse_other_code(experiment, fleet, described)
         console = Console(no_color=True)
+        if not unfinished(experiment, fleet, folder / "runs", console.print).to_resume:
+            shutil.rmtree(folder / "runs", ignore_errors=True)  # what a killed run left
         runs = run_experiment(
             experiment,
-            fleet=str(described["fleet"]),
+            fleet=fleet,
             runs_dir=folder / "runs",
             console=console,
             bench=_bench_options(described.get("bench")),
         )
         wall_s = time.monotonic() - started_s
+        _refuse_other_code(experiment, fleet, described)
         (summary,) = report(runs).summaries
+        if summary.orders.fruitless:
+            raise RunError(summary.orders.fruitless)
         return Outcome(key, figures(summary), scored=scored(summary), wall_s=wall_s)
     except RoambenchError as error:
         return Outcome(key, {}, " ".join(str(error).split()))
     except Exception as error:  # a fault of ours or of the user's task: the other points go on
         traceback.print_exc()
         return Outcome(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _refuse_other_code(experiment: Experiment, fleet: str, described: dict[str, object]) -> None:
+    """RunError where a package was edited after the sweep took note of it: the result would be of neither."""
+    code = foreign_code(experiment, fleet_of(fleet)[0])
+    if digest_of(code) != described.get("code", ""):
+        names = ", ".join(found.package for found in code)
+        raise RunError(f"the code of {names} changed while the sweep ran: run the sweep again")
 
 
 def _bench_options(values: object) -> BenchOptions | None:

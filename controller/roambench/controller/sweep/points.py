@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import itertools
 import json
 import re
@@ -16,6 +15,7 @@ from roambench.contract.errors import ConfigError
 from roambench.controller.config.load import load_experiment, resolved
 from roambench.controller.config.overrides import Override
 from roambench.controller.config.sections import Experiment
+from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.sweep.sweep_file import SEED, SYSTEMS, Axis, Grid, SweepFile
 
 #: One combination of values, in the order of the axes.
@@ -28,13 +28,14 @@ class Point:
     """One run. `row` is what its line of the table says: the sweep's keys without the seed, with values.
 
     `key` is the same for the same resolved configuration on the same fleet, whatever the sweep is called
-    and however many workers train.
+    and however many workers train. `code`: digest of the other packages' code in it, "" for none.
     """
 
     row: tuple[tuple[str, Any], ...]
     experiment: Experiment  # with one system
     fleet: str
     key: str
+    code: str = ""
 
     @property
     def system(self) -> str:
@@ -55,6 +56,8 @@ class Point:
 
 def points_of(sweep: SweepFile) -> list[Point]:
     """All points in the order of the grid, each once; ConfigError lists every mistake of every point."""
+    from roambench.controller.world import refuse_unfit_systems  # with it comes torch
+
     base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
     problems: dict[str, None] = dict.fromkeys(_pointless_exclusions(sweep, base))
     columns = _columns(sweep)
@@ -66,20 +69,24 @@ def points_of(sweep: SweepFile) -> list[Point]:
                 sweep.experiment,
                 sweep.overrides,
                 trace_file=sweep.trace_file,
-                more=changes,
-                more_from=f"{sweep.path.name}: {where}",
+                more={f"{sweep.path.name}: {where}": changes},
             )
         except ConfigError as error:
             problems.update(dict.fromkeys(error.problems))
+            continue
+        try:
+            refuse_unfit_systems(experiment)
+        except ConfigError as error:
+            problems.update((f"{sweep.path.name}: {where}: {problem}", None) for problem in error.problems)
             continue
         if experiment.rounds.lookahead and sweep.fleet != "rehearsal":
             problems[
                 f"{sweep.path.name}: {where}: rounds.lookahead: expected false on fleet {sweep.fleet}"
             ] = None
-        key = point_key(experiment, sweep.fleet)
-        points.setdefault(
-            key, Point(_row(columns, experiment, dict(setting), sweep), experiment, sweep.fleet, key)
-        )
+        code = digest_of(foreign_code(experiment, sweep.fleet))
+        key = point_key(experiment, sweep.fleet, code)
+        row = _row(columns, experiment, dict(setting), sweep)
+        points.setdefault(key, Point(row, experiment, sweep.fleet, key, code))
     if problems:
         raise ConfigError(list(problems))
     if not points:
@@ -87,8 +94,9 @@ def points_of(sweep: SweepFile) -> list[Point]:
     return list(points.values())
 
 
-def point_key(experiment: Experiment, fleet: str) -> str:
-    """Digest of all that decides the result: configuration, trace, link model and task by their content."""
+def point_key(experiment: Experiment, fleet: str, code: str) -> str:
+    """Digest of all that decides the result: configuration, trace and link model by their content, and
+    `code`, that of what other packages contribute (`foreign_code`)."""
     config = resolved(experiment)
     del config["name"], config["simulated"]["workers"]
     trace, learning, links = config["trace"], config["learning"], config["links"]
@@ -98,9 +106,8 @@ def point_key(experiment: Experiment, fleet: str) -> str:
         links["model"] = _content(Path(links["model"]))
     if learning["data_path"]:
         learning["data_path"] = str(Path(learning["data_path"]).resolve())
-    if learning.get("task"):
-        learning["task"] = [learning["task"], _module_content(learning["task"])]
-    described = json.dumps({"fleet": fleet, "config": config}, sort_keys=True, separators=(",", ":"))
+    made_of = {"fleet": fleet, "config": config, **({"code": code} if code else {})}
+    described = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(described.encode(), digest_size=16).hexdigest()
 
 
@@ -193,9 +200,3 @@ def _beside(value: Any, folder: Path) -> Any:
 
 def _content(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-
-
-def _module_content(task: str) -> str:
-    spec = importlib.util.find_spec(task.partition(":")[0])
-    origin = None if spec is None else spec.origin
-    return _content(Path(origin)) if origin and Path(origin).is_file() else ""

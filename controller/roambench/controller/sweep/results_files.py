@@ -14,14 +14,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from roambench.contract.json_values import without_nan
 from roambench.controller.sweep.metrics import Metric, metric_of
 from roambench.controller.sweep.points import Point, text
 from roambench.controller.sweep.results import Spread, SweepTable
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_whole
+from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
 from roambench.runs.parquet import write_table
+from roambench.runs.whole_file import write_whole
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
-SCHEMA: Final = "roambench.sweep/1"
+SCHEMA: Final = "roambench.sweep/2"
 _NONE: Final = "–"
 _HARD: Final = "\u00a0"  # a figure is never broken over two lines
 
@@ -41,7 +43,7 @@ def write_results(
             ["" if cell is None else cell if isinstance(cell, float) else text(cell) for cell in row]
         )
     write_whole(paths[1], lines.getvalue())
-    document = _document(folder, table, points, outcomes)
+    document = without_nan(_document(folder, table, points, outcomes))
     write_whole(paths[2], json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     return paths
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ class CurvesOf:
 
 def results_page(
     folders: Sequence[Path],
+    runs: Sequence[FinishedRun],
     *,
     title: str,
     scale: Sequence[str],
@@ -44,11 +46,12 @@ def results_page(
     curves: CurvesOf,
     curves_name: str,
 ) -> ResultsPage:
-    """Of the sweeps in `folders`: what was run (`scale_lines`), the tables, the curves, and every run."""
+    """Of `runs`, which are those in `folders`: what was run (`scale_lines`), the tables, the curves, and
+    every run."""
     parts = [
         f"# {title}",
         "",
-        *made_by([read_notes(folder) for folder in folders]),
+        *made_by([read_notes(folder) for folder in folders], runs),
         "## What was run",
         "",
         *scale,
@@ -71,13 +74,18 @@ def scale_lines(runs: Sequence[FinishedRun], says: Says, paper_says: Mapping[str
     return lines
 
 
-def made_by(notes: Sequence[SessionNotes]) -> list[str]:
-    """The commands of the sweeps, and how long they took on what."""
+def part_of(images: int) -> str:
+    """What `learning.train_images` or `test_images` asks for."""
+    return f"{images:,}, drawn by class" if images else "all"
+
+
+def made_by(notes: Sequence[SessionNotes], runs: Sequence[FinishedRun]) -> list[str]:
+    """The commands of the sweeps, and how long these runs took on what."""
     known = [note for note in notes if note.command]
     if not known:
         return []
     lines = ["```console", *(f"$ {note.command}" for note in known), "```", ""]
-    for note in dict.fromkeys((note.machine, note.wall_s, note.ran) for note in known):
-        where, wall_s, ran = note
-        lines += [f"{numbers.count(ran, 'run')} in {numbers.seconds(wall_s)} on {where}.", ""]
-    return lines
+    where = "; ".join(dict.fromkeys(note.machine for note in known))
+    walls_s = [run.outcome.wall_s for run in runs]
+    took = f": {numbers.seconds(math.fsum(walls_s))} of wall time, run by run" if all(walls_s) else ""
+    return [*lines, f"{numbers.count(len(runs), 'run')} on {where}{took}.", ""]

@@ -1,4 +1,4 @@
-"""What a sweep's folder says of how it was made: the command without this machine's paths, and the hours."""
+"""What a sweep's folder says of how it was made: the command without this machine's paths, the machine."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.controller.sweep.sweep_file import SweepFile
-from roambench.controller.sweep.sweep_folder import SweepFolder, write_whole
+from roambench.controller.sweep.sweep_folder import SweepFolder
+from roambench.runs.whole_file import write_whole
 
 _NAME = "sweep.json"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionNotes:
-    """`wall_s` and `ran` are sums over all sessions; empty and 0 where nothing was noted."""
+    """Of the latest session; empty where nothing was noted."""
 
     command: str = ""
     machine: str = ""
-    wall_s: float = 0.0
-    ran: int = 0
 
 
 def command_of(sweep: SweepFile, jobs: int) -> str:
@@ -45,15 +44,9 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {_processor()}, torch {version('torch')}"
 
 
-def note_session(folder: SweepFolder, sweep: SweepFile, *, jobs: int, wall_s: float, ran: int) -> None:
-    """Add this session to what is noted; RunError where the file cannot be written."""
-    before = read_notes(folder.path)
-    notes = {
-        "command": command_of(sweep, jobs),
-        "machine": machine(),
-        "wall_s": round(before.wall_s + wall_s, 1),
-        "ran": before.ran + ran,
-    }
+def note_session(folder: SweepFolder, sweep: SweepFile, *, jobs: int) -> None:
+    """Note this session as it begins: it may be killed. RunError where the file cannot be written."""
+    notes = {"command": command_of(sweep, jobs), "machine": machine()}
     write_whole(folder.path / _NAME, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -63,10 +56,8 @@ def read_notes(folder: Path) -> SessionNotes:
         values = json.loads((folder / _NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return SessionNotes()
-    expected = {"command": str, "machine": str, "wall_s": float, "ran": int}
-    if not isinstance(values, dict) or any(
-        type(values.get(name)) is not kind for name, kind in expected.items()
-    ):
+    expected = ("command", "machine")
+    if not isinstance(values, dict) or any(type(values.get(name)) is not str for name in expected):
         return SessionNotes()
     return SessionNotes(**{name: values[name] for name in expected})
 

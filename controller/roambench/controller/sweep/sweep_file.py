@@ -10,6 +10,7 @@ from typing import Any, Final
 from roambench.contract.errors import ConfigError
 from roambench.controller.config.load import WrittenExperiment, anchored, written_in
 from roambench.controller.config.overrides import Override, parse_overrides
+from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.metrics import METRICS, USUAL, metric_of
 from roambench.written.mistakes import did_you_mean, shown
 from roambench.written.toml_file import read_toml
@@ -64,6 +65,9 @@ class SweepFile:
 def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | None = None) -> SweepFile:
     """The file, its own keys checked (not yet those of the experiment); ConfigError lists every mistake."""
     values = read_toml(path)
+    an_experiments = values.keys() & (Experiment.model_fields.keys() - _KEYS)
+    if an_experiments and not values.keys() & {"experiment", "grid"}:
+        raise ConfigError([f"{path.name}: an experiment file, not a sweep: roambench run {path}"])
     problems = [
         f"{path.name}: {name}: unknown key{did_you_mean(name, _KEYS)}" for name in values.keys() - _KEYS
     ]

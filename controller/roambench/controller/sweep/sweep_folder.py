@@ -12,17 +12,19 @@ lock                                          held by the one sweep that runs
 from __future__ import annotations
 
 import json
-import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.json_values import without_nan
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.config.load import resolved
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, rounds_to
 from roambench.controller.sweep.points import Point
 from roambench.runs.database import naming
+from roambench.runs.whole_file import write_whole
 
 #: Seconds that a run has to stop by itself before its process ends all the same.
 GRACE_S: Final = 15.0
@@ -51,10 +53,12 @@ class Outcome:
 
 
 class SweepFolder:
-    """`bench`: what was waived of a bench's gate, for points that run on one."""
+    """`bench`: what was waived of a bench's gate, for points that run on one. `fresh`: points that have not
+    finished begin anew, instead of going on from where they died or were stopped."""
 
-    def __init__(self, path: Path, bench: BenchOptions | None = None) -> None:
+    def __init__(self, path: Path, bench: BenchOptions | None = None, *, fresh: bool = False) -> None:
         self.path = path
+        self._fresh = fresh
         self._bench = bench
 
     def folder_of(self, point: Point) -> Path:
@@ -73,7 +77,11 @@ class SweepFolder:
         with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "result.json").unlink(missing_ok=True)
+            if self._fresh:
+                shutil.rmtree(folder / "runs", ignore_errors=True)
         described: dict[str, object] = {"key": point.key, "fleet": point.fleet, "config": config}
+        if point.code:
+            described["code"] = point.code
         if self._bench is not None:
             described["bench"] = asdict(self._bench)
         write_whole(folder / "point.json", json.dumps(described, indent=2) + "\n")
@@ -114,15 +122,5 @@ def _scored(values: object) -> tuple[tuple[int, float], ...] | None:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    write_whole(folder / "result.json", json.dumps(asdict(outcome), indent=2, allow_nan=False) + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Beside, synced, renamed: a reader sees the old file or the new one. RunError where that is refused."""
-    beside = path.with_name(path.name + ".new")
-    with naming(path):
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+    text = json.dumps(without_nan(asdict(outcome)), indent=2, allow_nan=False)
+    write_whole(folder / "result.json", text + "\n")

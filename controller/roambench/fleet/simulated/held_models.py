@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from roambench.fleet.simulated.job import TrainingJob
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -69,6 +71,27 @@ class HeldModels:
         self.share(row)
         self.unshare(held.global_row)
         self._held[device] = Held(global_row=row)
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Who holds what, as JSON values; `restore` is the inverse."""
+        return [{"device": device, **asdict(held)} for device, held in sorted(self._held.items())]
+
+    def restore(self, told: Sequence[Mapping[str, Any]]) -> None:
+        """The published versions are shared anew by whoever restores them."""
+        for values in told:
+            rest = {name: value for name, value in values.items() if name not in ("device", "deferred")}
+            job = values["deferred"]
+            held = Held(**rest, deferred=None if job is None else TrainingJob(**job))
+            self._held[values["device"]] = held
+            if held.global_row >= 0:
+                self.share(held.global_row)
+            if held.deferred is not None:
+                self.share(held.deferred.ap_row)
+
+    def rows(self) -> set[int]:
+        """All that are in use, shared ones among them."""
+        own = {row for held in self._held.values() for row in (held.trained_row, held.own_row)}
+        return (own | self._shares.keys()) - {-1}
 
     def share(self, row: int) -> None:
         self._shares[row] = self._shares.get(row, 0) + 1

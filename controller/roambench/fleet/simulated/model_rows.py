@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import heapq
 import mmap
 import os
 import shutil
 import threading
+import time
 import weakref
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +23,9 @@ from roambench.contract.orders import Vector
 #: memory for, and to map a model again costs 0.1 ms.
 RESIDENT_BYTES: Final = 96 * 1024 * 1024
 
+#: Of rows that only a checkpoint keeps; with more of them another one is due.
+MOST_KEPT_BYTES: Final = 256 * 1024 * 1024
+
 #: At most a fifth of the rows is lent at a time; what is wanted beyond is copied.
 _LENT_SHARE: Final = 5
 
@@ -27,6 +33,9 @@ _LENT_SHARE: Final = 5
 class ModelRows:
     """Rows of `size` numbers each; `take`, `release` and `lend` are for the one owner, `row` and `write` for
     any process.
+
+    A checkpoint names rows: what is in them then stays until the next one (`keep`), so that a run can go on
+    from there however much was written since.
 
     The file is as long as all rows would be and holds only those that were written; a released row is
     taken again first, so that its pages stay few. A row belongs to one writer at a time. However many rows
@@ -63,10 +72,12 @@ class ModelRows:
         except OSError as error:
             raise RunError(f"{path}: {capacity} models of {size} parameters: {error.strerror}") from None
         weakref.finalize(self, os.close, self._file)
+        fcntl.flock(self._file, fcntl.LOCK_SH)  # whoever may write is known by it: `free_of_others`
         self._released: list[int] = []
         self._next = 0
         self._readers: dict[int, int] = {}  # of lent rows
-        self._released_but_lent: set[int] = set()
+        self._kept: frozenset[int] = frozenset()
+        self._released_but_needed: set[int] = set()  # lent or kept
         self._returning = threading.RLock()  # a reader may be collected in any thread, within `release` too
 
     def take(self) -> int:
@@ -79,12 +90,41 @@ class ModelRows:
         return self._next - 1
 
     def release(self, row: int) -> None:
-        """Nobody uses it any more, but perhaps those to whom it was lent."""
+        """Nobody uses it any more, but perhaps those to whom it was lent, or the checkpoint."""
         with self._returning:
-            if row in self._readers:
-                self._released_but_lent.add(row)
-            else:
-                heapq.heappush(self._released, row)
+            self._released_but_needed.add(row)
+            self._reuse(row)
+
+    def leave(self) -> None:
+        """This process writes no more: others may (`free_of_others`)."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def keep(self, rows: Collection[int]) -> None:
+        """Until the next `keep`, these rows stay as they are, though they may be released meanwhile."""
+        with self._returning:
+            before, self._kept = self._kept, frozenset(rows)
+            for row in before & self._released_but_needed:
+                self._reuse(row)
+
+    @property
+    def keeps_much(self) -> bool:
+        """Whether there is much in the file that nobody but the checkpoint wants any more."""
+        return len(self._kept & self._released_but_needed) * self._row_bytes > MOST_KEPT_BYTES
+
+    def adopt(self, rows: Collection[int]) -> None:
+        """Of a file that was opened again: these are in use, and kept, and all others are not."""
+        self._next = max(rows, default=-1) + 1
+        self._released = sorted(set(range(self._next)) - set(rows))
+        self.keep(rows)
+
+    def sync(self) -> None:
+        """What was written, by whatever process, survives a power cut when this returns; OSError."""
+        os.fdatasync(self._file)
+
+    def _reuse(self, row: int) -> None:
+        if row in self._released_but_needed and row not in self._readers and row not in self._kept:
+            self._released_but_needed.remove(row)
+            heapq.heappush(self._released, row)
 
     def lend(self, row: int) -> Vector:
         """A model to read, shape (size,), that stays as it is however long it is kept.
@@ -108,9 +148,7 @@ class ModelRows:
             if self._readers[row]:
                 return
             del self._readers[row]
-            if row in self._released_but_lent:
-                self._released_but_lent.remove(row)
-                heapq.heappush(self._released, row)
+            self._reuse(row)
 
     @property
     def in_use(self) -> int:
@@ -152,6 +190,29 @@ class ModelRows:
         mapped = self._rows._mmap  # type: ignore[attr-defined]
         mapped.madvise(mmap.MADV_DONTNEED)
         self._mapped_bytes = self._row_bytes
+
+
+def free_of_others(path: Path, patience_s: float) -> None:
+    """Wait until no process has the file open as ModelRows any more: workers of a controller that was killed
+    end by themselves, after the training in hand. RunError where that takes longer or there is no file."""
+    deadline_s = time.monotonic() + patience_s
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}") from None
+    with file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline_s:
+                    raise RunError(
+                        f"{path}: a training worker of the run that was killed is still there after "
+                        f"{patience_s:.0f} s; expected it to end by itself: find it with `fuser {path}`"
+                    ) from None
+                time.sleep(0.1)
+            else:
+                return
 
 
 def _require_disk(folder: Path, models: int, model_bytes: int) -> None:

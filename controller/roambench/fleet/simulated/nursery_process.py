@@ -26,8 +26,9 @@ from roambench.fleet.simulated.worker import TrainingWorker, serve
 
 
 def main(arguments: list[str]) -> int:
-    # Ctrl-C reaches the whole process group; the controller ends its workers itself.
+    # Ctrl-C and a hang-up reach the whole process group; the controller ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # Waited for, not ignored: so their CPU time counts as that of the controller's children.
     signal.signal(signal.SIGCHLD, lambda number, frame: _reap(os.WNOHANG))
     path = Path(arguments[0])

@@ -53,6 +53,16 @@ class PeerModels:
         held = self._held.get(device)
         return None if held is None or held.model == _NONE else self._rows.lend(held.model)
 
+    def snapshot(self) -> list[tuple[int, int, int]]:
+        """(device, row of its model, row of its velocity) of everybody; `restore` is the inverse."""
+        return [(device, held.model, held.velocity) for device, held in sorted(self._held.items())]
+
+    def restore(self, told: Sequence[Sequence[int]]) -> None:
+        self._held = {device: _Held(model, velocity) for device, model, velocity in told}
+
+    def rows(self) -> set[int]:
+        return {row for held in self._held.values() for row in (held.model, held.velocity)} - {_NONE}
+
     async def exchange(
         self,
         orders: Sequence[ExchangeOrder],

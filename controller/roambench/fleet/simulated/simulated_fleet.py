@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from roambench.contract.errors import RunError
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import (
     NO_MODEL_HELD,
@@ -84,7 +86,7 @@ class SimulatedFleet:
         *,
         has_momentum: bool = False,
     ) -> None:
-        self._rows = rows
+        self.rows = rows
         self._trainer = trainer
         self._layout = layout
         self._device = device
@@ -125,7 +127,7 @@ class SimulatedFleet:
         self._blob_bytes = len(blob)
         digest = digest_of(blob)
         if digest not in self._published:
-            row = self._rows.store(model)
+            row = self.rows.store(model)
             self._held.share(row)
             self._published[digest] = row
         return digest
@@ -133,6 +135,28 @@ class SimulatedFleet:
     def retain(self, digests: Collection[str]) -> None:
         for digest in self._published.keys() - set(digests):
             self._held.unshare(self._published.pop(digest))
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is published and who holds what, as JSON values; the models are rows of the file."""
+        held, peers = self._held.snapshot(), self._peers.snapshot()
+        return {"published": self._published, "held": held, "peers": peers}
+
+    def keep(self) -> None:
+        """The snapshot was written down: its models stay as they are until the next one was."""
+        self.rows.keep(self._held.rows() | self._peers.rows())
+
+    def restore(self, told: Mapping[str, Any]) -> dict[str, Vector]:
+        """Go on from a snapshot with the file opened again; published models by digest. RunError if lost."""
+        self._published = dict(told["published"])
+        for row in self._published.values():
+            self._held.share(row)
+        self._held.restore(told["held"])
+        self._peers.restore(told["peers"])
+        self.rows.adopt(self._held.rows() | self._peers.rows())
+        models = {digest: self.rows.lend(row) for digest, row in self._published.items()}
+        if any(digest_of(encode(model, self._layout)) != digest for digest, model in models.items()):
+            raise RunError(f"{self.rows.path}: does not hold the models of the checkpoint")
+        return models
 
     # ---- orders ----------------------------------------------------------------------------
 
@@ -158,7 +182,7 @@ class SimulatedFleet:
         held = self._held.of(order.device)
         if held.trained_row < 0 or held.trained_order_id != order.train_order_id:
             return _refused(order, f"no trained model of {order.train_order_id}")
-        model = self._rows.lend(held.trained_row)  # whoever keeps it may do so after its release
+        model = self.rows.lend(held.trained_row)  # whoever keeps it may do so after its release
         self._held.release(order.device, order.train_order_id, as_own=order.keeps_model)
         mbit_s = order.upload_mbit_s or self._device.upload_mbit_s
         upload_s = self._device.transfer_s(self._blob_bytes, mbit_s)
@@ -187,14 +211,14 @@ class SimulatedFleet:
                 and not order.collects
                 and held.trained_order_id == order.train_order_id
             ):
-                deferred.append((order, replace(held.deferred, out_row=self._rows.take())))
+                deferred.append((order, replace(held.deferred, out_row=self.rows.take())))
             else:
                 replies[order.order_id] = on_answer(self._upload(order))
 
         def computed(index: int, outcome: TrainingOutcome) -> None:
             order, job = deferred[index]
             if outcome.refused:
-                self._rows.release(job.out_row)
+                self.rows.release(job.out_row)
                 self._held.release(order.device, order.train_order_id, as_own=False)
                 answer = _refused(order, outcome.refused)
             else:
@@ -225,11 +249,11 @@ class SimulatedFleet:
                 outcome = TrainingOutcome("", work.samples, work.sgd_steps, math.nan, math.nan)
                 answers[order.order_id] = _done(order, self._report(order, outcome))
             else:
-                now.append((order, replace(job, out_row=self._rows.take())))
+                now.append((order, replace(job, out_row=self.rows.take())))
         outcomes = await self._compute([job for _, job in now])
         for (order, job), outcome in zip(now, outcomes, strict=True):
             if outcome.refused:
-                self._rows.release(job.out_row)
+                self.rows.release(job.out_row)
                 answers[order.order_id] = _refused(order, outcome.refused)
             else:
                 self._held.trained(order.device, order.order_id, job.out_row)

@@ -149,8 +149,9 @@ def _outcome(result: TrainingResult | str) -> TrainingOutcome:
 
 
 def main(arguments: list[str]) -> int:
-    # Ctrl-C reaches the whole process group; the controller ends its processes itself.
+    # Ctrl-C and a hang-up reach the whole process group; the controller ends its processes itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not look like an answer
     path = Path(arguments[0])

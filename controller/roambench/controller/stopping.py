@@ -1,0 +1,126 @@
+"""How a command ends before its time: by Ctrl-C, SIGTERM or a lost terminal, in good order, and at once when
+it is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Printed when a run is asked to stop: its agents take seconds to hand over what they hold.
+STOPPING: Final = "stopping: what was measured is being brought in (once more: at once) ..."
+
+
+class _Asked:
+    """What this process was asked, and the work that is to end in good order."""
+
+    by: signal.Signals | None = None
+    task: asyncio.Task[Any] | None = None
+    words: str = ""
+
+
+@contextmanager
+def signals_heeded(*, also_ignored: bool = False) -> Iterator[None]:
+    """While the body runs, the first of SIGNALS cancels what `run_async` runs, or raises KeyboardInterrupt
+    where that runs nothing; every further one raises it. KeyboardInterrupt's text is a run's reason.
+
+    A signal that this process was started to ignore (nohup, a script's background command) stays ignored
+    unless `also_ignored`.
+    """
+    if threading.current_thread() is not threading.main_thread():  # where no signal arrives
+        yield
+        return
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in SIGNALS}
+    for number, handler in before.items():
+        if also_ignored or handler is not signal.SIG_IGN:
+            signal.signal(number, _on_signal)
+    try:
+        yield
+    finally:
+        _Asked.by = None
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def exit_status() -> int:
+    """What a shell expects of a process that a signal ended: 130 after Ctrl-C, 143 after SIGTERM."""
+    return 128 + (_Asked.by or signal.SIGINT)
+
+
+def run_async(work: Coroutine[Any, Any, T], stopping: str = "") -> T:
+    """What `asyncio.run` does; a signal cancels `work`, whose clean-up is then awaited, and raises
+    KeyboardInterrupt, also where `work` came to its end all the same. `stopping` is then printed at once."""
+
+    async def noted() -> T:
+        _Asked.task, _Asked.words = asyncio.current_task(), stopping
+        asyncio.get_running_loop().set_exception_handler(_untold)
+        try:
+            return await work
+        finally:
+            _Asked.task = None
+
+    try:
+        result = asyncio.run(noted())
+    except asyncio.CancelledError:
+        if _Asked.by is None:
+            raise
+        raise KeyboardInterrupt(_reason(_Asked.by)) from None
+    if _Asked.by is not None:
+        raise KeyboardInterrupt(_reason(_Asked.by))
+    return result
+
+
+async def to_its_end(work: Callable[P, Coroutine[Any, Any, T]], *words: P.args, **more: P.kwargs) -> T:
+    """Await this clean-up, also where a signal comes meanwhile: the cancellation goes on behind it. After
+    a second signal it is left, or not begun."""
+    caller = asyncio.current_task()
+    assert caller is not None
+    if caller.cancelling() > 1:
+        raise asyncio.CancelledError
+    task = asyncio.ensure_future(work(*words, **more))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if caller.cancelling() == 1:
+            await asyncio.wait({task})
+        raise
+
+
+def _untold(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The task that a second signal happened to hit has no traceback to show for it."""
+    if not isinstance(context.get("exception"), KeyboardInterrupt):
+        loop.default_exception_handler(context)
+
+
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    first, _Asked.by = _Asked.by is None, _Asked.by or signal.Signals(number)
+    task = _Asked.task
+    works = task is not None and not task.done()
+    if works and task is not None:
+        task.cancel()
+        task.get_loop().call_soon_threadsafe(lambda: None)  # it may sleep
+    if first and works:
+        with contextlib.suppress(OSError):  # a terminal that is gone reads nothing
+            os.write(2, f"\n{_Asked.words}\n".encode() if _Asked.words else b"")
+        return
+    if not first:  # what is torn down now need not complain of it; Cython's modules do by excepthook
+        sys.unraisablehook = lambda _unraisable: None
+        sys.excepthook = lambda _kind, _error, _traceback: None
+        warnings.simplefilter("ignore")
+    raise KeyboardInterrupt(_reason(_Asked.by))
+
+
+def _reason(by: signal.Signals) -> str:
+    return "stopped by the user" if by is signal.SIGINT else f"stopped by {by.name}"
