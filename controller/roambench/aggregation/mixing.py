@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import ConfigError, PluginError
 from roambench.vectors import Weights
 
 Neighbours: TypeAlias = sparse.csr_array
@@ -35,12 +35,26 @@ MIXINGS: Final[tuple[str, ...]] = (
 )
 
 
+class MixingRule(Protocol):
+    """W from the neighbours: how another package's system weighs. `speeds` and `samples` have a value per
+    device, `alpha` is `decentralised.alpha`. What it returns is checked at every iteration."""
+
+    def __call__(
+        self,
+        neighbours: Neighbours,
+        *,
+        speeds: npt.NDArray[np.float64],
+        samples: npt.NDArray[np.int64],
+        alpha: float,
+    ) -> Mixing: ...
+
+
 class NegativeWeightWarning(UserWarning):
     """A setting under which a model can count negatively."""
 
 
 def mixing_matrix(
-    rule: str,
+    rule: str | MixingRule,
     neighbours: Neighbours,
     *,
     speeds: npt.ArrayLike | None = None,
@@ -49,8 +63,14 @@ def mixing_matrix(
 ) -> Mixing:
     """W by the rule of that name: `mobility_aware` reads `speeds` and `alpha`, `data_size` reads `samples`.
 
-    Raises ConfigError for a name that is none of MIXINGS, ValueError as the rules do.
+    Raises ConfigError for a name that is none of MIXINGS, ValueError as the rules do; PluginError where a
+    rule that is a function returns what is no W of these neighbours.
     """
+    if not isinstance(rule, str):
+        devices = neighbours.shape[0]
+        speeds = np.zeros(devices) if speeds is None else np.asarray(speeds, np.float64)
+        samples = np.zeros(devices, np.int64) if samples is None else np.asarray(samples, np.int64)
+        return _checked(rule(neighbours, speeds=speeds, samples=samples, alpha=alpha), neighbours)
     if rule == "plain":
         return plain_mixing(neighbours)
     if rule == "mobility_aware":
@@ -155,6 +175,29 @@ def mixing_row(mixing: Mixing, device: int) -> tuple[Devices, Weights]:
     sources: Devices = np.asarray(mixing.indices[start:stop], np.int64)
     weights: Weights = np.array(mixing.data[start:stop], np.float64)
     return sources, weights
+
+
+def _checked(answer: object, neighbours: Neighbours) -> Mixing:
+    """The answer of somebody else's rule as a W like ours: entries for all neighbours and the diagonal."""
+    rows, columns, devices = _cells(neighbours)
+    if not sparse.issparse(answer) and not isinstance(answer, np.ndarray):
+        raise PluginError(f"mixing: expected a matrix, got {type(answer).__name__}")
+    given = sparse.csr_array(answer)
+    if given.shape != (devices, devices):
+        raise PluginError(f"mixing: expected a matrix of {devices} x {devices}, got {given.shape}")
+    if not np.isfinite(given.data).all():
+        raise PluginError("mixing: expected finite weights, got NaN or infinity")
+    told, _ = given.nonzero()
+    inside = np.isin(told * devices + given.nonzero()[1], rows * devices + columns)
+    if not inside.all():
+        receiver, sender = told[~inside][0], given.nonzero()[1][~inside][0]
+        raise PluginError(f"mixing: device {receiver} weighs device {sender}, which is not its neighbour")
+    sums = np.asarray(given.sum(axis=1))
+    if (wrong := np.flatnonzero(np.abs(sums - 1.0) > 1e-6)).size:
+        raise PluginError(
+            f"mixing: device {wrong[0]}: expected weights that sum to 1, got {sums[wrong[0]]:g}"
+        )
+    return _matrix(np.asarray(given[rows, columns], np.float64), columns, rows, devices)
 
 
 def _cells(neighbours: Neighbours) -> tuple[Devices, Devices, int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import entry_points
+from traceback import extract_tb
 from typing import Final
 
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import ConfigError, RoambenchError
 from roambench.systems.fedavg import fedavg, heurfedamp
 from roambench.systems.hierfavg import hierfavg
 from roambench.systems.macfl import macfl
@@ -14,7 +16,7 @@ from roambench.systems.middle import middle, middle_plus
 from roambench.systems.middle_baselines import ensemble, fedmes, greedy, macfl_same_step, oort
 from roambench.systems.mohawk import mohawk
 from roambench.systems.options import SystemOptions
-from roambench.systems.system import System
+from roambench.systems.system import Participants, Selection, StartModel, SyncRule, System, UploadRule
 
 SystemFactory = Callable[[SystemOptions], System]
 
@@ -43,13 +45,70 @@ def system_names() -> tuple[str, ...]:
 
 
 def make_system(name: str, options: SystemOptions) -> System:
-    """The system called `name`. ConfigError lists the names there are, or says why one cannot be loaded."""
+    """The system called `name`. ConfigError lists the names there are, or says why one cannot be loaded or
+    cannot be run: every choice of it that no fleet knows."""
     if name in SYSTEMS:
         return SYSTEMS[name](options)
     for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
             factory: SystemFactory = point.load()
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # whatever a third party's import does, it is one line here
             raise ConfigError([f"system {name!r} of {point.value} cannot be loaded: {error}"]) from None
-        return factory(options)
+        try:
+            system = factory(options)
+        except RoambenchError:
+            raise
+        except Exception as error:
+            frame, kind = extract_tb(error.__traceback__)[-1], type(error).__name__
+            raise ConfigError(
+                [
+                    f"system {name!r} of {point.value}: {frame.name} fails with {kind}: {error} "
+                    f"({frame.filename}:{frame.lineno})"
+                ]
+            ) from error
+        mistakes = [f"system {name!r} of {point.value}: {mistake}" for mistake in _mistakes(system)]
+        if mistakes:
+            raise ConfigError(mistakes)
+        return replace(system, name=name)  # one that is made of another may still bear that one's
     raise ConfigError([f"system {name!r}: expected one of {', '.join(system_names())}"])
+
+
+def _mistakes(system: object) -> Iterator[str]:
+    """Of a system that somebody else wrote: choices of a wrong type, and names that devices do not know."""
+    if not isinstance(system, System):
+        yield f"expected a System, got {type(system).__name__}"
+        return
+    from roambench.learning.objectives import objective
+    from roambench.learning.start_models import check_start_rule
+
+    for name, kind in (
+        ("selection", Selection),
+        ("start_model", StartModel),
+        ("upload", UploadRule),
+        ("cloud_participants", Participants),
+        ("sync", SyncRule),
+    ):
+        value = getattr(system, name)
+        if not isinstance(value, kind):
+            yield f"{name}: expected a {kind.__name__}, got {value!r}"
+    for name in ("association", "eligible", "edge_weights", "cloud_weights"):
+        if not callable(getattr(system, name)):
+            yield f"{name}: expected a function, got {getattr(system, name)!r}"
+    for name, least in (("k1", 1), ("k2", 1), ("local_steps", 0)):
+        value = getattr(system, name)
+        if not isinstance(value, int) or value < least:
+            yield f"{name}: expected a whole number of {least} or more, got {value!r}"
+    texts: list[tuple[str, object, Callable[[str], object]]] = [("objective", system.objective, objective)]
+    if isinstance(system.start_model, StartModel):
+        texts += [
+            ("start_model.stayed", system.start_model.stayed, check_start_rule),
+            ("start_model.moved", system.start_model.moved, check_start_rule),
+        ]
+    for name, text, check in texts:
+        if not isinstance(text, str):
+            yield f"{name}: expected a text, got {text!r}"
+            continue
+        try:
+            check(text)
+        except ConfigError as error:
+            yield from (f"{name}: {problem}" for problem in error.problems)
