@@ -5,29 +5,31 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 WIRE   := protos/roambench/wire/v1
 
-.PHONY: help setup servers host-tools demo test test-hosts test-all check protos check-protos bench clean
+.PHONY: help setup servers host-tools demo test test-hosts test-all check protos check-protos lock bench clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
 	@echo "make test      linters, types, architecture, tests (15 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; < 12 minutes on 2 cores)"
-	@echo "make servers   install the servers that the InfluxDB tests start (needs root)"
+	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
 	@echo "make protos    regenerate the wire messages"
+	@echo "make lock      renew the digests of what make setup and boards install"
 
 setup: $(VENV)/.ready
 
-# torch first and pinned: a plain `pip install torch` may pull gigabytes of CUDA.
-$(VENV)/.ready: pyproject.toml constraints.txt
+# Every file by its digest but torch's, whose builds with and without CUDA have one version (docs/decisions/0010).
+$(VENV)/.ready: pyproject.toml constraints.txt locked.txt
 	@$(PYTHON) -c 'import sys; assert sys.version_info[:2] == (3, 11)' || \
 		{ echo "roambench needs Python 3.11: set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq python3.11-venv; \
 		else echo "python3.11-venv is missing: sudo apt-get install python3.11-venv"; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r locked.txt
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[controller,test]'
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 # Started by the tests themselves, on loopback, never as services.
@@ -73,6 +75,12 @@ check-protos: setup
 	@for file in build/protos/roambench/wire/v1/*; do \
 		diff -q $$file $(WIRE)/$$(basename $$file) >/dev/null || \
 		{ echo "$(WIRE)/$$(basename $$file) is stale: make protos"; exit 1; }; done
+
+# What may be installed, by digest: after a change of pyproject.toml, constraints.txt or the versions in boards.txt.
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip install -q --disable-pip-version-check uv==0.13.9
+	sh packaging/lock.sh build/lock/bin/uv
 
 bench: setup
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
