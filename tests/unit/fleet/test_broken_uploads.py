@@ -14,6 +14,7 @@ from cut_device import BLOB, TRAINED, arrived, device, uploaded
 from cut_links import Cut, How
 from hand_agent import (
     MODEL,
+    Bench,
     HandAgent,
     bench,
     connected,
@@ -32,6 +33,7 @@ from roambench.rounds.rehearsal import MemoryJournal
 from roambench.rounds.run import RunSettings
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
+from roambench.systems.system import System
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1 import methods
 from secure_bench import until
@@ -185,6 +187,19 @@ def standing(devices: int, steps: int) -> Trace:
     )
 
 
+async def played(where: Bench, system: System, trace: Trace, journal: MemoryJournal) -> None:
+    """The rounds of a whole run."""
+    await run_rounds(
+        RunSettings("r", 7, trace.steps, 1, (1, 1), False, True, math.inf, None, 1),
+        system,
+        system.association(trace, 7),
+        where.fleet,
+        journal,
+        MODEL,
+        throughput=lambda distance_m, direction: 100.0,
+    )
+
+
 async def fates(
     tmp_path: Path, system: str, cuts: Sequence[Cut], *, quiet: bool = False
 ) -> list[FateDecided]:
@@ -196,15 +211,7 @@ async def fates(
         device(where, tmp_path / "one", cuts, keepalive=not quiet) as first,
         device(where, tmp_path / "two", [], "pi-02"),
     ):
-        await run_rounds(
-            RunSettings("r", 7, trace.steps, 1, (1, 1), False, True, math.inf, None, 1),
-            system_made,
-            system_made.association(trace, 7),
-            where.fleet,
-            journal,
-            MODEL,
-            throughput=lambda distance_m, direction: 100.0,
-        )
+        await played(where, system_made, trace, journal)
         assert first.links.connections >= 1 + len(cuts)
     return sorted(
         (record for record in journal.records if isinstance(record, FateDecided)),
@@ -268,15 +275,7 @@ async def test_mohawk_wastes_nothing_when_links_break(tmp_path: Path, how: How) 
         device(where, tmp_path / "one", [Cut(how, 500_000)]) as first,
         device(where, tmp_path / "two", [], "pi-02"),
     ):
-        await run_rounds(
-            RunSettings("r", 7, trace.steps, 1, (1, 1), False, True, math.inf, None, 1),
-            system,
-            system.association(trace, 7),
-            where.fleet,
-            journal,
-            MODEL,
-            throughput=lambda distance_m, direction: 100.0,
-        )
+        await played(where, system, trace, journal)
         assert first.links.connections in (2, 3)
     fates = [record for record in journal.records if isinstance(record, FateDecided)]
     wasted = [(fate.train_order_id, fate.reason) for fate in fates if fate.fate.value == "wasted"]
