@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cut_device import BLOB, TRAINED, arrived, device, uploaded
-from cut_links import Cut, How
+from cut_links import Cut, How, faster_keepalive
 from hand_agent import (
     MODEL,
     Bench,
@@ -39,13 +39,6 @@ from roambench.wire.v1 import methods
 from secure_bench import until
 
 pytestmark = pytest.mark.asyncio
-
-
-def faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dead connection is noticed within 20 s; in a test it takes two."""
-    times = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
-    options = tuple((key, 1_000 if key in times else value) for key, value in methods.KEEPALIVE_OPTIONS)
-    monkeypatch.setattr(methods, "KEEPALIVE_OPTIONS", options)
 
 
 #: In the handshake, after it, early, in the middle, in the last piece: the model has 1,200,096 bytes.
@@ -109,7 +102,7 @@ async def test_a_download_that_a_broken_connection_cut_is_done_again_within_its_
 async def test_a_global_model_comes_over_the_next_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: How, free: bool
 ) -> None:
-    faster(monkeypatch)
+    faster_keepalive(monkeypatch)
     async with (
         bench(deadline_s=20.0) as where,
         device(where, tmp_path / "pi", [Cut(how, 600_000)]) as pi,
@@ -248,7 +241,7 @@ async def test_whatever_breaks_fates_are_those_of_the_unfaulted_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, how: How, after_bytes: int
 ) -> None:
     """Wherever the deadline allows."""
-    faster(monkeypatch)
+    faster_keepalive(monkeypatch)
     expected = await unfaulted(tmp_path, system)
     assert await fates(tmp_path, system, [Cut(how, after_bytes)]) == expected
     assert {fate.reason for fate in expected if fate.fate.value == "wasted"} <= {"end of run"}
