@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,7 +25,6 @@ from roambench.meters.emulator.spec import Fault as MeterFault
 from roambench.meters.emulator.spec import FaultKind
 from roambench.wire.v1.methods import DOWNLOAD, DRAIN, UPLOAD
 from soaking import rubbish
-from soaking.silent_calls import silent_calls
 from soaking.sockets import Found, half_close, held, lose, lose_nothing, reset
 from soaking.worlds import TIME_SCALE, World
 
@@ -201,20 +202,24 @@ def _wall_clock(whose: str) -> Act:
 
 def _silent(run: Underway, fault: Fault) -> str | None:
     """Calls without a request, by the device's own certificate, at the ports that the others need."""
-    port = run.control_port if fault.draw % 2 else run.data_port
-    methods = [DRAIN] if fault.draw % 2 else [DOWNLOAD, UPLOAD]
+    port, methods = (run.control_port, [DRAIN]) if fault.draw % 2 else (run.data_port, [DOWNLOAD, UPLOAD])
+    return _call(run.folder / "identity" / fault.device, port, fault.lasts_s, 4, 12, methods)
 
-    async def call() -> str:
-        known = Credential.load(run.folder / "identity" / fault.device)
-        calls = silent_calls(f"127.0.0.1:{port}", known, methods, CONTROLLER_NAME, connections=4, each=12)
-        async with asyncio.timeout(fault.lasts_s + 20.0), calls as told:
-            await asyncio.sleep(fault.lasts_s)
-            return f"{told.opened} calls of {fault.device}"
 
-    try:
-        return asyncio.run(call())
-    except (OSError, TimeoutError, RoambenchError):  # the run is over, and its certificates are gone
-        return None
+def _call(
+    identity: Path, port: int, lasts_s: float, connections: int, each: int, methods: list[str]
+) -> str | None:
+    """In a process of its own: gRPC likes one event loop a process."""
+    words = [identity, f"127.0.0.1:{port}", CONTROLLER_NAME, lasts_s, connections, each, *methods]
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("silent_calls.py")), *map(str, words)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # Without its files the run is over.
+    return None if done.returncode and "IdentityError" in done.stderr else f"{done.stdout.strip() or 0} calls"
 
 
 def _rubbish(run: Underway, fault: Fault) -> str | None:
@@ -245,21 +250,14 @@ def _rubbish(run: Underway, fault: Fault) -> str | None:
 
 def _stranger(run: Underway, fault: Fault) -> str | None:
     """Somebody with a certificate of another authority, who has the device's name."""
-    stranger = Authority.create().issue(fault.device)
     try:
         ours = Credential.load(run.folder / "identity" / fault.device)
     except RoambenchError:  # the run is over
         return None
-    mixed = dataclasses.replace(stranger, authority_pem=ours.authority_pem)
-
-    async def call() -> None:
-        calls = silent_calls(f"127.0.0.1:{run.control_port}", mixed, [DRAIN], CONTROLLER_NAME, 1, 2)
-        async with asyncio.timeout(fault.lasts_s), calls:
-            await asyncio.sleep(fault.lasts_s)
-
-    with contextlib.suppress(OSError, TimeoutError):
-        asyncio.run(call())
-    return fault.device
+    stranger = dataclasses.replace(Authority.create().issue(fault.device), authority_pem=ours.authority_pem)
+    identity = run.base / f"stranger-{fault.draw}"
+    stranger.save(identity)
+    return _call(identity, run.control_port, fault.lasts_s, 1, 2, [DRAIN])
 
 
 def _influxd_killed(run: Underway, fault: Fault) -> str | None:
