@@ -42,7 +42,7 @@ _LOOK_S: Final = 0.1
 class Kind:
     """`costs_training`: a training may be lost to it, with a reason. `ends`: the run ends by it, with this
     status. `stops_reading`: the agent hit does not read its meter meanwhile; `breaks_lines`: what its meter
-    says may be no reading. `everybody`: all agents are hit."""
+    says may be no reading. `everybody`: all agents are hit. `may_fail`: the run may end with this reason."""
 
     name: str
     act: Act
@@ -52,6 +52,7 @@ class Kind:
     breaks_lines: bool = False
     everybody: bool = False
     ends: int | None = None
+    may_fail: str = ""
     fleet: str = "local"
     influxdb: bool = False
 
@@ -310,7 +311,13 @@ _ALL = (
     Kind("agent's disk full", _disk("enospc"), (0.3, 3.0), costs_training=True, stops_reading=True),
     Kind("agent's disk fails to sync", _disk("eio"), (0.3, 3.0), costs_training=True, stops_reading=True),
     Kind("agent's disk slow to sync", _disk("slow"), (1.0, 6.0)),
-    Kind("controller's disk full", _disk("enospc", "controller"), (0.2, 1.5), everybody=True),
+    Kind(
+        "controller's disk full",
+        _disk("enospc", "controller"),
+        (0.2, 1.5),
+        everybody=True,
+        may_fail="the disk is full",
+    ),
     Kind("controller's disk slow to sync", _disk("slow", "controller"), (1.0, 4.0), everybody=True),
     Kind("agent's wall clock stepped", _wall_clock("")),
     Kind("controller's wall clock stepped", _wall_clock("controller"), everybody=True),

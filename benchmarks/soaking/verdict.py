@@ -107,7 +107,7 @@ def broken(
     try:
         with RunFolder.open(folder) as run:
             for check in (
-                _end(run, world, ended),
+                _end(run, world, struck, ended),
                 _left_behind(folder, ended),
                 _whole_files(folder),
                 _orders(run, ended),
@@ -128,7 +128,7 @@ def _said_by(check: Iterable[str]) -> list[str]:
         return [f"cannot be checked: {type(error).__name__}: {error}"]
 
 
-def _end(run: RunFolder, world: World, ended: Ended) -> Iterator[str]:
+def _end(run: RunFolder, world: World, struck: Sequence[Struck], ended: Ended) -> Iterator[str]:
     info, lines = run.info, ended.text.strip().splitlines()
     if "Traceback" in ended.text:
         yield "a traceback"
@@ -138,6 +138,12 @@ def _end(run: RunFolder, world: World, ended: Ended) -> Iterator[str]:
             yield f"finished, but with status {ended.status}"
         if ended.status == 0 and world.fleet == "local" and not lines[-1].startswith("report: "):
             yield f"finished, but the last line is {lines[-1]!r}"
+        return
+    if info.state is RunState.FAILED and any(
+        kind.may_fail and kind.may_fail in info.reason for kind in (KINDS[s.fault.kind] for s in struck)
+    ):
+        if ended.status != 1 or not any(line.startswith("roambench: ") for line in lines[-3:]):
+            yield f"failed, but with status {ended.status} and without a word: {lines[-1:]}"
         return
     if ended.due is None:
         yield f"status {ended.status}, {info.state.value}: {info.reason or lines[-1:]}"
