@@ -1,8 +1,8 @@
 """Calls that are opened and never send their request, over many connections, for as long as a test wants.
 
-    python silent_calls.py IDENTITY_DIR ADDRESS SERVER_NAME SECONDS CONNECTIONS EACH METHOD...
+    python silent_calls.py IDENTITY_DIR ADDRESS SERVER_NAME SECONDS PATIENCE CONNECTIONS EACH METHOD...
 
-prints how many were opened.
+prints how many were opened; fails where it does not get in within PATIENCE seconds.
 """
 
 from __future__ import annotations
@@ -83,11 +83,13 @@ async def silent_calls(
             await channel.close()
 
 
-async def _main(folder: str, address: str, server_name: str, seconds: str, *more: str) -> None:
+async def _main(
+    folder: str, address: str, server_name: str, seconds: str, patience_s: str, *more: str
+) -> None:
     connections, each, *methods = more
     own = Credential.load(Path(folder))
     calls = silent_calls(address, own, methods, server_name, int(connections), int(each))
-    async with asyncio.timeout(float(seconds) + 20.0), calls as told:
+    async with asyncio.timeout(float(seconds) + float(patience_s)), calls as told:
         await asyncio.sleep(float(seconds))
         print(told.opened)
 
