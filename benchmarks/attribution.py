@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from roambench.contract.draws import generator
 from roambench.contract.phases import Fate, Phase, PhaseSpan
-from roambench.energy.account import build_ledger
+from roambench.energy.account import account_device
 from roambench.energy.ledger import LedgerRow, total
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
@@ -122,7 +122,7 @@ def metered(
 def ledger_of(signal: Signal, samples: PowerSamples, fit_lateness: bool = True) -> list[LedgerRow]:
     trainings = {span.train_order_id: span.step for span in signal.spans if span.train_order_id}
     fates = dict.fromkeys(trainings, Fate.AGGREGATED)
-    return build_ledger(
+    return account_device(
         samples,
         signal.spans,
         fates,
@@ -131,7 +131,7 @@ def ledger_of(signal: Signal, samples: PowerSamples, fit_lateness: bool = True) 
         signal.start_ns,
         signal.end_ns,
         fit_lateness=fit_lateness,
-    )
+    ).rows
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The split of energy in worlds of `power_worlds`, which knows nothing of the estimator: held, or flagged?"""
+"""The split of energy in worlds that know nothing of the estimator (`fidelity.physics`): held, or flagged?"""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import power_worlds as physics
 
+from fidelity.physics.catalogue import WORLDS
+from fidelity.physics.meters import METERS, PRINTED_W, REGISTER_W
+from fidelity.physics.run import Run, simulate
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.ledger import Kind, total
@@ -17,7 +19,7 @@ from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration, with_meter
 
 #: The Smart Power 2's known error is taken out; the world `gain` has a meter that nobody calibrated.
-KNOWN_GAIN: Final = MeterCalibration(gain=physics.PRINTED_W / physics.REGISTER_W, u_gain=0.0, u_offset_w=0.0)
+KNOWN_GAIN: Final = MeterCalibration(gain=PRINTED_W / REGISTER_W, u_gain=0.0, u_offset_w=0.0)
 #: How late lines may be on a board (k = 1), s.
 LATE_S: Final = 0.03
 FIGURES: Final[tuple[tuple[str, Kind], ...]] = (
@@ -71,9 +73,9 @@ class WorldRow:
         return "NOT MET: " + (", ".join(failing) or "false alarms")
 
 
-def accounted(world: str, meter: str, seed: int) -> tuple[physics.Run, DeviceAccount]:
+def accounted(world: str, meter: str, seed: int) -> tuple[Run, DeviceAccount]:
     """Simulate one run and account it as a report would."""
-    run = physics.simulate(physics.WORLDS[world], physics.METERS[meter], seed)
+    run = simulate(WORLDS[world], METERS[meter], seed)
     moved = {transfer.span: transfer for transfer in run.transfers}
     spans = []
     for index, span in enumerate(run.spans):

@@ -50,6 +50,11 @@ class Parcel:
         self._pieces: list[bytes] = []
         self._closed = False
 
+    @property
+    def whole(self) -> bool:
+        """Whether as many bytes came as were announced."""
+        return self.received_bytes == self.total_bytes
+
     def add(self, piece: bytes) -> None:
         """Raises ModelError for more bytes than were announced; they are not kept."""
         self.received_bytes += len(piece)
@@ -62,7 +67,7 @@ class Parcel:
 
     def check(self, digest: str, layout: str) -> None:
         """Raises ModelError unless this is the whole model that its digest names, of this layout."""
-        if self.received_bytes != self.total_bytes:
+        if not self.whole:
             raise ModelError(f"{self.received_bytes} of {self.total_bytes} bytes came")
         blob = self._blob()
         if digest_of(blob) != digest:

@@ -17,7 +17,7 @@ from roambench.identity.authority import Credential
 from roambench.wire.v1 import peer_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PULL, channel_options
 
-#: How often a neighbour that cannot be reached is tried, and host seconds in between.
+#: How often a neighbour that cannot be reached, or whose connection breaks, is tried; host seconds between.
 _ATTEMPTS: Final = 3
 _RETRY_S: Final = 0.3
 
@@ -57,7 +57,8 @@ class PeerLink:
         coming: Callable[[float], None] = lambda mbit_s: None,
         counted: Callable[[int], None] = lambda size_bytes: None,
     ) -> tuple[Parcel, str]:
-        """The model of `name`, whole but not checked, and the digest it was announced with.
+        """The model of `name`, whole but not checked, and the digest it was announced with. A connection that
+        breaks costs what had come over it, and no more.
 
         `coming` hears of the sender's pace when the bytes begin, `counted` of every piece, so that what
         came is known however the pull ends. Raises PullFailed after `limit_s` host seconds at most, and
@@ -72,13 +73,11 @@ class PeerLink:
                             name, address, request, limit_s, inbox, pace, coming, counted, parcels
                         )
                     except BaseException as error:
-                        begun = bool(parcels)
                         for parcel in parcels:
                             parcel.close()
                         if not isinstance(error, grpc.aio.AioRpcError):
                             raise
-                        unreachable = error.code() is grpc.StatusCode.UNAVAILABLE and not begun
-                        if not unreachable or attempt == _ATTEMPTS - 1:
+                        if error.code() is not grpc.StatusCode.UNAVAILABLE or attempt == _ATTEMPTS - 1:
                             raise PullFailed(_kind(error.code()), error.details() or "") from None
                     await asyncio.sleep(_RETRY_S)
         except TimeoutError:
@@ -100,20 +99,27 @@ class PeerLink:
         channel = self._channels.get((name, address))
         if channel is None:
             channel = self._channels[name, address] = self._dial(name, address)
-        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(PULL)
-        call = method(request.SerializeToString(), timeout=limit_s)
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(PULL)
+        call = method(timeout=limit_s)
         digest = ""
         try:
+            await call.write(request.SerializeToString())
             async for message in call:
                 if not parcels:
                     header = _header(message)
                     parcels.append(inbox.parcel(header.total_bytes))
                     digest = header.digest.hex()
                     coming(header.mbit_s)
-                    continue
-                counted(len(message))
-                parcels[0].add(message)
-                await pace.receive(len(message))
+                else:
+                    counted(len(message))
+                    parcels[0].add(message)
+                    await pace.receive(len(message))
+                if parcels[0].whole:
+                    await call.write(b"")
+                    await call.done_writing()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            if not parcels or not parcels[0].whole:
+                raise
         finally:
             call.cancel()
         if not parcels:

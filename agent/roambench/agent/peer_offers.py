@@ -49,7 +49,7 @@ class Offer:
         self.takers = frozenset(takers)
         self.pace = pace
         self.sent_bytes: Counter[str] = Counter()
-        self.served: set[str] = set()  # who got all of it
+        self.served: set[str] = set()  # who says that it got all of it
         self._model: asyncio.Future[HalfStep] = asyncio.get_running_loop().create_future()
         self._model.add_done_callback(_retrieved)
         self._pulls: Counter[str] = Counter()

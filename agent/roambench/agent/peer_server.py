@@ -79,7 +79,9 @@ class PeerService:
                     offer.check()
                     offer.sent_bytes[name] += len(piece)
                     yield piece
-                offer.served.add(name)
+                async for _ in messages:
+                    offer.served.add(name)
+                    break
         except DecodeError:
             await self._refuse(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
         except LinkError as error:

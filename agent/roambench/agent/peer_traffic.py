@@ -26,21 +26,21 @@ class Traffic:
 
     @contextmanager
     def receiving(self) -> Iterator[Callable[[float], None]]:
-        """Around one receive; to be called with its sender's pace (0: native) when its bytes begin."""
-        paces: list[float] = []
+        """Around one receive; to be called with its sender's pace (0: native) whenever its bytes begin."""
+        paces: list[float] = []  # of this receive: none before its bytes begin, then one
 
-        def coming(mbit_s: float) -> None:
-            paces.append(mbit_s if 0.0 < mbit_s < math.inf else math.inf)
-            self._coming.append(paces[-1])
+        def now(*pace: float) -> None:
+            for old in paces:
+                self._coming.remove(old)
+            paces[:] = pace
+            self._coming.extend(pace)
             self._tell()
 
         try:
-            yield coming
+            yield lambda mbit_s: now(mbit_s if 0.0 < mbit_s < math.inf else math.inf)
         finally:
-            for pace in paces:
-                self._coming.remove(pace)
             if paces:
-                self._tell()
+                now()
 
     def _tell(self) -> None:
         self._radio(self._sending_mbit_s, min(self._limit_mbit_s, sum(self._coming)))

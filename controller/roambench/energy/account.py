@@ -176,29 +176,3 @@ def _idle_of(
         if inside.any():
             u_idle_of[phase] = idling.u_mean_w(middles[inside], seen_s[inside])
     return np.asarray(np.array([1.0, 4.0, 1.0]) / 6.0 @ drift_w), u_idle_of
-
-
-def build_ledger(
-    samples: PowerSamples,
-    spans: Sequence[PhaseSpan],
-    fates: Mapping[str, Fate],
-    step_of_training: Mapping[str, int],
-    calibration: MeterCalibration,
-    start_ns: int,
-    end_ns: int,
-    nominal_s: float = 1.0,
-    *,
-    fit_lateness: bool = True,
-) -> list[LedgerRow]:
-    """The rows of `account_device`: one per span, in order of time."""
-    return account_device(
-        samples,
-        spans,
-        fates,
-        step_of_training,
-        calibration,
-        start_ns,
-        end_ns,
-        nominal_s,
-        fit_lateness=fit_lateness,
-    ).rows

@@ -31,7 +31,7 @@ def compare_transfers(
     period_of: Mapping[str, float] | None = None,
     true_net_j: npt.NDArray[np.float64] | None = None,
 ) -> Comparison:
-    """Compare ledger `rows` with Eq. 1; `rows` and `spans` are parallel (as `build_ledger` makes them).
+    """Compare ledger `rows` with Eq. 1; `rows` and `spans` are parallel (as `account_device` makes them).
 
     Spans of several devices may be concatenated. Orders missing from `link_of_order` are not compared, nor
     are transfers that moved no byte. `paper` has the parameters of each link class; `named` is one more

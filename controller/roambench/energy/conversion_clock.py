@@ -184,6 +184,7 @@ class _Search:
         self._shape, self._priors, self._readings, self._late_s = shape, priors, readings, late_s
         self._columns = shape.on.shape[1]
         self._precisions = [np.linalg.inv(prior.covariance_w2) for prior in priors]
+        self._volumes = [float(np.linalg.slogdet(precision)[1]) for precision in self._precisions]
 
     def refined(self, window_s: Floats, end_s: Floats, blurs_s: Sequence[float]) -> tuple[Floats, Floats]:
         """Clocks after a Gauss-Newton step for each blur, shape (clocks,) each."""
@@ -199,20 +200,21 @@ class _Search:
         since = readings.at_s - self._late_s - self.middle_s - end_s[:, None]
         age = since - np.floor(since / window) * window
         end = readings.at_s - self._late_s - age
-        power, share, last, first = shape.seen(end, window)
+        power, share, step_w, step_on = shape.seen(end, window)
         left = readings.watts - power
         update_w2 = np.where(np.minimum(age, window - age) < _NEAR_S, _UPDATE_W**2, 0.0)
         far = (end - self.middle_s) / (0.5 * self.length_s)
         solved = np.zeros((len(window_s), self._columns))
+        columns = share
+        if move:  # a step of the end, and one of the period: both in seconds
+            columns = np.concatenate((share, np.zeros((2, *left.shape))))
         weights = [np.ones_like(left)] * len(self._priors)
         for _ in range(3 if move else 2):
-            own = solved[:, : self._columns, None]
-            slope = (shape.watts[last] - shape.watts[first]) / window
-            slope += ((shape.on[last] - shape.on[first]) @ own)[..., 0] / window
+            own = solved[:, None, : self._columns]
+            slope = step_w / window + (own @ step_on.swapaxes(0, 1))[:, 0] / window
             base_w2 = readings.noise_w2 + np.square(blur_s * slope) + update_w2
-            columns = share
-            if move:  # a step of the end, and one of the period: both in seconds
-                columns = np.concatenate((share, slope[..., None], (slope * far)[..., None]), axis=-1)
+            if move:
+                columns[-2], columns[-1] = slope, slope * far
             tried = [
                 self._solve(columns, left, base_w2, weights[k], k, blur_s) for k in range(len(self._priors))
             ]
@@ -237,33 +239,37 @@ class _Search:
         """Log likelihood of readings of unknown age: the mean over it, and what it adds to their variance."""
         ages_s = (np.arange(24) + 0.5) / 24.0 * nominal_s
         end = self._readings.at_s - self._late_s - ages_s[:, None]
-        power, share, last, first = self._shape.seen(end, np.full(end.shape, nominal_s))
-        slope = (self._shape.watts[last] - self._shape.watts[first]) / nominal_s
+        power, share, step_w, _ = self._shape.seen(end, np.full(end.shape, nominal_s))
+        slope = step_w / nominal_s
         base_w2 = self._readings.noise_w2 + power.var(axis=0) + np.square(blur_s * slope).mean(axis=0)
-        left, columns = self._readings.watts - power.mean(axis=0), share.mean(axis=0)
+        left, columns = self._readings.watts - power.mean(axis=0), share.mean(axis=1, keepdims=True)
         logs = []
         for k in range(len(self._priors)):
             weight = np.ones((1, len(left)))
             for _ in range(4):
-                log, _, weight = self._solve(columns[None], left[None], base_w2[None], weight, k, blur_s)
+                log, _, weight = self._solve(columns, left[None], base_w2[None], weight, k, blur_s)
             logs.append(float(log[0]))
         return float(np.logaddexp.reduce(logs))
 
     def _solve(
         self, columns: Floats, left: Floats, base_w2: Floats, weight: Floats, number: int, blur_s: float
     ) -> tuple[Floats, Floats, Floats]:
-        """Log likelihood under one prior, shape (clocks,), the columns' powers, and the readings' weights."""
-        prior, count = self._priors[number], columns.shape[-1]
+        """Log likelihood under one prior, shape (clocks,), the columns' powers, and the readings' weights.
+
+        `columns` has shape (columns, clocks, readings); what follows it (clocks, readings).
+        """
+        prior, count = self._priors[number], len(columns)
         variance = base_w2 + np.square(prior.scatter * self._readings.transfer_w)
         precision = np.eye(count) / blur_s**2
         precision[: self._columns, : self._columns] = self._precisions[number]
-        weighted = columns * (weight / variance)[..., None]
-        normal = weighted.transpose(0, 2, 1) @ columns + precision
-        score = np.einsum("ckl,ck->cl", weighted, left)
-        solved = np.linalg.solve(normal, score[..., None])[..., 0]
-        square = np.square(left - (columns @ solved[..., None])[..., 0]) / variance
+        of_clock = columns.swapaxes(0, 1)
+        weighted = (columns * (weight / variance)).swapaxes(0, 1)
+        normal = weighted @ of_clock.swapaxes(1, 2) + precision
+        solved = np.asarray(np.linalg.solve(normal, weighted @ left[..., None])[..., 0], dtype=np.float64)
+        square = np.square(left - (solved[:, None] @ of_clock)[:, 0]) / variance
         misfit = (_FREEDOM + 1.0) * np.log1p(square / _FREEDOM) + np.log(variance)
-        held = np.einsum("cl,lm,cm->c", solved, precision, solved)
-        volume = np.linalg.slogdet(normal)[1] - np.linalg.slogdet(precision)[1]
-        likelihood = -0.5 * (misfit.sum(axis=1) + held + volume)
+        held = ((solved @ precision) * solved).sum(axis=1)
+        sides = np.diagonal(np.linalg.cholesky(normal), axis1=1, axis2=2)
+        volume = 2.0 * (np.log(sides).sum(axis=1) + (count - self._columns) * np.log(blur_s))
+        likelihood: Floats = -0.5 * (misfit.sum(axis=1) + held + volume - self._volumes[number])
         return likelihood, solved, (_FREEDOM + 1.0) / (_FREEDOM + square)

@@ -259,8 +259,8 @@ def _posterior(
         np.add.at(border, index[:, side], share[:, side, None] * fixed / noise_w2)
         score += np.bincount(index[:, side], share[:, side] * watts, knots) / noise_w2
     factor = linalg.cholesky_banded(band, lower=True)
-    solved = linalg.cho_solve_banded((factor, True), border)
-    own = linalg.cho_solve_banded((factor, True), score)
+    both = linalg.cho_solve_banded((factor, True), np.column_stack((border, score)))
+    solved, own = both[:, :-1], both[:, -1]
     fixed_score = fixed.T @ watts / noise_w2
     schur = fixed.T @ fixed / noise_w2 + np.diag(1.0 / prior_w2) - border.T @ solved
     schur_factor = linalg.cho_factor(schur)

@@ -83,16 +83,14 @@ class Design:
         self.pure = wide[self.used].max(axis=1, initial=0.0) > _PURE
         # Only these depend on the age of the window.
         self._edge = np.flatnonzero(~self.pure)
-        self._weights, aged = [], []
-        shifts = (
-            ((1 / 6, -self._reach_s), (2 / 3, 0.0), (1 / 6, self._reach_s)) if jitter_s else ((1.0, 0.0),)
-        )
-        for share, shift_s in shifts:
-            for node, weight in zip(_AGE_NODES, _AGE_WEIGHTS / 2.0, strict=True):
-                seen_s = self.at_s[self._edge] + shift_s - 0.5 * window.latch_s * (1.0 + node)
-                aged.append(self._in_levels(seen_s, MeterWindow(window.window_s, 0.0)))
-                self._weights.append(share * weight)
-        self._edge_at_ages = np.stack(aged)
+        shares, shifts_s = np.ones(1), np.zeros(1)
+        if jitter_s:
+            shares, shifts_s = np.array([1.0, 4.0, 1.0]) / 6.0, np.array([-self._reach_s, 0.0, self._reach_s])
+        self._weights = np.outer(shares, _AGE_WEIGHTS / 2.0).ravel()
+        shifted_s = self.at_s[self._edge] + shifts_s[:, None]
+        seen_s = shifted_s[:, None] - 0.5 * window.latch_s * (1.0 + _AGE_NODES[:, None])
+        aged = self._in_levels(seen_s.ravel(), MeterWindow(window.window_s, 0.0))
+        self._edge_at_ages = aged.reshape(len(self._weights), len(self._edge), levels)
         mean = np.einsum("a,akl->kl", self._weights, self._edge_at_ages)
         square = np.einsum("a,akl->kl", self._weights, np.square(self._edge_at_ages))
         self._age_spread = square - np.square(mean)
@@ -122,7 +120,7 @@ class Design:
         """
         variance = np.zeros(len(self.at_s))
         values = self._edge_at_ages @ watts
-        weights = np.array(self._weights)[:, None]
+        weights = self._weights[:, None]
         mean = (weights * values).sum(axis=0)
         variance[self._edge] = (weights * np.square(values - mean)).sum(axis=0)
         variance[self._edge] += self._age_spread @ variance_w2
@@ -177,6 +175,7 @@ def fit_levels(design: Design, readings_w: Floats, step_w: float, noise_w2: Floa
     variance = np.ones(len(readings_w))
     age_w2 = np.zeros(len(readings_w))
     edge = ~design.pure
+    identity = np.eye(levels)
     unsteady = 1.0
     kind_sd = np.full(levels, prior_sd)
     for iteration in range(_ITERATIONS):
@@ -187,9 +186,11 @@ def fit_levels(design: Design, readings_w: Floats, step_w: float, noise_w2: Floa
         variance = matrix @ scatter_w2 + age_w2
         weighted = matrix.T / variance
         normal = weighted @ matrix + precision
-        factor = linalg.cho_factor(normal)
-        watts = prior_w + linalg.cho_solve(factor, weighted @ (readings_w - prior_w))
-        covariance = linalg.cho_solve(factor, np.eye(levels))
+        score = weighted @ (readings_w - prior_w)
+        _, solved, failed = linalg.lapack.dposv(normal, np.column_stack((score, identity)))
+        if failed:
+            raise linalg.LinAlgError(f"the powers of {levels} levels cannot be solved for")
+        watts, covariance = prior_w + solved[:, 0], solved[:, 1:]
         residual = readings_w - matrix @ watts
         scatter_w2 = _scatter(design, residual, noise_w2)
         if iteration and edge.any():

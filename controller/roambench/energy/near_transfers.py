@@ -199,6 +199,10 @@ def _prior(
 ) -> Prior:
     """Independent columns, but for neighbouring pieces of transfers; phases not in `only` are steady."""
     covariance = np.zeros((len(columns), len(columns)))
+    middles_s = np.array([middle_s for _, _, middle_s in columns])
+    sides = {
+        column[:2]: [i for i, other in enumerate(columns) if other[:2] == column[:2]] for column in columns
+    }
     for i, (phase, end, middle_s) in enumerate(columns):
         size_w, own = above_w.get(phase, 0.05), belief if phase in only else STEADY
         if end == "level":
@@ -212,10 +216,9 @@ def _prior(
         else:
             edge = own.outermost if middle_s < _OUTERMOST_S else 0.0
             covariance[i, i] = (0.4 * own.piece**2 + edge**2) * size_w**2
-            for j, (other, at, other_s) in enumerate(columns):
-                if (other, at) == (phase, end):
-                    alike = 0.6 * np.exp(-abs(other_s - middle_s) / _ALIKE_S)
-                    covariance[i, j] += (own.piece * size_w) ** 2 * alike
+            side = sides[phase, end]
+            alike = 0.6 * np.exp(-np.abs(middles_s[side] - middle_s) / _ALIKE_S)
+            covariance[i, side] += (own.piece * size_w) ** 2 * alike
     return Prior(covariance, belief.scatter)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roambench.energy.occupancy import Columns, Floats
+from roambench.energy.occupancy import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,15 @@ class Shape:
         self.knots_s, self.watts, self.on = knots_s, watts, on
         step_s = np.diff(knots_s)
         self._joules = np.concatenate(([0.0], np.cumsum(step_s * watts)))
-        self._seconds = np.concatenate((np.zeros((1, on.shape[1])), np.cumsum(step_s[:, None] * on, axis=0)))
+        # By column: of many windows one column after the other is looked up.
+        self._on = np.ascontiguousarray(on.T)
+        seconds = np.cumsum(step_s * self._on, axis=1)
+        self._seconds = np.concatenate((np.zeros((len(seconds), 1)), seconds), axis=1)
 
-    def seen(self, ends_s: Floats, window_s: Floats) -> tuple[Floats, Floats, Columns, Columns]:
-        """Of windows the mean power, same shape, each column's share, and the pieces at end and start."""
+    def seen(self, ends_s: Floats, window_s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Of windows the mean power, same shape, each column's share, shape (columns, *windows), and by how
+        much power and columns are more at their ends than at their beginnings.
+        """
         begins_s = ends_s - window_s
         last, first = (
             np.clip(np.searchsorted(self.knots_s, at_s, "right") - 1, 0, len(self.watts) - 1)
@@ -41,9 +46,15 @@ class Shape:
         into_s, before_s = ends_s - self.knots_s[last], begins_s - self.knots_s[first]
         joules = self._joules[last] + into_s * self.watts[last]
         joules -= self._joules[first] + before_s * self.watts[first]
-        seconds = self._seconds[last] + into_s[..., None] * self.on[last]
-        seconds -= self._seconds[first] + before_s[..., None] * self.on[first]
-        return joules / window_s, seconds / window_s[..., None], last, first
+        on_last, on_first = self._on[:, last], self._on[:, first]
+        step_on = on_last - on_first
+        on_last *= into_s
+        on_last += self._seconds[:, last]
+        on_first *= before_s
+        on_first += self._seconds[:, first]
+        on_last -= on_first
+        on_last /= window_s
+        return joules / window_s, on_last, self.watts[last] - self.watts[first], step_on
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,13 +87,14 @@ class BenchHosts:
         return ended.stdout
 
     def reboot(self, name: str, patience_s: float = 60.0) -> None:
-        """`systemctl reboot` inside; returns when another init runs and its SSH server answers."""
+        """`systemctl reboot` inside; returns when another init runs and users may log in by SSH."""
         before = self.state()[name]["init"]
         self.inside(name, "systemctl reboot --no-block")
         deadline_s = time.monotonic() + patience_s
         while self.state()[name]["init"] in (before, 0) or not self._greets(name):
             assert time.monotonic() < deadline_s, f"{name} did not come back in {patience_s:.0f} s"
             time.sleep(0.1)
+        self.inside(name, "while test -e /run/nologin; do sleep 0.1; done", patience_s)
 
     def down(self) -> None:
         """End the whole set."""

@@ -131,9 +131,9 @@ class Container:
             )
 
     def wait(self) -> None:
-        """Until its SSH server says who it is."""
+        """Until its SSH server says who it is and users may log in: a booting system refuses them."""
         deadline_s = time.monotonic() + _BOOT_PATIENCE_S * times_slower(self._architecture)
-        while not self._answers():
+        while not self._answers() or Path(f"/proc/{self.init}/root/run/nologin").exists():
             if not self.on or time.monotonic() > deadline_s:
                 raise RuntimeError(
                     f"{self.name} did not boot:\n{self._log.read_text(errors='replace')[-4000:]}"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cut_links import Cut, How, cut_links, faster_keepalive
 from peer_devices import BLOB_BYTES, LAYOUT, NOWHERE, PARAMETERS, Devices, devices, half_step, mean, model
 from roambench.agent.peer_offers import HalfStep
 from roambench.agent.peers import Peers
@@ -163,3 +164,27 @@ async def test_without_a_port_there_is_no_exchange(tmp_path: Path) -> None:
     peers = Peers(bench.authority.issue("pi-00"), DeviceClock(), tmp_path, lambda name, reason: None)
     with pytest.raises(LinkError, match="closed"):
         peers.announce(0, [], 0.0)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("after_bytes", [1, 4_000, 30_000, 70_000])
+@pytest.mark.parametrize("how", ["down", "sink"])
+async def test_a_connection_that_breaks_costs_what_came_over_it_and_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: How, after_bytes: int
+) -> None:
+    """Reset, or a hole that keepalive finds; in the handshake, early, in the middle, near the end."""
+    faster_keepalive(monkeypatch)
+    async with devices(tmp_path, 2) as bench:
+        bench.peers[1].grace_s = 60.0  # a hole in the handshake is noticed after 10 s
+        port = int(bench.peers[1].address.rpartition(":")[2])
+        async with cut_links(port, [Cut(how, after_bytes)]) as links:
+            near = bench.neighbour(1, 0.5, f"127.0.0.1:{links.port}")
+            both = await asyncio.gather(
+                bench.exchange(0, [near], own_weight=0.5, mbit_s=2.0, limit_s=60.0),
+                bench.exchange(1, [bench.neighbour(0, 0.5)], own_weight=0.5, mbit_s=2.0, limit_s=60.0),
+            )
+            assert links.connections == 2
+        for device, mixed in enumerate(both):
+            assert (mixed.left_out, mixed.not_taken) == ((), ())
+            assert np.array_equal(mixed.model, mean({device: 0.5, 1 - device: 0.5}))
+        assert BLOB_BYTES <= both[0].received_bytes < 2 * BLOB_BYTES  # what broke off was received, too

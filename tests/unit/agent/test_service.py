@@ -19,18 +19,23 @@ from roambench.wire.v1 import control_pb2 as wire
 SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
 
 
-@pytest.mark.asyncio
-async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_path: Path) -> None:
-    Authority.create().issue("pi-01").save(tmp_path / "identity")
-    (tmp_path / "state").mkdir()
-    settings = AgentSettings(
+def settings_in(folder: Path) -> AgentSettings:
+    """Of a service with an identity, whose controller is away."""
+    Authority.create().issue("pi-01").save(folder / "identity")
+    (folder / "state").mkdir()
+    return AgentSettings(
         "pi-01",
         "127.0.0.1:9",
-        str(tmp_path / "identity"),
-        str(tmp_path / "state"),
+        str(folder / "identity"),
+        str(folder / "state"),
         machine_id="machine",
         service=True,
     )
+
+
+@pytest.mark.asyncio
+async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         agent = ServiceAgent(settings, ours)
@@ -47,18 +52,9 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
 
 @pytest.mark.asyncio
 async def test_a_spoilt_spool_is_reported_and_the_agent_lives_on(tmp_path: Path, capsys) -> None:
-    Authority.create().issue("pi-01").save(tmp_path / "identity")
-    (tmp_path / "state").mkdir()
+    settings = settings_in(tmp_path)
     spoilt = tmp_path / "state" / "spool.sqlite"
     spoilt.write_bytes(b"\x00" * 40_960)
-    settings = AgentSettings(
-        "pi-01",
-        "127.0.0.1:9",
-        str(tmp_path / "identity"),
-        str(tmp_path / "state"),
-        machine_id="machine",
-        service=True,
-    )
     ours, theirs = socket.socketpair()
     with ours, theirs:
         agent = ServiceAgent(settings, ours)

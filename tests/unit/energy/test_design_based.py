@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -16,16 +13,6 @@ from roambench.energy.energy_value import Energy
 
 RUNS = 10
 TRANSFERS = (Phase.DOWNLOAD, Phase.UPLOAD)
-
-
-@pytest.fixture(scope="module")
-def worlds() -> ModuleType:
-    folder = str(Path(__file__).parents[3] / "benchmarks")
-    sys.path.insert(0, folder)
-    try:
-        return importlib.import_module("fidelity.worlds")
-    finally:
-        sys.path.remove(folder)
 
 
 def estimates(worlds: ModuleType, world: str):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -15,16 +11,6 @@ from roambench.energy.ledger import LedgerRow, total
 
 BOARDS = 8
 FLEETS = 5
-
-
-@pytest.fixture(scope="module")
-def worlds() -> ModuleType:
-    folder = str(Path(__file__).parents[3] / "benchmarks")
-    sys.path.insert(0, folder)
-    try:
-        return importlib.import_module("fidelity.worlds")
-    finally:
-        sys.path.remove(folder)
 
 
 def test_what_all_boards_do_otherwise_than_assumed_is_within_the_sums_uncertainty(worlds, monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Fate, Phase, PhaseSpan
-from roambench.energy.account import account_device, build_ledger
+from roambench.energy.account import account_device
 from roambench.energy.ledger import (
     LedgerRow,
     total,
@@ -47,7 +47,7 @@ def three_rounds() -> tuple[PowerSamples, list[PhaseSpan]]:
 
 def test_every_span_has_a_row_with_its_joules_fate_and_the_round_of_its_training() -> None:
     samples, spans = three_rounds()
-    rows = build_ledger(samples, spans, {"t0": Fate.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S)
+    rows = account_device(samples, spans, {"t0": Fate.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S).rows
     assert [(r.phase, r.step, r.fate, r.train_order_id) for r in rows] == [
         (Phase.IDLE, 0, None, ""),
         (Phase.TRAIN, 0, Fate.AGGREGATED, "t0"),
@@ -67,7 +67,7 @@ def test_every_span_has_a_row_with_its_joules_fate_and_the_round_of_its_training
 def test_a_transfer_of_no_training_is_consumed_and_has_no_fate() -> None:
     samples, spans = three_rounds()
     spans = [replace(s, train_order_id="") if s.phase is Phase.UPLOAD else s for s in spans]
-    rows = build_ledger(samples, spans, {"t0": Fate.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S)
+    rows = account_device(samples, spans, {"t0": Fate.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S).rows
     (synced,) = [row for row in rows if row.phase is Phase.UPLOAD]
     assert (synced.fate, synced.step) == (None, 2)
     assert synced.gross_j == pytest.approx(60.0, rel=2e-3)
@@ -87,9 +87,9 @@ def test_rows_add_up_to_the_whole_run(virtual: ModuleType) -> None:
 def test_a_gain_of_3_percent_shows_in_every_row_unless_it_is_calibrated() -> None:
     samples, spans = three_rounds()
     high = PowerSamples(samples.ns, samples.watts * 1.03)
-    plain = build_ledger(samples, spans, {}, {}, EXACT, 0, 140 * S)
-    raw = build_ledger(high, spans, {}, {}, EXACT, 0, 140 * S)
-    known = build_ledger(high, spans, {}, {}, MeterCalibration(1.03, 0.0, 0.001, 0.0), 0, 140 * S)
+    plain = account_device(samples, spans, {}, {}, EXACT, 0, 140 * S).rows
+    raw = account_device(high, spans, {}, {}, EXACT, 0, 140 * S).rows
+    known = account_device(high, spans, {}, {}, MeterCalibration(1.03, 0.0, 0.001, 0.0), 0, 140 * S).rows
     assert [a.gross_j / b.gross_j for a, b in zip(raw, plain, strict=True)] == pytest.approx(
         [1.03] * 7, abs=1e-4
     )
@@ -100,9 +100,9 @@ def test_a_gain_of_3_percent_shows_in_every_row_unless_it_is_calibrated() -> Non
 
 def test_gross_carries_the_meters_gain_and_offset_and_net_only_the_gain() -> None:
     samples, spans = three_rounds()
-    exact = build_ledger(samples, spans, {}, {}, EXACT, 0, 140 * S)[1]
+    exact = account_device(samples, spans, {}, {}, EXACT, 0, 140 * S).rows[1]
     meter = MeterCalibration(u_gain=0.02, u_offset_w=0.1)
-    coarse = build_ledger(samples, spans, {}, {}, meter, 0, 140 * S)[1]
+    coarse = account_device(samples, spans, {}, {}, meter, 0, 140 * S).rows[1]
     # 100 J: gain 2 J, offset 0.1 W * 20 s = 2 J; net 60 J: gain 1.2 J.
     assert coarse.u_gross_j**2 - exact.u_gross_j**2 == pytest.approx(8.0, rel=1e-2)
     assert coarse.u_net_j**2 - exact.u_net_j**2 == pytest.approx(1.44, rel=1e-2)
@@ -111,7 +111,7 @@ def test_gross_carries_the_meters_gain_and_offset_and_net_only_the_gain() -> Non
 def test_lost_time_keeps_what_the_meter_saw_and_splits_nothing() -> None:
     samples, spans = three_rounds()
     spans[3] = replace(spans[3], phase=Phase.LOST, train_order_id="", order_id="")
-    lost = build_ledger(samples, spans, {}, {}, EXACT, 0, 140 * S)[3]
+    lost = account_device(samples, spans, {}, {}, EXACT, 0, 140 * S).rows[3]
     assert (lost.phase, lost.fate, lost.resolved) == (Phase.LOST, None, False)
     assert lost.gross_j == lost.naive_j == pytest.approx(100.0, rel=0.02)
 
@@ -119,7 +119,7 @@ def test_lost_time_keeps_what_the_meter_saw_and_splits_nothing() -> None:
 def test_a_device_without_readings_has_rows_without_joules() -> None:
     _, spans = three_rounds()
     none = PowerSamples.of(np.empty(0, dtype=np.int64), np.empty(0))
-    rows = build_ledger(none, spans, {}, {}, MeterCalibration(), 0, 140 * S)
+    rows = account_device(none, spans, {}, {}, MeterCalibration(), 0, 140 * S).rows
     assert [(r.gross_j, r.covered_s, r.u_gross_j) for r in rows] == [(0.0, 0.0, 0.0)] * 7
     assert total(rows).coverage == 0.0
 

@@ -1,25 +1,20 @@
-"""The generator of boards and meters in benchmarks/power_worlds.py, against physics computed by hand."""
+"""The generator of boards and meters in benchmarks/fidelity/physics, against physics computed by hand."""
 
-import importlib.util
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-_PATH = Path(__file__).parents[3] / "benchmarks" / "power_worlds.py"
-_SPEC = importlib.util.spec_from_file_location("power_worlds", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-worlds = importlib.util.module_from_spec(_SPEC)
-sys.modules["power_worlds"] = worlds
-_SPEC.loader.exec_module(worlds)
+from fidelity.physics.board import Scene
+from fidelity.physics.catalogue import WORLDS
+from fidelity.physics.effects import wander, warmth_of
+from fidelity.physics.meters import METERS
+from fidelity.physics.power import Signal
+from fidelity.physics.run import simulate
 
 
 @cache
 def run_of(world, meter="sp2-1hz", seed=0):
-    return worlds.simulate(worlds.WORLDS[world], worlds.METERS[meter], seed)
+    return simulate(WORLDS[world], METERS[meter], seed)
 
 
 def seconds(run, ns):
@@ -40,7 +35,7 @@ def lengths(run):
 
 
 def test_a_step_and_a_ramp_integrate_as_on_paper():
-    signal = worlds.Signal(np.array([[0.0, 2.0, 1.0, 1.0], [1.0, 3.0, 0.0, 2.0]]))
+    signal = Signal(np.array([[0.0, 2.0, 1.0, 1.0], [1.0, 3.0, 0.0, 2.0]]))
     assert signal.watts([0.5, 1.5, 2.5, 3.5]) == pytest.approx([1.0, 1.5, 1.5, 0.0])
     assert signal.joules([-1.0, 1.0, 1.5, 2.0, 3.0, 9.0]) == pytest.approx([0.0, 1.0, 1.625, 2.5, 4.0, 4.0])
 
@@ -55,7 +50,7 @@ def test_true_joules_are_the_fine_numerical_integral_of_power(world):
         assert run.true_gross_j[i] == pytest.approx(mean * (border[i + 1] - border[i]), abs=1e-3)
 
 
-@pytest.mark.parametrize("world", worlds.WORLDS)
+@pytest.mark.parametrize("world", WORLDS)
 def test_every_world_makes_a_whole_run(world):
     run = run_of(world)
     assert run.true_gross_j.sum() == pytest.approx(run.true_whole_j, rel=1e-12)
@@ -86,9 +81,9 @@ def test_every_world_makes_a_whole_run(world):
 
 
 def test_a_seed_fixes_a_run_and_nothing_else_repeats_it():
-    make = worlds.simulate
-    clean, other = worlds.WORLDS["clean-2s"], worlds.WORLDS["fading"]
-    slow, fast = worlds.METERS["sp2-1hz"], worlds.METERS["sp2-100ms"]
+    make = simulate
+    clean, other = WORLDS["clean-2s"], WORLDS["fading"]
+    slow, fast = METERS["sp2-1hz"], METERS["sp2-100ms"]
     one, again = make(clean, slow, 7), make(clean, slow, 7)
     for field in ("ns", "watts", "border_ns", "true_net_j", "true_gross_j", "window_ns"):
         assert np.array_equal(getattr(one, field), getattr(again, field))
@@ -188,8 +183,8 @@ def test_what_a_training_suppresses_is_lacking_in_its_net():
 
 
 def test_warmth_follows_the_trainings_by_a_first_order_lag():
-    scene = worlds.Scene(worlds.WORLDS["clean-2s"], np.random.default_rng(1))
-    t, warmth = worlds._warmth(scene, 100.0)
+    scene = Scene(WORLDS["clean-2s"], np.random.default_rng(1))
+    t, warmth = warmth_of(scene, 100.0)
     step, state = 0.01, 0.0
     training = [(a, b) for _, a, b in scene.of("train")]
     seen = {}
@@ -213,12 +208,12 @@ def test_warmth_counts_as_idle_and_is_given_apart():
 
 def test_correlated_idle_noise_has_80_mw_and_a_memory_of_20_s():
     at = np.arange(0.0, 400.0, 20.0)
-    idle = [worlds.Scene(worlds.WORLDS["clean-2s"], np.random.default_rng(seed)) for seed in range(20)]
+    idle = [Scene(WORLDS["clean-2s"], np.random.default_rng(seed)) for seed in range(20)]
     noise = []
     for scene in idle:
         scene.pieces["idle"].clear()
-        worlds.wander(0.08, 20.0, scene)
-        noise.append(worlds.Signal(scene.pieces["idle"][0]).watts(at))
+        wander(0.08, 20.0, scene)
+        noise.append(Signal(scene.pieces["idle"][0]).watts(at))
     noise = np.array(noise)
     assert noise.std() == pytest.approx(0.08, rel=0.1)
     assert np.mean(noise[:, 1:] * noise[:, :-1]) / noise.var() == pytest.approx(np.exp(-1), abs=0.1)

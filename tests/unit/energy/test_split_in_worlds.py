@@ -1,13 +1,10 @@
-"""The split in worlds that share nothing with it: `benchmarks/power_worlds.py`, some runs of each.
+"""The split in worlds that share nothing with it: `benchmarks/fidelity/physics`, some runs of each.
 
 The whole table: `benchmarks/energy_fidelity.py --worlds`.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -17,16 +14,6 @@ RUNS = 12
 NET = ("download net", "train net", "upload net")
 #: What an estimator breaks on that takes everything but active phases for idling, or idling for constant.
 RIGHT = ("clean-2s", "wait-above-idle", "idle-warming", "self-heating", "absent-searching", "autosuspend")
-
-
-@pytest.fixture(scope="module")
-def worlds() -> ModuleType:
-    folder = str(Path(__file__).parents[3] / "benchmarks")
-    sys.path.insert(0, folder)
-    try:
-        return importlib.import_module("fidelity.worlds")
-    finally:
-        sys.path.remove(folder)
 
 
 def row(worlds: ModuleType, world: str):

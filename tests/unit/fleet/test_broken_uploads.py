@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from cut_device import BLOB, TRAINED, arrived, device, uploaded
-from cut_links import Cut, How
+from cut_links import Cut, How, faster_keepalive
 from hand_agent import (
     MODEL,
+    Bench,
     HandAgent,
     bench,
     connected,
@@ -32,18 +33,12 @@ from roambench.rounds.rehearsal import MemoryJournal
 from roambench.rounds.run import RunSettings
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
+from roambench.systems.system import System
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1 import methods
 from secure_bench import until
 
 pytestmark = pytest.mark.asyncio
-
-
-def faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dead connection is noticed within 20 s; in a test it takes two."""
-    times = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
-    options = tuple((key, 1_000 if key in times else value) for key, value in methods.KEEPALIVE_OPTIONS)
-    monkeypatch.setattr(methods, "KEEPALIVE_OPTIONS", options)
 
 
 #: In the handshake, after it, early, in the middle, in the last piece: the model has 1,200,096 bytes.
@@ -107,7 +102,7 @@ async def test_a_download_that_a_broken_connection_cut_is_done_again_within_its_
 async def test_a_global_model_comes_over_the_next_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: How, free: bool
 ) -> None:
-    faster(monkeypatch)
+    faster_keepalive(monkeypatch)
     async with (
         bench(deadline_s=20.0) as where,
         device(where, tmp_path / "pi", [Cut(how, 600_000)]) as pi,
@@ -185,6 +180,19 @@ def standing(devices: int, steps: int) -> Trace:
     )
 
 
+async def played(where: Bench, system: System, trace: Trace, journal: MemoryJournal) -> None:
+    """The rounds of a whole run."""
+    await run_rounds(
+        RunSettings("r", 7, trace.steps, 1, (1, 1), False, True, math.inf, None, 1),
+        system,
+        system.association(trace, 7),
+        where.fleet,
+        journal,
+        MODEL,
+        throughput=lambda distance_m, direction: 100.0,
+    )
+
+
 async def fates(
     tmp_path: Path, system: str, cuts: Sequence[Cut], *, quiet: bool = False
 ) -> list[FateDecided]:
@@ -196,15 +204,7 @@ async def fates(
         device(where, tmp_path / "one", cuts, keepalive=not quiet) as first,
         device(where, tmp_path / "two", [], "pi-02"),
     ):
-        await run_rounds(
-            RunSettings("r", 7, trace.steps, 1, (1, 1), False, True, math.inf, None, 1),
-            system_made,
-            system_made.association(trace, 7),
-            where.fleet,
-            journal,
-            MODEL,
-            throughput=lambda distance_m, direction: 100.0,
-        )
+        await played(where, system_made, trace, journal)
         assert first.links.connections >= 1 + len(cuts)
     return sorted(
         (record for record in journal.records if isinstance(record, FateDecided)),
@@ -241,7 +241,7 @@ async def test_whatever_breaks_fates_are_those_of_the_unfaulted_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, how: How, after_bytes: int
 ) -> None:
     """Wherever the deadline allows."""
-    faster(monkeypatch)
+    faster_keepalive(monkeypatch)
     expected = await unfaulted(tmp_path, system)
     assert await fates(tmp_path, system, [Cut(how, after_bytes)]) == expected
     assert {fate.reason for fate in expected if fate.fate.value == "wasted"} <= {"end of run"}
@@ -268,15 +268,7 @@ async def test_mohawk_wastes_nothing_when_links_break(tmp_path: Path, how: How) 
         device(where, tmp_path / "one", [Cut(how, 500_000)]) as first,
         device(where, tmp_path / "two", [], "pi-02"),
     ):
-        await run_rounds(
-            RunSettings("r", 7, trace.steps, 1, (1, 1), False, True, math.inf, None, 1),
-            system,
-            system.association(trace, 7),
-            where.fleet,
-            journal,
-            MODEL,
-            throughput=lambda distance_m, direction: 100.0,
-        )
+        await played(where, system, trace, journal)
         assert first.links.connections in (2, 3)
     fates = [record for record in journal.records if isinstance(record, FateDecided)]
     wasted = [(fate.train_order_id, fate.reason) for fate in fates if fate.fate.value == "wasted"]
