@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 #: Fixtures that several folders of tests share.
 pytest_plugins = ["influx_servers", "no_skips"]
@@ -19,6 +20,9 @@ def pytest_configure() -> None:
     """A script's background command ignores SIGINT, and so would every process that a test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("ci", derandomize=True)  # one commit, one verdict; laptops go on searching
+    if os.environ.get("CI"):
+        settings.load_profile("ci")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

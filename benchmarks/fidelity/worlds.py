@@ -9,17 +9,26 @@ from typing import Final
 import numpy as np
 
 from fidelity.physics.catalogue import WORLDS
-from fidelity.physics.meters import METERS, PRINTED_W, REGISTER_W
+from fidelity.physics.meters import METERS
 from fidelity.physics.run import Run, simulate
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.ledger import Kind, total
+from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import PowerSamples
-from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration, with_meter
+from roambench.energy.uncertainty import MeterCalibration, uncalibrated, with_meter
+from roambench.meters.traits import traits
 
-#: The Smart Power 2's known error is taken out; the world `gain` has a meter that nobody calibrated.
-KNOWN_GAIN: Final = MeterCalibration(gain=PRINTED_W / REGISTER_W, u_gain=0.0, u_offset_w=0.0)
+#: The row of the traits table that describes each meter of `fidelity.physics`.
+TRAITS: Final = {
+    "sp2-1hz": traits("smartpower2"),
+    "sp2-100ms": traits("smartpower2-100ms"),
+    "sp3-100ms": traits("smartpower3-100ms"),
+    "sp3-5ms": traits("smartpower3-5ms"),
+}
+#: What other meters than the Smart Power 2 at 1 Hz are tried on: where that cannot tell, and a clean world.
+OF_OTHER_METERS: Final = ("clean-1s", "dead-1s", "burst-0.5s", "end-burst-1s", "radio-tail")
 #: How late lines may be on a board (k = 1), s.
 LATE_S: Final = 0.03
 FIGURES: Final[tuple[tuple[str, Kind], ...]] = (
@@ -85,28 +94,34 @@ def accounted(world: str, meter: str, seed: int) -> tuple[Run, DeviceAccount]:
         spans.append(
             PhaseSpan("board", "boot", phase, span.step, span.start_ns, span.end_ns, "", "", *bytes_of)
         )
+    row = TRAITS[meter]
+    ns = sample_stamps(run.ns, run.device_ms) if len(run.device_ms) else run.ns
     account = account_device(
-        PowerSamples(run.ns, run.watts),
+        PowerSamples(ns, run.watts),
         spans,
         {},
         {},
-        calibration_of(world),
+        calibration_of(world, meter),
         spans[0].start_ns,
         spans[-1].end_ns,
-        window=MeterWindow(0.2638, 0.2638),
+        row.nominal_s,
+        window=MeterWindow(row.window_s, row.latch_s),
+        step_w=row.step_w,
         late_prior_s=LATE_S,
     )
     return run, account
 
 
-def calibration_of(world: str) -> MeterCalibration:
-    return UNCALIBRATED_SP2 if world == "gain" else KNOWN_GAIN
+def calibration_of(world: str, meter: str) -> MeterCalibration:
+    """A type's known error is taken out; the world `gain` has a meter that nobody calibrated."""
+    row = TRAITS[meter]
+    return uncalibrated(row) if world == "gain" else MeterCalibration(row.gain, u_gain=0.0, u_offset_w=0.0)
 
 
 def measure(world: str, meter: str, seed: int) -> Measured:
     """The figures of one run beside their truth."""
     run, account = accounted(world, meter, seed)
-    whole = with_meter(account.whole_run, calibration_of(world), "board")
+    whole = with_meter(account.whole_run, calibration_of(world, meter), "board")
     covered = np.array(account.curve.covered_intervals(), dtype=np.int64).reshape(-1, 2)
     at_s = (covered - run.start_ns) * 1e-9
     true_whole_j = float((run.signal.joules(at_s[:, 1]) - run.signal.joules(at_s[:, 0])).sum())

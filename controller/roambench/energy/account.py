@@ -20,7 +20,7 @@ from roambench.energy.lateness import LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
-from roambench.energy.samples import PowerSamples
+from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.uncertainty import MeterCalibration
 
 
@@ -71,13 +71,14 @@ def account_device(
     corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
     delay_s = 0.5 * window.support_s
     curve = power_curve(corrected, start_ns, end_ns, nominal_s, delay_s, window.window_s, step_w)
-    idling = idle_curve(corrected, spans, window, step_w, start_ns)
-    steady = corrected
+    looks = first_looks(corrected, nominal_s, window.window_s)
+    steady = looks.samples
+    idling = idle_curve(steady, spans, window, step_w, start_ns)
     if idling is not None:
-        seen_s = np.multiply(corrected.ns - start_ns, 1e-9) - delay_s
-        steady = PowerSamples(corrected.ns, corrected.watts - idling.above_level(seen_s))
+        seen_s = np.multiply(steady.ns - start_ns, 1e-9) - delay_s
+        steady = PowerSamples(steady.ns, steady.watts - idling.above_level(seen_s))
     fit = attribute(
-        steady,
+        FreshSamples(steady, looks.fresh),
         spans,
         nominal_s=nominal_s,
         window=window,

@@ -31,14 +31,14 @@ from roambench.energy.least_squares import SP2_STEP_W, Design, Families, Fit, fi
 from roambench.energy.near_transfers import Fitted
 from roambench.energy.occupancy import SP2_WINDOW, Columns, MeterWindow
 from roambench.energy.pieces import Pieces, pieces_of
-from roambench.energy.samples import PowerSamples, without_bursts, without_repeats
+from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.span_powers import span_powers
 from roambench.energy.steadiness import CLOCK_U_S, steadiness
 from roambench.energy.transfer_kinds import kinds_of
 
 
 def attribute(
-    samples: PowerSamples,
+    samples: PowerSamples | FreshSamples,
     spans: Sequence[PhaseSpan],
     *,
     nominal_s: float = 1.0,
@@ -49,7 +49,8 @@ def attribute(
     late_prior_s: float = LATENESS_PRIOR_S,
     u_clock_s: float = 0.0,
 ) -> Attribution:
-    """Fit the power of every span of one device from its raw arrivals (device time, not shifted).
+    """Fit the power of every span of one device from its raw arrivals (device time, not shifted), or from
+    their `first_looks`, of which an idle power that moves may have been taken off.
 
     `spans` are sorted and do not overlap (`timeline.complete_timeline`); readings whose window touches a
     LOST span or a hole are left out. What is stamped idle is one level, and so is all background before and
@@ -75,7 +76,9 @@ def attribute(
     starts, ends = span_stamps(cut.spans)
     seconds = np.zeros(count)
     np.add.at(seconds, level_of_span[level_of_span >= 0], ((ends - starts) * 1e-9)[level_of_span >= 0])
-    arrivals = without_repeats(without_bursts(samples, nominal_s).samples, nominal_s, window.window_s)
+    arrivals = samples
+    if isinstance(arrivals, PowerSamples):
+        arrivals = first_looks(arrivals, nominal_s, window.window_s)
     seen = replace(window, latch_s=min(window.latch_s, nominal_s)) if arrivals.fresh else window
     origin = int(starts[0]) if len(starts) else 0
     at_s, starts_s, ends_s = (np.multiply(ns - origin, 1e-9) for ns in (arrivals.samples.ns, starts, ends))

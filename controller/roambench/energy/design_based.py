@@ -27,7 +27,7 @@ from roambench.energy.attribution import Attribution
 from roambench.energy.energy_value import Energy, Part, total
 from roambench.energy.integrate import span_stamps
 from roambench.energy.occupancy import Columns, Floats, occupancy
-from roambench.energy.samples import PowerSamples, without_bursts, without_repeats
+from roambench.energy.samples import PowerSamples
 from roambench.energy.span_energy import SpanEnergy
 
 #: Fewer spans than this, or fewer windows' worth of readings in them, tell no scatter.
@@ -90,10 +90,10 @@ def design_based(
 ) -> dict[Phase, DesignBased]:
     """The estimate of each active phase that enough readings touched.
 
-    `samples` are calibrated and without the drift of the idle power, as `fit` saw them; `spans` those that
-    were given to `attribute`; `idle_w` is the idle power without drift. The fitted lateness may be true, or
-    come of the very shape that the fit does not know: the estimate lies half way between with it and
-    without, and half the difference is in its uncertainty.
+    `samples` are calibrated first looks without the drift of the idle power, as `fit` saw them; `spans` are
+    those that were given to `attribute`; `idle_w` is the idle power without drift. The fitted lateness may
+    be true, or come of the very shape that the fit does not know: the estimate lies half way between with it
+    and without, and half the difference is in its uncertainty.
     """
     if fit.spans_fit is None:
         return {}
@@ -190,16 +190,14 @@ class _Touched:
         cls, samples: PowerSamples, spans: Sequence[PhaseSpan], fit: Attribution, late_s: float
     ) -> _Touched:
         assert fit.spans_fit is not None
-        bursts = without_bursts(samples, fit.nominal_s).samples
-        arrivals = without_repeats(bursts, fit.nominal_s, fit.window.window_s).samples
         fitted = np.flatnonzero(fit.level_of_span >= 0)
         starts, ends = (ns[fitted] for ns in span_stamps(fit.spans))
         origin = int(starts[0])
         starts_s, ends_s = (np.multiply(ns - origin, 1e-9) for ns in (starts, ends))
-        at_s = np.multiply(arrivals.ns - origin, 1e-9) - late_s
+        at_s = np.multiply(samples.ns - origin, 1e-9) - late_s
         share = occupancy(at_s, starts_s, ends_s, fit.window)
         whole = np.asarray(share.sum(axis=1)).ravel() > 1.0 - 1e-9
-        share, watts, at_s = share[whole].tocoo(), arrivals.watts[whole], at_s[whole]
+        share, watts, at_s = share[whole].tocoo(), samples.watts[whole], at_s[whole]
         power_w = fit.spans_fit.watts
         phase_of = np.array([fit.spans[i].phase for i in fitted.tolist()], dtype=object)
         middle_s = 0.5 * (starts_s + ends_s)

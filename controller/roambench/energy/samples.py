@@ -122,6 +122,11 @@ class FreshSamples:
     fresh: bool
 
 
+def first_looks(samples: PowerSamples, nominal_s: float, window_s: float) -> FreshSamples:
+    """Samples without bursts and repeats, both told by equal values: nothing may have been taken off them."""
+    return without_repeats(without_bursts(samples, nominal_s).samples, nominal_s, window_s)
+
+
 def without_repeats(samples: PowerSamples, nominal_s: float, window_s: float) -> FreshSamples:
     """One sample per window of a meter that is read more often than its chip renews the value.
 

@@ -53,3 +53,16 @@ def test_a_split_whose_assumptions_fail_is_flagged(worlds, world):
 def test_clean_runs_are_not_flagged(worlds):
     flagged = [worlds.measure("clean-1s", "sp2-1hz", seed).flagged for seed in range(3 * RUNS)]
     assert np.sum(flagged) <= 1
+
+
+@pytest.mark.parametrize("world", ["clean-1s", "dead-1s"])
+def test_lines_that_show_a_value_again_are_told_before_idle_power_is_taken_off(worlds, world):
+    """Ten lines a second, a new value every 264 ms: counted one by one they contradicted every split."""
+    runs = [worlds.measure(world, "sp2-100ms", seed) for seed in range(4)]
+    held = [
+        abs(joules - true_j) <= 2.0 * u_j
+        for run in runs
+        for joules, u_j, true_j in zip(run.joules, run.u_joules, run.true_joules, strict=True)
+    ]
+    assert np.mean(held) >= 0.9
+    assert not any(run.flagged for run in runs)
