@@ -78,8 +78,8 @@ def learned(records: Sequence[RoundRecord]) -> tuple[RoundRecord, ...]:
         if isinstance(record, StepClosed):
             kept.append(dataclasses.replace(record, wall_s=0.0))
         elif isinstance(record, ModelsExchanged):
-            # What moved in vain over a broken link is counted, too, and a model's size derived from it.
-            still = dataclasses.replace(record, exchange_s=0.0, download_s=0.0, model_bytes=0)
+            # What moved in vain over a broken link is counted, too.
+            still = dataclasses.replace(record, exchange_s=0.0, download_s=0.0)
             kept.append(dataclasses.replace(still, sent_bytes=0, received_bytes=0, downloaded_bytes=0))
         elif isinstance(record, _LEARNED):
             kept.append(record)

@@ -138,7 +138,7 @@ class Driven:
                 return 0
         return int(count)
 
-    def wait_for_event(self, kind: str, name: str, detail: str, patience_s: float = 60.0) -> None:
+    def wait_for_event(self, kind: str, name: str, detail: str, patience_s: float = 180.0) -> None:
         def look() -> bool:
             assert self.process.poll() is None, f"the run ended before {kind}:\n{self.text()}"
             return self.count(kind, name, detail) > 0
