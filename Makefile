@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 WIRE   := protos/roambench/wire/v1
 
-.PHONY: help setup servers host-tools demo test test-hosts test-all check protos check-protos lock bench clean
+.PHONY: help setup servers host-tools demo test test-hosts test-all check protos check-protos lock bench soak clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
@@ -14,6 +14,7 @@ help:
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
+	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make protos    regenerate the wire messages"
 	@echo "make lock      renew the digests of what make setup and boards install"
 
@@ -84,6 +85,11 @@ lock:
 
 bench: setup
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+FAULTS ?= 1000
+SEED   ?= 1
+soak: setup servers
+	$(BIN)/python benchmarks/soak.py --faults $(FAULTS) --seed $(SEED) --jobs $(WORKERS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

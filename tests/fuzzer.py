@@ -10,10 +10,10 @@ import grpc.aio
 import numpy as np
 import psutil
 
-import rubbish
 import rubbish_uploads
 from roambench.identity.authority import CONTROLLER_NAME, Credential
 from roambench.wire.v1.methods import UPLOAD
+from soaking import rubbish
 
 AT_ONCE = 8
 

@@ -18,7 +18,9 @@ from pathlib import Path
 
 from influx_servers import Influxd
 from roambench.agent.settings import AgentSettings, MeterSettings
+from roambench.agent.witness import Witnessed, read_witness
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.records import Reading
 from roambench.meters.emulator.control import stats
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.spool.influx_settings import InfluxSettings
@@ -65,29 +67,17 @@ class Loggers:
             self.zygote.stdin.close()
         self.zygote.wait(60)
 
-    def notebook(self, name: str) -> list[str]:
-        path = self.folder / name / "witness.txt"
-        return path.read_text().splitlines() if path.exists() else []
+    def notebook(self, name: str) -> Witnessed:
+        return read_witness(self.folder / name / "witness.txt")
 
     def everybody_reads(self) -> bool:
-        return all(len(self.notebook(name)) > 2 for name in self.names)
+        return all(len(self.notebook(name).spooled) > 1 for name in self.names)
 
     def facts(self) -> tuple[set[Fact], set[tuple[str, int]]]:
         """What was read and spooled; and (device, ns) of readings in hand when their reader was killed."""
-        spooled: set[Fact] = set()
-        in_hand: set[tuple[str, int]] = set()
-        for name in self.names:
-            held: str | None = None
-            for line in self.notebook(name):
-                if line.startswith("+"):
-                    if held is not None:
-                        in_hand.add((name, int(held.split(",")[0])))
-                    held = line[1:]
-                elif held is not None:
-                    spooled.add(_fact(name, int(line[1:]), held))
-                    held = None
-            if held is not None and held.count(",") == 6:
-                in_hand.add((name, int(held.split(",")[0])))
+        notes = {name: self.notebook(name) for name in self.names}
+        spooled = {_fact(name, seq, reading) for name in notes for seq, reading in notes[name].spooled}
+        in_hand = {(name, reading.monotonic_ns) for name in notes for reading in notes[name].in_hand}
         return spooled, in_hand
 
     def lines_emitted(self) -> int:
@@ -97,20 +87,10 @@ class Loggers:
         return count
 
 
-def _fact(name: str, seq: int, text: str) -> Fact:
-    ns, volts, amps, watts, wh, flags, meter_ms = text.split(",")
-    hours = float(wh)
-    return (
-        name,
-        seq,
-        int(ns),
-        float(volts),
-        float(amps),
-        float(watts),
-        None if math.isnan(hours) else hours,
-        int(flags),
-        int(meter_ms),
-    )
+def _fact(name: str, seq: int, reading: Reading) -> Fact:
+    hours = None if math.isnan(reading.watt_hours) else reading.watt_hours
+    measured = reading.volts, reading.amps, reading.watts, hours
+    return name, seq, reading.monotonic_ns, *measured, int(reading.flags), reading.meter_ms
 
 
 def stored_facts(influxd: Influxd, database: str) -> list[Fact]:

@@ -42,6 +42,6 @@ def roambench(folder: Path, *arguments: str, site: Path | None = None) -> subpro
         env=environment,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )

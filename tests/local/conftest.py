@@ -5,7 +5,6 @@ What happens inside is read from its run folder; its agents are found in /proc b
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import subprocess
@@ -24,6 +23,7 @@ from roambench.contract.errors import RunError
 from roambench.rounds.records import FleetEvent, RoundRecord
 from roambench.runs.accounts import RunEnergy, account_run
 from roambench.runs.folder import RunFolder
+from soaking.processes import AgentProcesses, agent_processes, processes_of
 
 Found = TypeVar("Found")
 
@@ -84,27 +84,6 @@ def until(ask: Callable[[], Found | None], patience_s: float, what: str) -> Foun
     raise AssertionError(f"{patience_s:.0f} s passed without {what}")
 
 
-def processes_of(folder: Path) -> list[psutil.Process]:
-    """Living processes whose command line names something in `folder` (forked agents keep their zygote's)."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            named = any(str(folder) in part for part in process.cmdline())
-            if named and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue  # it ended meanwhile
-    return found
-
-
-@dataclass(frozen=True)
-class AgentProcesses:
-    """One agent as the kernel sees it: the reader is the agent itself, the nursery forks its trainers."""
-
-    reader: psutil.Process
-    trainer: psutil.Process
-
-
 @dataclass
 class Driven:
     """A run in progress or done. `folder` is the run folder of the experiment's only (or named) system."""
@@ -159,7 +138,7 @@ class Driven:
                 return 0
         return int(count)
 
-    def wait_for_event(self, kind: str, name: str, detail: str, patience_s: float = 60.0) -> None:
+    def wait_for_event(self, kind: str, name: str, detail: str, patience_s: float = 180.0) -> None:
         def look() -> bool:
             assert self.process.poll() is None, f"the run ended before {kind}:\n{self.text()}"
             return self.count(kind, name, detail) > 0
@@ -167,14 +146,7 @@ class Driven:
         until(look, patience_s, f"{kind} of {name} ({detail})")
 
     def agent(self, name: str, system: str = "mohawk") -> AgentProcesses:
-        """Found by its log, which is the standard output of all its processes."""
-        log = str(self.folder(system) / "agents" / name / "agent.log")
-        family = [p for p in processes_of(self.folder(system)) if _output(p) == log]
-        pids = {process.pid for process in family}
-        (reader,) = [process for process in family if process.ppid() not in pids]
-        (nursery,) = reader.children()
-        (trainer,) = nursery.children()
-        return AgentProcesses(reader, trainer)
+        return agent_processes(self.folder(system), name)
 
     def energy(self, system: str = "mohawk") -> RunEnergy:
         """The account of the finished run, from its raw readings and phases."""
@@ -241,13 +213,6 @@ class Launcher:
         for process in left:
             process.kill()
         return named
-
-
-def _output(process: psutil.Process) -> str:
-    try:
-        return str(Path(f"/proc/{process.pid}/fd/1").readlink())
-    except OSError:
-        return ""
 
 
 @pytest.fixture(scope="module")

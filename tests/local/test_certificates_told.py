@@ -15,7 +15,6 @@ import grpc
 import grpc.aio
 import pytest
 
-import rubbish
 from roambench.agent.control_link import ControlLink
 from roambench.agent.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
@@ -24,6 +23,7 @@ from roambench.provision.certificates import BenchAuthority
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DOWNLOAD, DRAIN, PROTOCOL_VERSION
 from secure_bench import until
+from soaking import rubbish
 
 pytestmark = pytest.mark.asyncio
 

@@ -101,7 +101,7 @@ def test_a_lost_terminal_after_the_last_step_keeps_the_model_and_is_on_record(la
     """In the idle baseline that closes a run."""
     quick = ("trace.steps=2", "local.time_scale=20.0", "local.sgd_step_s=0.1", "energy.idle_baseline_s=60.0")
     run = launch(*quick, words=())
-    launch.until(lambda: len(run.of(StepClosed)) == 2, 60, "two steps")
+    launch.until(lambda: len(run.of(StepClosed)) == 2, 180, "two steps")
     run.process.send_signal(signal.SIGHUP)
     assert run.process.wait(60) == 128 + signal.SIGHUP
     folder = RunFolder.open(run.folder())
@@ -133,7 +133,7 @@ def test_a_second_signal_ends_a_run_at_once_and_still_in_the_record(launch):
     assert (folder.info.state, folder.info.reason) == (RunState.INTERRUPTED, "stopped by SIGTERM")
     folder.close()
     assert not (run.folder() / "identity").exists()
-    launch.until(lambda: run.processes() == [], 60, "an end of the agents")
+    launch.until(lambda: run.processes() == [], 180, "an end of the agents")
 
 
 def test_the_end_of_a_terminal_reaches_workers_too_and_ends_in_good_order(launch, tmp_path):

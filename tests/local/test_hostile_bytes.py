@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-import rubbish
 from fuzzer import Fuzzer, Memory
 from hand_agent import LAYOUT, REPORT, done
 from roambench.agent.control_link import ControlLink, secure_channel
@@ -25,6 +24,7 @@ from roambench.identity.authority import Credential
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1 import peer_pb2 as wire_of_peers
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION, PULL
+from soaking import rubbish
 
 SEED = 20261121
 #: Calls, frames over TLS with a certificate, and without a good one, and what is no TLS.

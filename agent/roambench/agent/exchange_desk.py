@@ -220,6 +220,7 @@ def _report(done: _HalfStepDone, mixed: Mixed, digest: bytes) -> wire.ExchangeRe
         late_s=done.trained.late_s,
         downloaded_bytes=done.download.transferred_bytes,
         download_s=done.download.duration_s,
+        model_bytes=len(done.model.blob),
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -52,6 +54,8 @@ class LastingServer:
         again within two seconds, later if it happens often.
         """
         breaks, last_s = 0, 0.0
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(partial(_untold, loop.get_exception_handler()))
         while True:
             try:
                 if not await self._server.wait_for_termination(_LOOK_S):
@@ -74,3 +78,19 @@ class LastingServer:
             except RuntimeError:  # the old one still holds the address
                 await asyncio.sleep(0.1)
         await self._server.start()
+
+
+_Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+
+
+def _untold(otherwise: _Handler | None, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What a server's loop died of is told by `watch`; gRPC's own task for it has a traceback besides."""
+    error = context.get("exception")
+    if error is not None and any(
+        frame.name.endswith("_server_main_loop") for frame in traceback.extract_tb(error.__traceback__)
+    ):
+        return
+    if otherwise is None:
+        loop.default_exception_handler(context)
+    else:
+        otherwise(loop, context)

@@ -5,38 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
 
 from roambench.agent.meter_thread import hear
 from roambench.agent.settings import MeterSettings
+from roambench.agent.witness import Witness
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.line_file import mend_last_line
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.meters.catalogue import open_meter
 from roambench.spool.spool import Spool
-
-
-class Witness:
-    """A second, independent notebook of every reading, for proofs that the spool and its drains lose nothing.
-
-    A plain text file, handed to the kernel line by line: "+ns,volts,amps,watts,wh,flags,meter_ms" before the
-    reading is spooled, "=seq" after it. A "+" without its "=" is what was in hand when the process died.
-    """
-
-    def __init__(self, path: Path) -> None:
-        mend_last_line(path)
-        self._file: TextIO = path.open("a", buffering=1, encoding="ascii")
-
-    def before(self, reading: Reading) -> None:
-        values = (reading.volts, reading.amps, reading.watts, reading.watt_hours)
-        numbers = ",".join(repr(value) for value in values)
-        self._file.write(f"+{reading.monotonic_ns},{numbers},{int(reading.flags)},{reading.meter_ms}\n")
-
-    def after(self, seq: int) -> None:
-        self._file.write(f"={seq}\n")
-
-    def close(self) -> None:
-        self._file.close()
 
 
 async def read_meter(

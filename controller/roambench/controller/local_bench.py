@@ -103,7 +103,7 @@ async def local_bench(
         ending.callback(shutil.rmtree, sockets, ignore_errors=True)
         ending.push_async_callback(to_its_end, _forward, live, say)
         ending.push_async_callback(to_its_end, agents.stop)
-        ending.push_async_callback(to_its_end, _drain, fleet, folder, say)
+        ending.push_async_callback(to_its_end, _drain, fleet, agents, folder, say)
         watch.started_s = time.monotonic()
         await agents.start()
         async with agents.watched():
@@ -113,8 +113,10 @@ async def local_bench(
             yield LocalBench(RatedFleet(fleet, rates), clock, watch, clocks, fleet, agents)
 
 
-async def _drain(fleet: GrpcFleet, folder: RunFolder, say: Callable[[str], None]) -> None:
-    late = await fleet.stop("the run is over", _DRAIN_PATIENCE_S)
+async def _drain(
+    fleet: GrpcFleet, agents: LocalAgents, folder: RunFolder, say: Callable[[str], None]
+) -> None:
+    late = await fleet.stop("the run is over", _DRAIN_PATIENCE_S, may_return=agents.may_come_back)
     if late:
         say(f"not drained in time: {', '.join(late)} (their spools stay in {folder.path}/agents)")
 
@@ -155,6 +157,7 @@ def _local_settings(experiment: Experiment) -> LocalSettings:
         chaos_reversed_delay_s=0.05 if local.arrival == "reversed" else 0.0,
         seed=experiment.seed,
         host=experiment.host.settings(),
+        witness=local.notes,
     )
 
 
@@ -173,6 +176,7 @@ def _emulator(
         interval_ms=experiment.local.meter_interval_ms or None,
         socket_path=str(sockets / "work.sock"),
         truth_dir=str(truth),
+        notes=experiment.local.notes,
     )
 
 

@@ -83,6 +83,7 @@ def exchange_reply(message: wire.Answer, order: ExchangeOrder) -> ExchangeReply 
         late_s=report.late_s,
         downloaded_bytes=report.downloaded_bytes,
         download_s=report.download_s,
+        model_bytes=report.model_bytes,
     )
 
 

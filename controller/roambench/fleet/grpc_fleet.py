@@ -152,19 +152,23 @@ class GrpcFleet:
         keep_freed_memory()  # models of all devices come and go with every step
         await self._ports.open()
 
-    async def stop(self, reason: str, drain_s: float = 30.0) -> list[str]:
+    async def stop(self, reason: str, drain_s: float = 30.0, *, may_return: bool = True) -> list[str]:
         """Stop all agents, wait until they have drained and said goodbye; returns who did not.
 
-        One that comes back meanwhile is told, too.
+        One that comes back meanwhile is told, too; one whose connection has just broken is waited for,
+        unless none `may_return`.
         """
         self.sessions.end_run(wire.ControllerFrame(stop=wire.Stop(reason=reason, drain_s=drain_s)))
         try:
             async with asyncio.timeout(drain_s):
-                await self.sessions.wait_for_count(0)
+                if may_return:
+                    await self.sessions.wait_for_goodbyes()
+                else:
+                    await self.sessions.wait_for_count(0)
         except TimeoutError:
             pass
         await self._ports.unwatch()
-        late = [session.name for session in self.sessions.all()]
+        late = self.sessions.expected()
         self._data_plane.let_go()
         await self._ports.close(0.5)
         await asyncio.to_thread(self._writer.shutdown)

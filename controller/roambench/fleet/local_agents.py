@@ -47,6 +47,7 @@ class LocalSettings:
     quiet: bool = False
     influxdb: InfluxSettings | None = None  # where agents write by themselves
     store_at_controller: bool = True
+    witness: bool = False  # agents keep a second notebook of what they read
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,12 @@ class LocalAgents:
                 emulator.terminate()
             await _end(emulator, patience_s=10.0)
 
+    @property
+    def may_come_back(self) -> bool:
+        """Whether agents that are not there would be started again."""
+        zygote = self._processes.get("zygote")
+        return zygote is not None and zygote.returncode is None
+
     def memory(self) -> list[Memory]:
         """Memory of every living agent (all its processes), read from /proc."""
         return [_memory(name, pid) for name, pid in sorted(self.pids.items()) if psutil.pid_exists(pid)]
@@ -185,7 +192,7 @@ class LocalAgents:
         """The driver that reads what the emulator's firmware says on its serial port."""
         spec = self._emulator
         driver, port = reader(spec.profile, Transport.SERIAL, spec.devices[index].link_path, spec.interval_ms)
-        return MeterSettings(driver, port, reopen_allowed=True)
+        return MeterSettings(driver, port, reopen_allowed=True, witness=self._settings.witness)
 
     async def _spawn(self, module: str, *arguments: str, news: bool = False) -> asyncio.subprocess.Process:
         """Both processes end when the pipe to their standard input does, also by our own kill -9."""

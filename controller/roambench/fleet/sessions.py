@@ -80,6 +80,7 @@ class Sessions:
         self._changed = asyncio.Condition()
         self._farewell: wire.ControllerFrame | None = None
         self._left: set[int] = set()
+        self._lost: set[int] = set()  # their sessions ended without a goodbye: they may come back
 
     def end_run(self, farewell: wire.ControllerFrame) -> None:
         """Tell everybody, and whoever comes back late; who said goodbye after it is not let in again."""
@@ -151,6 +152,7 @@ class Sessions:
             session.send(self._farewell)
         async with self._changed:
             self._open[device] = session
+            self._lost.discard(device)
             self._machines[device] = hello.machine_id
             self._changed.notify_all()
         return session
@@ -159,6 +161,8 @@ class Sessions:
         async with self._changed:
             if self._open.get(session.device) is session:
                 del self._open[session.device]
+                if not session.said_goodbye:
+                    self._lost.add(session.device)
             if self._farewell is not None and session.said_goodbye:
                 self._left.add(session.device)
             self._changed.notify_all()
@@ -173,6 +177,16 @@ class Sessions:
         """The device's neighbours find it at `address` from now on."""
         session.peer_address = address[:100]
         session.reachable.set()
+
+    def expected(self) -> list[str]:
+        """Who is here, or was and did not say goodbye, by name; not who was refused for good."""
+        some = (self._open.keys() | self._lost) - self._disputed.keys()
+        return sorted(name for name, device in self._device_of.items() if device in some)
+
+    async def wait_for_goodbyes(self) -> None:
+        """Return as soon as nobody is expected any more."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._open and not self.expected())
 
     async def wait_for_count(self, count: int) -> None:
         """Return as soon as exactly `count` devices are connected."""

@@ -148,7 +148,12 @@ def settle_exchange(order: ExchangeOrder, answer: Answer) -> tuple[ModelsExchang
 
 
 def _model_bytes(order: ExchangeOrder, reply: ExchangeReply) -> int:
-    """What one model has, by those that moved whole; 0 if none did."""
+    """What one model that moved whole has; 0 if none did. What moved in vain besides is in no model."""
+    share = _share_of_a_model(order, reply)
+    return min(share, reply.model_bytes or share)
+
+
+def _share_of_a_model(order: ExchangeOrder, reply: ExchangeReply) -> int:
     came = len(order.neighbours) - len(reply.left_out)
     if came:
         return (reply.received_bytes - sum(item.moved_bytes for item in reply.left_out)) // came

@@ -253,6 +253,7 @@ class ExchangeReply:
     late_s: float = 0.0
     downloaded_bytes: int = 0  # of the start model
     download_s: float = 0.0
+    model_bytes: int = 0  # of one half-step model; 0: not told
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """A peer port that a neighbour's malformed call has broken is there again, at the same address."""
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
 
-import rubbish
 from roambench.agent.dial_trouble import _context
 from roambench.agent.peer_offers import HalfStep
 from roambench.agent.peers import Neighbour, Peers
@@ -15,12 +15,15 @@ from roambench.identity.authority import Authority
 from roambench.wire.v1.methods import PULL
 from rubbish_uploads import SMALL
 from secure_bench import until
+from soaking import rubbish
 
 
 @pytest.mark.asyncio
 async def test_a_path_that_is_no_text_does_not_take_a_peer_port_away(tmp_path: Path) -> None:
     """grpc.aio 1.85 stops taking calls after it."""
     authority, told = Authority.create(), []
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about["message"]))
     blob = encode(SMALL, "a" * 32)
     half_step = HalfStep(blob, digest_of(blob))
     hurt, bad = (
@@ -38,6 +41,10 @@ async def test_a_path_that_is_no_text_does_not_take_a_peer_port_away(tmp_path: P
     await reader.read(9)
     await until(lambda: told, 30.0)
     writer.transport.abort()
+    gc.collect()
+    assert complaints == []  # no traceback on anybody's console
+    asyncio.get_running_loop().call_exception_handler({"message": "another matter"})
+    assert complaints == ["another matter"]
     assert told == [("a neighbour", "replaced the port's server after a malformed call (UnicodeDecodeError)")]
 
     first = hurt.announce(1, [Neighbour(1, "pi-01", bad.address, 0.5)], 0.0)

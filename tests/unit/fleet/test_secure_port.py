@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import rubbish
 from hand_agent import MODEL, REPORT, Bench, HandAgent, bench, connected, done, hand_agent, train_order
 from roambench.agent.dial_trouble import _context
 from roambench.contract.orders import AnswerStatus
@@ -15,6 +14,7 @@ from roambench.identity.authority import CONTROLLER_NAME, Credential
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN
 from secure_bench import lines, until
+from soaking import rubbish
 
 pytestmark = pytest.mark.asyncio
 

@@ -10,7 +10,6 @@ import grpc
 import grpc.aio
 import pytest
 
-import rubbish
 from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
 from peer_devices import devices
 from roambench.agent.control_link import secure_channel
@@ -35,7 +34,8 @@ from roambench.wire.v1.methods import (
     UPLOAD,
 )
 from secure_bench import lines, until
-from silent_calls import SilentCalls, silent_calls
+from soaking import rubbish
+from soaking.silent_calls import SilentCalls, silent_calls
 
 pytestmark = pytest.mark.asyncio
 

@@ -85,3 +85,14 @@ def test_two_who_both_died_moved_nothing_that_anybody_knows_of() -> None:
         (0, "lost", "lost: no session"),
         (0, "lost", "lost: no session"),
     ]
+
+
+def test_what_came_in_vain_over_a_broken_link_makes_no_model_larger() -> None:
+    """1 sent 400 of its 1,000 bytes twice. A size that is more than what came is not believed."""
+    told = {
+        0: reply(sent_bytes=2000, received_bytes=2400, model_bytes=1000),
+        1: reply(sent_bytes=2400, received_bytes=2000, model_bytes=10**9),
+        2: reply(sent_bytes=2000, received_bytes=2000),
+    }
+    log = [PLAN, *(record for device in told for record in records(device, told[device]))]
+    assert {item.transferred_bytes for item in peer_transfers(log)} == {1000}

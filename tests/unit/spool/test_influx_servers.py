@@ -1,10 +1,11 @@
 """The servers that other tests stand on: they are real, and they are what their fixtures say."""
 
 import urllib.request
+from pathlib import Path
 
 import pytest
 
-from influx_servers import Influxd, Shim, VictoriaMetrics, binary
+from influx_servers import Influxd, Server, Shim, VictoriaMetrics, binary, free_port, running
 
 
 def post(url: str, body: bytes) -> int:
@@ -46,10 +47,17 @@ def test_victoria_metrics_takes_version_2_writes_and_cuts_the_stamp_to_milliseco
     assert series["timestamps"] == [1700000000123]
 
 
-def test_without_a_server_a_laptop_skips_and_ci_fails(monkeypatch: pytest.MonkeyPatch):
+class NoSuchServer(Server):
+    def command(self) -> list[str]:
+        return [binary("no-such-server")]
+
+
+def test_without_a_server_a_laptop_skips_and_ci_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    server = NoSuchServer(tmp_path, free_port())
+    missing = "no-such-server is not installed: sudo apt-get install"
     monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="no-such-server is not installed: sudo apt-get install"):
-        binary("no-such-server")
+    with pytest.raises(pytest.skip.Exception, match=missing), running(server):
+        pass
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="is not installed"):
-        binary("no-such-server")
+    with pytest.raises(pytest.fail.Exception, match=missing), running(server):
+        pass

@@ -9,6 +9,7 @@ from pathlib import Path
 from roambench.contract.device_time import DeviceClock
 from roambench.meters.emulator.board import LEAD_NS, EmulatedBoard
 from roambench.meters.emulator.datagrams import DatagramPort
+from roambench.meters.emulator.notes import SaidNotes
 from roambench.meters.emulator.power import Activity
 from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import PORT_FAULTS, EmulatorSpec, Fault, FaultKind, udp_address
@@ -31,6 +32,7 @@ class MeterPort:
         self.truth.power(start_ns - LEAD_NS, self.board.signal.watts_at(start_ns - LEAD_NS))
         self._to_come: dict[int, float] = {}
         self.write_truth()
+        self._notes = SaidNotes(Path(spec.truth_dir) / f"{device.name}.said") if spec.notes else None
         self.owner: object | None = None  # the connection that spoke for this board last
         self._terminal: Terminal | None = None
         self._telnet: TelnetPort | None = None
@@ -110,8 +112,11 @@ class MeterPort:
                     port.hang_up()
         for _, transport, data in said:
             match transport:
-                case Transport.SERIAL if self._terminal is not None:
-                    self._terminal.write(data)
+                case Transport.SERIAL:
+                    begun_ns = self._clock.now_ns()
+                    taken = self._terminal.write(data) if self._terminal is not None else 0
+                    if self._notes is not None:
+                        self._notes.said(begun_ns, taken, data)
                 case Transport.TELNET if self._telnet is not None:
                     self._telnet.write(data)
                 case Transport.WEBSOCKET if self._websocket is not None:
@@ -143,6 +148,8 @@ class MeterPort:
         self.board.draw_until(now_ns)
         self.write_truth()
         self.truth.close(now_ns)
+        if self._notes is not None:
+            self._notes.close()
         if self._terminal is not None:
             self._terminal.close()
         if self._telnet is not None:

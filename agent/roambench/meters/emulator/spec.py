@@ -92,6 +92,7 @@ class EmulatorSpec:
     `noise_per_line` is the chance that a debug line comes between two readings.
     `boots`: the meters are plugged in at the start and print their boot text before the first reading.
     `interval_ms`: the log interval of a firmware that lets one choose (None: the profile's own).
+    `notes`: what every meter says on its serial port is noted beside its truth (`emulator.notes`).
     """
 
     devices: tuple[EmulatedDevice, ...]
@@ -105,6 +106,7 @@ class EmulatorSpec:
     noise_per_line: float = 0.002
     boots: bool = False
     interval_ms: int | None = None
+    notes: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)

@@ -37,8 +37,8 @@ class Terminal:
         except OSError as error:
             raise MeterError(f"meter port {link_path}: cannot be made ({error.strerror})") from None
 
-    def write(self, data: bytes) -> None:
-        """Send; never blocks."""
+    def write(self, data: bytes) -> int:
+        """Send; never blocks. Returns how many bytes the port took."""
         (unread,) = struct.unpack("i", fcntl.ioctl(self._theirs, termios.FIONREAD, b"\0\0\0\0"))
         if unread + len(data) > UNREAD_LIMIT:
             termios.tcflush(self._theirs, termios.TCIFLUSH)
@@ -48,6 +48,7 @@ class Terminal:
         except BlockingIOError:
             sent = 0
         self.lost_bytes += len(data) - sent
+        return sent
 
     def close(self) -> None:
         """Readers see the port vanish."""

@@ -64,6 +64,12 @@ class LocalSection(Section):
     meter_stall_s: float = Field(
         0.0, ge=0.0, description="How long that silence lasts in device time; 0: no stall."
     )
+    notes: bool = Field(
+        False,
+        description="For proofs that no reading is lost: every meter's lines are noted as it says them "
+        "(`truth/NAME.said`), and every reading before and after its agent keeps it "
+        "(`agents/NAME/witness.txt`).",
+    )
     reply_delay_s: float = Field(
         0.0,
         ge=0.0,

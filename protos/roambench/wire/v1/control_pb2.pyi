@@ -146,7 +146,7 @@ class SyncReport(_message.Message):
     def __init__(self, downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ...) -> None: ...
 
 class ExchangeReport(_message.Message):
-    __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "model_digest", "left_out", "not_taken", "sent_bytes", "received_bytes", "exchange_s", "cpu_s", "device_s", "late_s", "downloaded_bytes", "download_s")
+    __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "model_digest", "left_out", "not_taken", "sent_bytes", "received_bytes", "exchange_s", "cpu_s", "device_s", "late_s", "downloaded_bytes", "download_s", "model_bytes")
     class Shortfall(_message.Message):
         __slots__ = ("device", "reason", "moved_bytes")
         DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -171,6 +171,7 @@ class ExchangeReport(_message.Message):
     LATE_S_FIELD_NUMBER: _ClassVar[int]
     DOWNLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
+    MODEL_BYTES_FIELD_NUMBER: _ClassVar[int]
     samples: int
     sgd_steps: int
     mean_loss: float
@@ -186,7 +187,8 @@ class ExchangeReport(_message.Message):
     late_s: float
     downloaded_bytes: int
     download_s: float
-    def __init__(self, samples: _Optional[int] = ..., sgd_steps: _Optional[int] = ..., mean_loss: _Optional[float] = ..., mean_squared_loss: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., left_out: _Optional[_Iterable[_Union[ExchangeReport.Shortfall, _Mapping]]] = ..., not_taken: _Optional[_Iterable[_Union[ExchangeReport.Shortfall, _Mapping]]] = ..., sent_bytes: _Optional[int] = ..., received_bytes: _Optional[int] = ..., exchange_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., device_s: _Optional[float] = ..., late_s: _Optional[float] = ..., downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ...) -> None: ...
+    model_bytes: int
+    def __init__(self, samples: _Optional[int] = ..., sgd_steps: _Optional[int] = ..., mean_loss: _Optional[float] = ..., mean_squared_loss: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., left_out: _Optional[_Iterable[_Union[ExchangeReport.Shortfall, _Mapping]]] = ..., not_taken: _Optional[_Iterable[_Union[ExchangeReport.Shortfall, _Mapping]]] = ..., sent_bytes: _Optional[int] = ..., received_bytes: _Optional[int] = ..., exchange_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., device_s: _Optional[float] = ..., late_s: _Optional[float] = ..., downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ..., model_bytes: _Optional[int] = ...) -> None: ...
 
 class ClockEcho(_message.Message):
     __slots__ = ("probe", "received_monotonic_ns", "sent_monotonic_ns")

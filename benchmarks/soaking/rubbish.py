@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hand_agent import LAYOUT, MODEL
 from roambench.contract.model_blob import encode
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1 import data_pb2, peer_pb2
@@ -13,7 +12,7 @@ from roambench.wire.v1.methods import DOWNLOAD, DRAIN, PROTOCOL_VERSION, SESSION
 
 METHODS = (SESSION, DRAIN, DOWNLOAD, UPLOAD)
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_BLOB = encode(MODEL[:5000], LAYOUT)
+_BLOB = encode(np.arange(5000, dtype=np.float32) / 7.0, "a" * 32)
 _GOOD = (
     wire.AgentFrame(hello=wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01", machine_id="m")),
     wire.AgentFrame(
@@ -106,7 +105,7 @@ def http2(draw: np.random.Generator, methods: Sequence[str] = METHODS) -> bytes:
 
 def _some_frames(draw: np.random.Generator, methods: Sequence[str]) -> Iterator[bytes]:
     stream = int(draw.choice([0, 1, 1, 3, 5, 2, 2**31 - 1]))
-    kind, method = draw.integers(10), methods[draw.integers(len(methods))]
+    kind, method = draw.integers(10), methods[int(draw.integers(len(methods)))]
     if kind == 0:
         yield frame(1, 0x4 | int(draw.integers(2)), stream, headers(method))
     elif kind == 1:  # a call whose message goes wrong

@@ -1,11 +1,18 @@
-"""Calls that are opened and never send their request, over many connections, for as long as a test wants."""
+"""Calls that are opened and never send their request, over many connections, for as long as a test wants.
+
+    python silent_calls.py IDENTITY_DIR ADDRESS SERVER_NAME SECONDS CONNECTIONS EACH METHOD...
+
+prints how many were opened.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -74,3 +81,16 @@ async def silent_calls(
         await asyncio.gather(*holds, return_exceptions=True)
         for channel in channels:
             await channel.close()
+
+
+async def _main(folder: str, address: str, server_name: str, seconds: str, *more: str) -> None:
+    connections, each, *methods = more
+    own = Credential.load(Path(folder))
+    calls = silent_calls(address, own, methods, server_name, int(connections), int(each))
+    async with asyncio.timeout(float(seconds) + 20.0), calls as told:
+        await asyncio.sleep(float(seconds))
+        print(told.opened)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(*sys.argv[1:]))

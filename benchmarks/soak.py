@@ -1,0 +1,229 @@
+"""Random faults of many kinds in real runs, until there are enough of them; what held, and what broke.
+
+    python benchmarks/soak.py --faults 1000 --seed 1
+    python benchmarks/soak.py --seed 1 --run 17        that run again, with all its faults
+
+Every run is `roambench run` on a local fleet (real agents, emulated meters, gRPC with certificates), with
+access points or without a server, with InfluxDB where it is installed, or on virtual devices. After each it
+is checked that every reading that a meter said and an agent read is stored once and at its time, that what
+was learned is what the unfaulted run learned wherever no training was lost, and that nothing is left behind.
+The folder of a run that broke is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from soaking.faults import KINDS
+from soaking.influxd import ServerMissing, binary
+from soaking.plan import SHARES, PlannedRun, planned_run
+from soaking.underway import Broken, Struck, Switches, Underway, compiled_shim
+from soaking.verdict import Ended, Reference, broken, reference_of
+from soaking.worlds import WORLDS, World
+
+
+@dataclass(frozen=True)
+class Result:
+    planned: PlannedRun
+    struck: tuple[Struck, ...]
+    problems: tuple[str, ...]
+    readings: int
+    seconds: float
+
+
+@dataclass
+class Soak:
+    """`folder` is where runs are made; those that hold are removed."""
+
+    folder: Path
+    seed: int
+    keep: bool = False
+    shim: Path | None = None
+    _references: dict[str, Reference] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reference(self, world: World) -> Reference:
+        """What the same experiment learns when nobody disturbs it: on virtual devices, but where only agents
+        tell what each of them holds after every exchange."""
+        text = replace(world, quiet=False).text()
+        fleet = world.fleet if world.peers else "simulated"
+        with self._lock:
+            if text not in self._references:
+                base = self.folder / f"reference-{len(self._references)}"
+                base.mkdir()
+                (base / "soak.toml").write_text(text)
+                words = ["run", str(base / "soak.toml"), "--fleet", fleet, "--runs-dir", str(base)]
+                roambench(*words)
+                self._references[text] = reference_of(base / world.reference)
+            return self._references[text]
+
+    def carry_out(self, planned: PlannedRun) -> Result:
+        """One run from its plan to its verdict."""
+        began_s = time.monotonic()
+        base = self.folder / f"run-{planned.number:04d}"
+        switches = None
+        if self.shim is not None:
+            switches = Switches(self.shim, self.folder / f"switches-{planned.number:04d}")
+            switches.folder.mkdir()
+        reference = self.reference(WORLDS[planned.world])
+        run = Underway(planned, base, switches)
+        problems: list[str] = []
+        try:
+            run.carry_out()
+        except Broken as error:
+            problems.append(str(error))
+        left = run.left_over()
+        try:
+            if not problems:
+                there = run.influx_readings() if run.influxd is not None else None
+                ended = Ended(run.status or 0, run.ended_by, run.text(), left)
+                problems += broken(run.folder, run.world, reference, run.struck, ended, there)
+            if run.folder.is_dir():
+                problems += self._report(run.folder)
+        finally:
+            if run.influxd is not None:
+                run.influxd.stop()
+        if switches is not None:
+            shutil.rmtree(switches.folder, ignore_errors=True)
+        readings = len(run.text()) and _readings(run.folder)
+        if not problems and not self.keep:
+            shutil.rmtree(base, ignore_errors=True)
+        seconds = time.monotonic() - began_s
+        return Result(planned, tuple(run.struck), tuple(problems), readings, seconds)
+
+    def _report(self, folder: Path) -> list[str]:
+        """`roambench report` works."""
+        done = roambench("report", str(folder), "--json", check=False)
+        if done.returncode:
+            return [f"roambench report ends with {done.returncode}: {done.stderr.strip()[-300:]}"]
+        return []
+
+
+def roambench(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "roambench.controller.cli", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if check and done.returncode:
+        raise SystemExit(f"roambench {' '.join(words)}:\n{done.stderr}")
+    return done
+
+
+def _readings(folder: Path) -> int:
+    return sum((path.read_text().count("\n=") for path in folder.glob("agents/*/witness.txt")), start=0)
+
+
+def table_of(results: list[Result]) -> Table:
+    """Kind, injected, held, broken. All faults of a run that broke count as broken: any may be why."""
+    injected, bad = Counter[str](), Counter[str]()
+    for result in results:
+        for struck in result.struck:
+            injected[struck.fault.kind] += 1
+            bad[struck.fault.kind] += bool(result.problems)
+    table = Table("kind", "injected", "held", "broken")
+    for name in KINDS:
+        if injected[name]:
+            row = (injected[name], injected[name] - bad[name], bad[name])
+            table.add_row(name, *map(str, row))
+    total, worse = injected.total(), bad.total()
+    table.add_section()
+    table.add_row("all", str(total), str(total - worse), str(worse))
+    return table
+
+
+def told(result: Result) -> str:
+    planned = result.planned
+    what = ", ".join(f"{s.fault.kind} ({s.fault.device} at {s.fault.at_s:.1f} s)" for s in result.struck)
+    line = (
+        f"run {planned.number} ({planned.world}): {len(result.struck)} faults, {result.readings} readings, "
+        f"{result.seconds:.0f} s: {'BROKEN' if result.problems else 'held'}"
+    )
+    if result.problems:
+        line += "".join(f"\n    {problem}" for problem in result.problems) + f"\n    faults: {what}"
+    return line
+
+
+def soaked(soak: Soak, faults: int, jobs: int, worlds: dict[str, float], console: Console) -> list[Result]:
+    """Runs, `jobs` at a time, until so many faults were injected."""
+    results: list[Result] = []
+    number, done = 0, 0
+    with ThreadPoolExecutor(jobs) as pool:
+        pending: set[Future[Result]] = set()
+        while done < faults or pending:
+            while done < faults and len(pending) < jobs:
+                pending.add(pool.submit(soak.carry_out, planned_run(soak.seed, number, worlds)))
+                number += 1
+            ready, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in ready:
+                result = future.result()
+                results.append(result)
+                done += len(result.struck)
+                console.print(told(result), highlight=False, markup=False, soft_wrap=True)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--faults", type=int, default=20, help="how many at least")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run", type=int, help="only this run of the seed")
+    parser.add_argument("--world", action="append", choices=list(WORLDS), help="only these; repeatable")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--folder", type=Path, help="where runs are made, new")
+    parser.add_argument("--keep", action="store_true", help="keep runs that held, too")
+    asked = parser.parse_args()
+    console = Console(width=150)
+    folder = asked.folder or Path(tempfile.mkdtemp(prefix="soak-"))
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    worlds = {name: share for name, share in SHARES.items() if not asked.world or name in asked.world}
+    try:
+        binary("influxd")
+    except ServerMissing as error:
+        console.print(f"without InfluxDB: {error}")
+        worlds.pop("influxdb", None)
+    shim = compiled_shim(folder)
+    if shim is None:
+        console.print("without faults of disks and clocks: no C compiler here")
+    soak = Soak(folder, asked.seed, asked.keep or asked.run is not None, shim)
+    if asked.run is not None:
+        results = [soak.carry_out(planned_run(asked.seed, asked.run, worlds))]
+        console.print(told(results[0]), highlight=False, markup=False, soft_wrap=True)
+        for struck in sorted(results[0].struck, key=lambda one: one.fault.at_s):
+            fault = struck.fault
+            console.print(
+                f"  {fault.at_s:6.2f} s  {fault.kind}: {fault.device}, {struck.what}, {fault.lasts_s:.1f} s; "
+                f"device time {struck.begun_ns} to {struck.ended_ns}",
+                highlight=False,
+            )
+    else:
+        results = soaked(soak, asked.faults, asked.jobs, worlds, console)
+    console.print(table_of(results))
+    bad = [result.planned.number for result in results if result.problems]
+    console.print(
+        f"{len(results)} runs, {sum(result.readings for result in results)} readings, seed {asked.seed}; "
+        + (f"broken: runs {bad}, kept in {folder}" if bad else "all held")
+    )
+    if not bad and asked.folder is None and not soak.keep:
+        shutil.rmtree(folder)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

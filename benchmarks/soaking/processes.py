@@ -1,0 +1,51 @@
+"""The processes of a local run, found from outside: by their command lines and by the files they hold."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Living processes whose command line names something in `folder` (forked agents keep their zygote's)."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            named = any(str(folder) in part for part in process.cmdline())
+            if named and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue  # it ended meanwhile
+    return found
+
+
+@dataclass(frozen=True)
+class AgentProcesses:
+    """One agent as the kernel sees it: the reader is the agent itself, its nursery forks its trainers."""
+
+    reader: psutil.Process
+    nursery: psutil.Process
+    trainer: psutil.Process
+
+
+def agent_processes(folder: Path, name: str) -> AgentProcesses:
+    """Of the run in `folder`; found by its log, which is the standard output of all its processes.
+
+    ValueError while one of them is missing."""
+    log = str(folder / "agents" / name / "agent.log")
+    family = [p for p in processes_of(folder) if _output(p) == log]
+    pids = {process.pid for process in family}
+    (reader,) = [process for process in family if process.ppid() not in pids]
+    (nursery,) = reader.children()
+    (trainer,) = nursery.children()
+    return AgentProcesses(reader, nursery, trainer)
+
+
+def _output(process: psutil.Process) -> str:
+    try:
+        return str(Path(f"/proc/{process.pid}/fd/1").readlink())
+    except OSError:
+        return ""
