@@ -72,11 +72,12 @@ class TestCtrlC:
         lines = [line for line in stopped.text().splitlines() if line]
         assert "stopping: what was measured is being brought in (once more: at once) ..." in lines
         where = stopped.folder()
-        assert lines[-3] == (
+        assert lines[-4] == (
             "mohawk interrupted at step 3 of 8 (stopped by the user): its records and its last model are "
             f"kept in {where}."
         )
-        assert lines[-2] == f"  look at it   roambench report {where}"
+        assert lines[-3] == f"  look at it   roambench report {where}"
+        assert lines[-2] == f"  go on        roambench resume {where}"
         assert lines[-1].startswith("  start anew   roambench run ")
 
     def test_readings_up_to_the_end_are_there(self, stopped):

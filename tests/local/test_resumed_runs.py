@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
-import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from roambench.controller.kept import GLOBAL_MODEL
-from roambench.rounds.records import RunResumed, StepClosed
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.models import load_model
+
+from .resumed import command, ended, killed_when, rows, story
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -50,60 +43,6 @@ mobility = { model = "reflected_walk" }
 decentralised = { iterations = 9, evaluate_every = 4, half_step = "epochs" }
 simulated = { workers = 2 }
 """
-
-
-@contextmanager
-def command(base: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`roambench` with these words; it is killed when the body is done with it."""
-    with (base / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "roambench.controller.cli", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def rows(run: Path, kind: str) -> int:
-    """How many were ever written, void ones among them."""
-    if not (run / "events.sqlite").is_file():
-        return 0
-    with closing(sqlite3.connect(f"{(run / 'events.sqlite').as_uri()}?mode=ro", uri=True)) as journal:
-        try:
-            return int(journal.execute("SELECT count(*) FROM event WHERE kind = ?", (kind,)).fetchone()[0])
-        except sqlite3.OperationalError:  # not a table yet
-            return 0
-
-
-def killed_when(base: Path, process: subprocess.Popen[bytes], happened: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 300
-    while not happened():
-        assert process.poll() is None, (base / "log").read_text()
-        assert time.monotonic() < deadline_s
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
-
-
-def ended(base: Path, process: subprocess.Popen[bytes]) -> None:
-    assert process.wait(400) == 0, (base / "log").read_text()
-
-
-def story(run: Path) -> list[object]:
-    """All records but for what a clock said and that the run was resumed."""
-    with RunFolder.open(run) as folder:
-        assert folder.info.state is RunState.FINISHED
-        return [
-            dataclasses.replace(record, wall_s=0.0) if isinstance(record, StepClosed) else record
-            for record in folder.read_journal()
-            if not isinstance(record, RunResumed)
-        ]
 
 
 def tables(run: Path) -> dict[str, object]:

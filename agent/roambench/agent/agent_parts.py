@@ -23,6 +23,7 @@ from roambench.agent.news import News, log
 from roambench.agent.orders_desk import OrdersDesk
 from roambench.agent.peers import Peers
 from roambench.agent.quiet import MEASURED, Quiet
+from roambench.agent.resume_point import Keeper, ResumePoint
 from roambench.agent.settings import AgentSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.stores import Stores
@@ -99,7 +100,9 @@ class AgentParts(ABC):
         self._exchange = ExchangeDesk(
             self._place, self._peers, HeldModel(folder / "held"), self._news.tell, self._radio_exchanges
         )
-        self._desk = OrdersDesk(self._place, self._shelf, settings.chaos, self._exchange)
+        keepers: dict[str, Keeper] = {"shelf": self._shelf, "held": self._exchange.held}
+        self._point = ResumePoint(folder / "resume-point", keepers)
+        self._desk = OrdersDesk(self._place, self._shelf, settings.chaos, self._exchange, self._point)
         self._duty = DutyDesk(self._clock, self._link, self._quiet, self._news.note)
         self._host = HostWatch(
             settings.host,

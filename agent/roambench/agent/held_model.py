@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,21 @@ class HeldModel:
         (self._folder / _DESCRIPTION).unlink(missing_ok=True)
         for blob in self._folder.glob("*.blob"):
             blob.unlink()
+
+    def files(self) -> list[Path]:
+        """The model held and what goes with it, for a `ResumePoint`."""
+        held = self.last()
+        if held is None:
+            return []
+        kept = [held.model, self._folder / _DESCRIPTION]
+        return kept if held.velocity is None else [held.velocity, *kept]
+
+    def put_back(self, folder: Path) -> None:
+        """Hold again what `files` were when they were linked into `folder`."""
+        self.clear()
+        for file in sorted(folder.iterdir(), key=lambda file: file.name == _DESCRIPTION):
+            os.link(file, self._folder / file.name)
+        sync(self._folder)
 
     def keep(self, run_id: str, order_id: str, blob: bytes, digest: str, answer: bytes) -> None:
         """Hold `blob` from now on, with the velocity that was drafted for the order, if one was."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from roambench.agent.resume_point import ResumePoint
 from roambench.agent.settings import ChaosSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.train_orders import TrainOrders, report_of
@@ -37,6 +38,7 @@ class OrdersDesk:
     shelf: Shelf
     chaos: ChaosSettings
     exchanges: Exchanges | None = None
+    point: ResumePoint | None = None  # kept up to date with what orders say of it
     _queue: asyncio.Queue[wire.Order] = field(default_factory=asyncio.Queue)
     _known: set[str] = field(default_factory=set)
 
@@ -52,6 +54,8 @@ class OrdersDesk:
     async def run(self) -> None:
         while True:
             order = await self._queue.get()
+            if self.point is not None:  # all orders before it are done, and none of its step has begun
+                await asyncio.to_thread(self.point.reach, order.resumes_at)
             await self._carry_out(order)
             self._known.discard(order.order_id)
 

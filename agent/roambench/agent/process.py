@@ -161,6 +161,7 @@ class Agent(AgentParts):
 
     def _take_welcome(self, welcome: wire.Welcome) -> None:
         self._begin_chapter(welcome.run_id)
+        self._point.begin(welcome.run_id, welcome.resumes_at, welcome.part)
         self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
         if self._spool.damage:
             self._news.pass_on("spool damaged", self._spool.damage)

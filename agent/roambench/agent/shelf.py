@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import TrainReply
-from roambench.contract.whole_file import take_place, write_whole
+from roambench.contract.whole_file import sync, take_place, write_whole
 
 _KEPT_ANSWERS = 16  # more than a controller can have outstanding with one device
 
@@ -113,6 +114,22 @@ class Shelf:
         for file in self._folder.iterdir():
             if file.is_file():
                 file.unlink(missing_ok=True)
+
+    def files(self) -> list[Path]:
+        """All that is kept, for a `ResumePoint`."""
+        model = self.trained()
+        kept = [self._own, self._global, self._answers_file]
+        if model is not None:
+            kept += [self._description, model.path]
+        return [file for file in kept if file.exists()]
+
+    def put_back(self, folder: Path) -> None:
+        """Keep again what `files` were when they were linked into `folder`."""
+        self.clear()
+        for file in sorted(folder.iterdir(), key=lambda file: file.name == self._description.name):
+            os.link(file, self._folder / file.name)
+        sync(self._folder)
+        self._answers = self._read_answers()
 
     def _read_answers(self) -> dict[str, str]:
         try:

@@ -20,6 +20,7 @@ WORLDS = {
         World("retransmissions", shapes.paused),
         World("bandwidth", shapes.at_rate),
         World("train-ramp", train=shapes.ramp),
+        World("train-late-clock", train=shapes.late_clock),
         World("train-dips", train=shapes.dips),
         World("train-throttled", train=shapes.throttled),
         World("train-undervolted", train=shapes.undervolted),

@@ -110,7 +110,7 @@ async def run_bench(
         movement,
         folder,
         console,
-        lambda lesson: bench_fleet(
+        lambda lesson, _: bench_fleet(
             experiment, lesson, folder, place.bench, place.hosts[: len(lesson.parts)], console
         ),
     )
@@ -123,8 +123,13 @@ async def run_peers_bench(
     """The same for a system without a server: the agents exchange their models with each other."""
     write_whole(folder.path / BENCH_FILE, place.to_json())
     hosts = place.hosts[: len(world.lesson.parts)]
-    fleet = bench_fleet(world.experiment, world.lesson, folder, place.bench, hosts, console)
-    await run_peers_on_agents(world, system, folder, console, fleet)
+    await run_peers_on_agents(
+        world,
+        system,
+        folder,
+        console,
+        lambda _: bench_fleet(world.experiment, world.lesson, folder, place.bench, hosts, console),
+    )
     tell_lost_lease(place, folder)
 
 

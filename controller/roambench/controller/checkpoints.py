@@ -5,24 +5,26 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
 from roambench.contract.errors import RunError
+from roambench.contract.orders import Vector
+from roambench.controller.agents_kept import MODELS
 from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.world import versions
 from roambench.rounds.checkpoint import peers_from_json, peers_to_json, state_from_json, state_to_json
 from roambench.rounds.peer_run import PeerState
+from roambench.rounds.records import RunResumed
 from roambench.rounds.state import RunState
 from roambench.runs.checkpoint_file import Checkpoint, forget_checkpoint, read_checkpoint, write_checkpoint
 from roambench.runs.database import naming
 from roambench.runs.folder import RunFolder
 
-if TYPE_CHECKING:
-    from roambench.fleet.simulated.simulated_fleet import SimulatedFleet
-
+#: The fleets whose runs can go on; of others there are no checkpoints.
+RESUMABLE: Final = ("simulated", "local")
 #: At most this share of a run's time goes into its checkpoints: where steps are quicker than that, not every
 #: one is followed by a checkpoint, and a run that goes on plays some steps again.
 SHARE: Final = 0.05
@@ -30,8 +32,29 @@ SHARE: Final = 0.05
 SIMULATION: Final = "simulation"
 
 
+class Keeper(Protocol):
+    """Keeps a fleet's part of a checkpoint."""
+
+    @property
+    def keeps_much(self) -> bool:
+        """Whether much is kept that only the last checkpoint still wants: time for the next."""
+        ...
+
+    def snapshot(self) -> dict[str, Any]:
+        """What the fleet knows, as JSON values; models that they name survive a power cut when it returns."""
+        ...
+
+    def keep(self, step: int) -> None:
+        """The snapshot was written down: a run that is resumed goes on with `step`."""
+        ...
+
+    def restore(self, told: Mapping[str, Any]) -> dict[str, Vector]:
+        """Go on from a snapshot; its published models by digest. RunError where one is lost."""
+        ...
+
+
 class Checkpoints:
-    """Of one run on virtual devices. `found`: what an earlier part of it left, None for a new run."""
+    """Of one run. `found`: what an earlier part of it left, None for a new run."""
 
     def __init__(
         self, experiment: Experiment, folder: RunFolder, seconds: Callable[[], float] = time.monotonic
@@ -47,30 +70,40 @@ class Checkpoints:
         """Whether there is one."""
         return read_checkpoint(self._folder.path) is not None
 
-    def rounds(self, fleet: SimulatedFleet) -> RunState | None:
+    @property
+    def part(self) -> int:
+        """How many controllers of the run have died, or were stopped, before this one."""
+        return 0 if self.found is None else 1 + self._folder.read_log().count(RunResumed)
+
+    def rounds(self, fleet: Keeper) -> RunState | None:
         """The state that was found, with a fleet that holds what it held; None for a new run."""
         if self.found is None:
             return None
         return state_from_json(self.found.rounds, fleet.restore(self.found.fleet))
 
-    def peers(self, fleet: SimulatedFleet) -> PeerState | None:
+    def peers(self, fleet: Keeper) -> PeerState | None:
         """The same of a system without a server."""
         if self.found is None:
             return None
         return peers_from_json(self.found.rounds, fleet.restore(self.found.fleet))
 
-    def after(self, state: RunState | PeerState, fleet: SimulatedFleet) -> None:
+    def after_peers(self, state: PeerState, steps: int, fleet: Keeper) -> None:
+        """As `after`, but for the last step: with it the model that the run leaves behind is collected."""
+        if state.next_step < steps and not state.ended:
+            self.after(state, fleet)
+
+    def after(self, state: RunState | PeerState, fleet: Keeper) -> None:
         """A step is closed; RunError where the disk refuses."""
         began_s = self._seconds()
-        if began_s < self._due_s and not fleet.rows.keeps_much:
+        due = began_s >= self._due_s or fleet.keeps_much
+        if not due or self._folder.info.fleet not in RESUMABLE:
             return
         text = state_to_json(state) if isinstance(state, RunState) else peers_to_json(state, {})
         self._folder.journal.sync()
-        with naming(self._folder.path / SIMULATION):
-            fleet.rows.sync()
-        told = fleet.snapshot()
-        write_checkpoint(self._folder.path, Checkpoint(state.next_step, text, self._made_with, told))
-        fleet.keep()
+        with naming(self._folder.path):
+            told = fleet.snapshot()
+            write_checkpoint(self._folder.path, Checkpoint(state.next_step, text, self._made_with, told))
+            fleet.keep(state.next_step)
         ended_s = self._seconds()
         self._due_s = ended_s + (1.0 / SHARE - 1.0) * (ended_s - began_s)
 
@@ -82,7 +115,8 @@ class Checkpoints:
 def forget(path: Path) -> None:
     """Remove what only a run that goes on would need."""
     forget_checkpoint(path)
-    shutil.rmtree(path / SIMULATION, ignore_errors=True)
+    for gone in (path / SIMULATION, path / MODELS, *path.glob("agents/*/resume-point")):
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def made_with(experiment: Experiment, folder: RunFolder) -> dict[str, str]:

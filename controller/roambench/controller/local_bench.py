@@ -16,6 +16,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
 from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
+from roambench.controller.agents_kept import clock_again
+from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive, influx_settings
@@ -52,13 +54,18 @@ async def local_bench(
     say: Callable[[str], None],
     *,
     agent_cost: bool = False,
+    checkpoints: Checkpoints | None = None,
 ) -> AsyncIterator[LocalBench]:
     """Start the processes of `folder`'s devices; stop and drain them at the end, also on Ctrl-C.
 
-    `agent_cost`: the emulated boards draw what their agents compute, too.
+    `agent_cost`: the emulated boards draw what their agents compute, too. `checkpoints`: those of its run,
+    which may have found one to go on from; agents then find in their folders what they left there.
     """
     names = folder.info.device_names
+    found = checkpoints.found if checkpoints is not None else None
     clock = DeviceClock(time.monotonic_ns(), experiment.local.time_scale)
+    if found is not None:
+        clock = clock_again(found.fleet, experiment.local.time_scale)
     authority = Authority.create()
     shards = save_shards(lesson, {index: folder.path / "agents" / name for index, name in enumerate(names)})
     watch = Watch(folder)
@@ -77,6 +84,8 @@ async def local_bench(
             deadline_s=experiment.fleet.deadline_s,
             quiet=experiment.energy.quiet,
             exchanges=is_decentralised(experiment),
+            part=checkpoints.part if checkpoints is not None else 0,
+            resumes_at=found.next_step if found is not None else 0,
         ),
         authority.issue(CONTROLLER_NAME),
         clock,

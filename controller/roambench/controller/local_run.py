@@ -14,24 +14,40 @@ from roambench.runs.folder import RunFolder
 
 
 async def run_local(
-    experiment: Experiment, system: str, movement: Movement, folder: RunFolder, console: Console
+    experiment: Experiment,
+    system: str,
+    movement: Movement,
+    folder: RunFolder,
+    console: Console,
+    outage_s: float = 0.0,
 ) -> None:
-    """Run `system` on local agents into `folder`, from the first process to the exported ledger."""
+    """Run `system` on local agents into `folder`, from the first process to the exported ledger; or go on
+    with it, `outage_s` after its controller died."""
     await run_on_agents(
         experiment,
         system,
         movement,
         folder,
         console,
-        lambda lesson: local_bench(experiment, lesson, folder, console.print),
+        lambda lesson, found: local_bench(experiment, lesson, folder, console.print, checkpoints=found),
         lambda bench: _say_fleet(console, bench),
+        outage_s,
     )
 
 
-async def run_peers_local(world: PeerWorld, system: str, folder: RunFolder, console: Console) -> None:
+async def run_peers_local(
+    world: PeerWorld, system: str, folder: RunFolder, console: Console, outage_s: float = 0.0
+) -> None:
     """The same for a system without a server: agents exchange their models with each other."""
-    bench = local_bench(world.experiment, world.lesson, folder, console.print)
-    await run_peers_on_agents(world, system, folder, console, bench, lambda bench: _say_fleet(console, bench))
+    await run_peers_on_agents(
+        world,
+        system,
+        folder,
+        console,
+        lambda found: local_bench(world.experiment, world.lesson, folder, console.print, checkpoints=found),
+        lambda bench: _say_fleet(console, bench),
+        outage_s,
+    )
 
 
 def _say_fleet(console: Console, bench: LocalBench) -> None:

@@ -45,10 +45,11 @@ class ClockPace:
     A step whose orders take longer closes when they are answered, and the next ones catch up.
     """
 
-    def __init__(self, step_s: float, clock: Clock) -> None:
+    def __init__(self, step_s: float, clock: Clock, first_step: int = 0) -> None:
+        """`first_step` begins now."""
         self._step_s = step_s
         self._clock = clock
-        self._started_ns = clock.now_ns()
+        self._started_ns = clock.now_ns() - round(first_step * step_s * 1e9)
 
     async def __call__(self, step: int) -> None:
         due_ns = self._started_ns + round((step + 1) * self._step_s * 1e9)

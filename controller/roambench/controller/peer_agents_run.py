@@ -10,7 +10,9 @@ from rich.console import Console
 
 from roambench.contract.model_blob import encode
 from roambench.controller.agent_bench import AgentBench
-from roambench.controller.agents_run import step_end
+from roambench.controller.agents_kept import AgentsKept
+from roambench.controller.agents_run import begin, step_end
+from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.kept import average_kept
 from roambench.controller.narrator import Narrator
 from roambench.controller.pacing import PauseGate
@@ -31,26 +33,29 @@ async def run_peers_on_agents(
     system: str,
     folder: RunFolder,
     console: Console,
-    agents: AbstractAsyncContextManager[B],
+    open_bench: Callable[[Checkpoints], AbstractAsyncContextManager[B]],
     ready: Callable[[B], None] = lambda bench: None,
+    outage_s: float = 0.0,
 ) -> None:
-    """Run `system` on `agents` into `folder`, to the exported ledger.
+    """Run `system` on the agents of `open_bench` into `folder`, to the exported ledger; or go on with it,
+    `outage_s` after its controller died.
 
     `ready` hears of them before anything is measured.
     """
     experiment, lesson, moved = world.experiment, world.lesson, world.moved
-    names, layout, trace = folder.info.device_names, lesson.layout, moved.trace
+    layout, trace = lesson.layout, moved.trace
     settings = peer_settings(experiment, system, folder.info.run_id, lesson, trace.steps)
     baseline_s = experiment.energy.idle_baseline_s
     folder.update(
         model_parameters=layout.size, model_bytes=len(encode(lesson.initial_model, layout.fingerprint))
     )
-    async with agents as bench:
+    checkpoints = Checkpoints(experiment, folder)
+    async with open_bench(checkpoints) as bench:
         ready(bench)
-        await bench.clocks.before({name: folder.records.events(name) for name in names})
-        folder.update(start_device_ns=bench.clock.now_ns())
+        kept = AgentsKept(folder.path, bench.agents_fleet, bench.clock, layout.fingerprint)
+        state = checkpoints.peers(kept)
         try:
-            await bench.idle(baseline_s)
+            await begin(bench, folder, checkpoints, baseline_s, outage_s)
             with (
                 RunProgress(console, trace, system=system) as progress,
                 average_kept(folder, system, lesson, settings) as follow,
@@ -63,13 +68,16 @@ async def run_peers_on_agents(
                     lesson.initial_model,
                     class_counts=class_counts(lesson),
                     evaluator=TestSetEvaluator(experiment, lesson),
+                    on_step=lambda _, now: checkpoints.after_peers(now, settings.steps, kept),
                     on_collected=follow,
                     pace=step_end(
                         experiment,
                         trace.step_s,
                         bench,
                         PauseGate(folder.path, folder.journal, bench.clock, progress.say),
+                        0 if state is None else state.next_step,
                     ),
+                    state=state,
                 )
             bench.watch.step = settings.steps
             await bench.rest(settings.run_id, settings.steps)
@@ -79,3 +87,4 @@ async def run_peers_on_agents(
         await bench.clocks.after()
     export_run(folder)
     folder.update(state=RunState.FINISHED)
+    checkpoints.forget()

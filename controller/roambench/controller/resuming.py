@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
-from roambench.controller.checkpoints import forget, require_same
+from roambench.controller.agents_kept import clock_again
+from roambench.controller.checkpoints import RESUMABLE, forget, require_same
 from roambench.controller.composition import numbered_folder
 from roambench.controller.config.load import from_resolved, resolved
 from roambench.controller.config.sections import Experiment
@@ -25,9 +26,6 @@ from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.lock import is_held
-
-#: The fleets whose runs can go on.
-RESUMABLE: Final = ("simulated",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +44,16 @@ def resume_run(path: Path, console: Console) -> None:
     try:
         experiment = from_resolved(folder.config, str(path / "experiment.json"))
         checkpoint = resumable(experiment, folder)
+        outage_s = max(0.0, time.time() - last_sign_s)
         with blaming(path, f"run {path.name}"):
-            steps, carry_on = _prepared(experiment, folder, console)
+            steps, carry_on = _prepared(experiment, folder, console, outage_s)
     except BaseException:
         folder.close()
         raise
     with kept_told(path, folder.info.system, steps, console), folder, blaming(path, f"run {path.name}"):
-        outage_s = max(0.0, time.time() - last_sign_s)
-        folder.update(state=RunState.RUNNING, reason="")
-        folder.journal.append(RunResumed(checkpoint.next_step, 0, outage_s))
+        folder.update(state=RunState.RUNNING, reason="", end_device_ns=None)
+        if folder.info.fleet == "simulated":  # agents have to be there first
+            folder.journal.append(RunResumed(checkpoint.next_step, 0, outage_s))
         over = checkpoint.next_step == steps
         where = "the end of its last step" if over else f"step {checkpoint.next_step + 1} of {steps}"
         console.print(
@@ -113,30 +112,45 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
     if info.fleet not in RESUMABLE:
         raise RunError(
             f"{path}: cannot be resumed: its fleet is {info.fleet}, and so far only runs on virtual devices "
-            f"({', '.join(RESUMABLE)}) can go on; what was recorded is kept: roambench report {path}"
+            f"and local agents ({', '.join(RESUMABLE)}) can go on; what was recorded is kept: roambench "
+            f"report {path}"
         )
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
         raise RunError(f"{path}: nothing to resume: it died before a step was closed; start it anew")
     require_same(experiment, folder, checkpoint)
+    if info.fleet == "local":
+        try:
+            clock_again(checkpoint.fleet, info.time_scale)
+        except RunError as error:
+            raise RunError(f"{path}: cannot be resumed: {error}") from None
     return checkpoint
 
 
 def _prepared(
-    experiment: Experiment, folder: RunFolder, console: Console
+    experiment: Experiment, folder: RunFolder, console: Console, outage_s: float
 ) -> tuple[int, Coroutine[Any, Any, None]]:
     """The run's steps in all, and what carries on with it."""
-    system = folder.info.system
+    system, local = folder.info.system, folder.info.fleet == "local"
     if is_decentralised(experiment):
         from roambench.controller.peer_run import peer_world, run_peers_simulated
 
         world = peer_world(experiment)
         _require_trace(folder, world.movement)
+        if local:
+            from roambench.controller.local_run import run_peers_local
+
+            return world.movement.trace.steps, run_peers_local(world, system, folder, console, outage_s)
         return world.movement.trace.steps, run_peers_simulated(world, system, folder, console)
     from roambench.controller.simulated_run import run_simulated
 
     movement = movement_of(experiment)
     _require_trace(folder, movement)
+    if local:
+        from roambench.controller.local_run import run_local
+
+        carry_on = run_local(experiment, system, movement, folder, console, outage_s)
+        return movement.trace.steps, carry_on
     return movement.trace.steps, run_simulated(experiment, system, movement, folder, console)
 
 

@@ -12,6 +12,8 @@ from roambench.contract.phases import Phase, PhaseSpan
 #: A hole this short between two recorded phases is two stamps of one border, not an outage; the border of a
 #: phase is known to 0.13 s at best anyway (the age of the meter's window).
 SEAM_S: Final = 0.05
+#: From and to, ns of device time.
+Interval = tuple[int, int]
 
 
 def complete_timeline(
@@ -55,6 +57,37 @@ def complete_timeline(
         if span.end_ns > start_ns and span.start_ns < end_ns
     )
     return _fill(pieces, start_ns, end_ns, device, round(seam_s * 1e9), restarts)
+
+
+def without_outages(spans: Sequence[PhaseSpan], outages: Iterable[Interval]) -> list[PhaseSpan]:
+    """The timeline with each of `outages` (in which nobody commanded the device: what it did then is void,
+    and done again) as one LOST span. It partitions the same time."""
+    whole = list(spans)
+    for start_ns, end_ns in outages:
+        cut: list[PhaseSpan] = []
+        for span in whole:
+            if start_ns < span.end_ns and span.start_ns < end_ns:
+                before = replace(span, end_ns=min(span.end_ns, max(span.start_ns, start_ns)))
+                after = replace(
+                    span, start_ns=max(span.start_ns, min(span.end_ns, end_ns)), transferred_bytes=0
+                )
+                pieces = [before, after] if span.start_ns < start_ns else [after]
+                cut += [piece for piece in pieces if piece.duration_s > 0.0]
+            else:
+                cut.append(span)
+        if whole and (lost := _lost_in(whole, start_ns, end_ns)) is not None:
+            cut.append(lost)
+        whole = sorted(cut, key=lambda span: span.start_ns)
+    return whole
+
+
+def _lost_in(spans: Sequence[PhaseSpan], start_ns: int, end_ns: int) -> PhaseSpan | None:
+    """The outage as far as it lies within the timeline, with the names of what it follows."""
+    start_ns, end_ns = max(start_ns, spans[0].start_ns), min(end_ns, spans[-1].end_ns)
+    last = next((span for span in reversed(spans) if span.start_ns <= start_ns), spans[0])
+    if end_ns <= start_ns:
+        return None
+    return PhaseSpan(last.device, last.boot_id, Phase.LOST, last.step, start_ns, end_ns)
 
 
 def partition_check(spans: Sequence[PhaseSpan], start_ns: int, end_ns: int) -> list[str]:

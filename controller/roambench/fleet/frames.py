@@ -33,10 +33,13 @@ _STATUS = {
 
 
 def order_frame(
-    order: Order | TransferOrder, deadline_s: float, peer_of: PeerOf = nobody
+    order: Order | TransferOrder, deadline_s: float, peer_of: PeerOf = nobody, resumes_at: int = 0
 ) -> wire.ControllerFrame:
-    """The frame that gives `order` to an agent; `peer_of` tells a neighbour's name and address."""
-    message = wire.Order(order_id=order.order_id, step=order.step, deadline_s=deadline_s)
+    """The frame that gives `order` to an agent; `peer_of` tells a neighbour's name and address, `resumes_at`
+    is the step that the run goes on with should the controller die (0: none)."""
+    message = wire.Order(
+        order_id=order.order_id, step=order.step, deadline_s=deadline_s, resumes_at=resumes_at
+    )
     match order:
         case TrainOrder():
             message.train.CopyFrom(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -54,6 +54,8 @@ class FleetSettings:
     shards: tuple[ShippedShard, ...] = ()  # per device, if they fetch their data
     exchanges: bool = False  # devices exchange models: each opens a peer port
     addresses: tuple[str, ...] = ()  # per device, where they are known: to tell whose connection failed
+    part: int = 0  # how many controllers of this run have died, or were stopped, before this one
+    resumes_at: int = 0  # the step that it goes on with
 
 
 class GrpcFleet:
@@ -86,7 +88,14 @@ class GrpcFleet:
         self.sessions = Sessions(
             settings.names, lambda name, reason: self._refused(name, "session refused", reason)
         )
-        self._giver = OrderGiver(settings.names, settings.deadline_s, clock, self.sessions, self._outstanding)
+        self._giver = OrderGiver(
+            settings.names,
+            settings.deadline_s,
+            clock,
+            self.sessions,
+            self._outstanding,
+            resumes_at=settings.resumes_at,
+        )
         # A thread of its own: storing waits for the disk, and the loop paces and counts what is measured.
         self._writer = ThreadPoolExecutor(1, "records")
         allowances = Allowances(limits)
@@ -145,6 +154,18 @@ class GrpcFleet:
 
     def retain(self, digests: Collection[str]) -> None:
         self._shop.retain(digests)
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def published(self) -> Mapping[str, bytes]:
+        """The models that devices may be told to download, as they are sent, by digest."""
+        return self._shop.blobs
+
+    def checkpointed(self, step: int) -> None:
+        """The run goes on with `step` should this process die: every device hears of it with its next order,
+        and keeps what it holds now."""
+        self._giver.resumes_at = step
 
     # ---- life ------------------------------------------------------------------------------
 
@@ -231,6 +252,8 @@ class GrpcFleet:
             host_during_phases=settings.host.during_phases,
             exchanges=settings.exchanges,
             revoked_serials=[str(serial) for serial in self._identity.revoked()],
+            resumes_at=self._giver.resumes_at,
+            part=settings.part,
         )
 
     def _refused(self, name: str, kind: str, reason: str) -> None:

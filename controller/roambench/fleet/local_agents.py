@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 import psutil
 
@@ -29,6 +32,10 @@ from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.spool.influx_settings import InfluxSettings
+
+#: Agents whose controller is gone get 20 s to end, then they are killed.
+_TURN_PATIENCE_S: Final = 60.0
+_LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +92,13 @@ class LocalAgents:
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._news_task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._turn = -1
         self.pids: dict[str, int] = {}
 
     async def start(self) -> None:
-        """Start emulator and zygote; agents say hello when they are ready."""
+        """Start emulator and zygote; agents say hello when they are ready. FleetError where those of an
+        earlier controller of the run, who end by themselves when it dies, do not."""
+        await self._take_turn()
         spec_path = self._folder / "emulator.json"
         spec_path.write_text(self._emulator.to_json())
         emulator = await self._spawn("roambench.meters.emulator", "--until-eof", str(spec_path))
@@ -148,6 +158,9 @@ class LocalAgents:
             with contextlib.suppress(ProcessLookupError):
                 emulator.terminate()
             await _end(emulator, patience_s=10.0)
+        if self._turn >= 0:
+            os.close(self._turn)
+            self._turn = -1
 
     @property
     def may_come_back(self) -> bool:
@@ -206,9 +219,28 @@ class LocalAgents:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE if news else log,
                 stderr=log,
+                pass_fds=(self._turn,),
                 start_new_session=True,  # Ctrl-C reaches the controller alone; it ends the others in order
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             )
+
+    async def _take_turn(self) -> None:
+        """Wait until all processes of the folder's last fleet are gone: they write to the same files. Each
+        holds the lock, from its parent, until it ends."""
+        self._turn = os.open(self._folder / "fleet.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        deadline_s = time.monotonic() + _TURN_PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline_s:
+                    raise FleetError(
+                        f"local agents cannot start: others still live in {self._folder} "
+                        f"{_TURN_PATIENCE_S:.0f} s after their controller died; find them with: "
+                        f"fuser {self._folder / 'fleet.lock'}"
+                    ) from None
+            await asyncio.sleep(_LOOK_S)
 
     async def _wait_for_socket(self, path: Path, process: asyncio.subprocess.Process) -> None:
         for _ in range(600):

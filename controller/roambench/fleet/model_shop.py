@@ -13,22 +13,22 @@ class ModelShop:
 
     def __init__(self, layout: str) -> None:
         self._layout = layout
-        self._blobs: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes] = {}
         self.blob_bytes = 0  # the exact size of every model of this run, once one is known
 
     def publish(self, model: Vector) -> str:
         blob = encode(model, self._layout)
         digest = digest_of(blob)
-        self._blobs.setdefault(digest, blob)
+        self.blobs.setdefault(digest, blob)
         self.blob_bytes = len(blob)
         return digest
 
     def get(self, digest: str) -> bytes | None:
-        return self._blobs.get(digest)
+        return self.blobs.get(digest)
 
     def retain(self, digests: Collection[str]) -> None:
-        for digest in self._blobs.keys() - set(digests):
-            del self._blobs[digest]
+        for digest in self.blobs.keys() - set(digests):
+            del self.blobs[digest]
 
     def accept(self, blob: bytes) -> Vector:
         """Decode an uploaded blob; ModelError if it is not a model of this run's layout."""

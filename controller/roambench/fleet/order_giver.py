@@ -27,9 +27,10 @@ from roambench.wire.v1 import control_pb2 as wire
 _REACHABLE_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OrderGiver:
     """`names` are the devices'. `deadline_s` is in device time, per order, from the moment it is given.
+    `resumes_at` is the step that the run goes on with should this process die (0: none yet).
 
     `background` and `discards` have the newest of these orders per device, for agents that come back.
     """
@@ -41,17 +42,18 @@ class OrderGiver:
     outstanding: OutstandingOrders
     background: dict[int, wire.ControllerFrame] = field(default_factory=dict)
     discards: dict[int, wire.ControllerFrame] = field(default_factory=dict)
+    resumes_at: int = 0
 
     async def perform(self, order: Order | TransferOrder) -> Answer:
         """The order's answer; one that never comes is TIMEOUT or, without a session, LOST."""
         if isinstance(order, ExchangeOrder):
             await self._until_reachable(order)
-        frame = order_frame(order, self.deadline_s, self._peer)
+        frame = self._frame(order)
         if isinstance(order, IdleOrder | DiscardOrder):
             return self._tell(order, frame)
         # An agent that dies over it comes back present in this step, not in the one it last idled in.
         idle = IdleOrder(f"{order.order_id}/background", order.device, order.step, True)
-        self.background[order.device] = order_frame(idle, self.deadline_s)
+        self.background[order.device] = self._frame(idle)
         entry = OutstandingOrder(order, frame)
         self.outstanding.add(entry)
         session = self.sessions.of(order.device)
@@ -81,7 +83,7 @@ class OrderGiver:
             "it had arrived",
             keeps_model=order.keeps_model,
         )
-        self._tell(discard, order_frame(discard, self.deadline_s))
+        self._tell(discard, self._frame(discard))
 
     def _tell(self, order: IdleOrder | DiscardOrder, frame: wire.ControllerFrame) -> Answer:
         """Orders that need no answer: told now, and again when the agent comes back (a session may be dead
@@ -103,6 +105,9 @@ class OrderGiver:
             await asyncio.wait(waits, timeout=_REACHABLE_S)
             for wait in waits:
                 wait.cancel()
+
+    def _frame(self, order: Order | TransferOrder) -> wire.ControllerFrame:
+        return order_frame(order, self.deadline_s, self._peer, self.resumes_at)
 
     def _peer(self, device: int) -> Peer:
         session = self.sessions.of(device)

@@ -11,7 +11,8 @@ from roambench.report.board_state import BoardState, state_flags
 from roambench.report.energy_summary import EnergySummary
 from roambench.report.evidence import RunEvidence
 from roambench.report.learning_summary import OrderSummary
-from roambench.rounds.records import OrderGiven, ReplayResumed
+from roambench.rounds.records import OrderGiven, ReplayResumed, RunResumed
+from roambench.runs.accounts import outages_of
 from roambench.runs.info import REHEARSAL, RunState
 
 #: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
@@ -49,6 +50,7 @@ def flags_of(
             f"(99th percentile, limit {LATENESS_LIMIT_S:.2f} s{share}); the boards waited "
             "meanwhile and drew idle power; lower local.time_scale or use fewer agents"
         )
+    flags += _outage_flags(run)
     flags += _pause_flags(run)
     paced, modelled = (run.records.array(OrderGiven, f"{rate}_mbit_s") for rate in ("paced", "throughput"))
     held = paced > 0.0
@@ -66,6 +68,22 @@ def flags_of(
         )
     flags += run.notes
     return tuple(flags)
+
+
+def _outage_flags(run: RunEvidence) -> list[str]:
+    """Runs on agents that went on after their controller died: on virtual devices nothing shows."""
+    outages = outages_of(run.records)
+    if not outages:
+        return []
+    times = run.records.count(RunResumed)
+    often = "once" if times == 1 else f"{times} times"
+    lost_s = sum(to_ns - from_ns for from_ns, to_ns in outages) * 1e-9
+    without_s = run.records.array(RunResumed, "outage_s").sum()
+    return [
+        f"the run was resumed {often}, after {without_s:,.0f} s without a controller in all: "
+        f"{lost_s:,.1f} s of device time, from the last checkpoint to where it went on, count as lost; "
+        "what had been done of a step was done again"
+    ]
 
 
 def _pause_flags(run: RunEvidence) -> list[str]:

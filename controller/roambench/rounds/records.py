@@ -230,6 +230,7 @@ class RunResumed:
     step: int
     at_ns: int  # device time; 0 where it is modelled and stood still
     outage_s: float  # of this machine's wall clock, since the last sign of the run
+    from_ns: int = 0  # device time from which on what devices did and drew is void, up to `at_ns`
 
 
 RoundRecord = (

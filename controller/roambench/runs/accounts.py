@@ -19,12 +19,13 @@ from roambench.energy.energy_value import Energy, total
 from roambench.energy.lateness import lateness_prior_s
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.samples import PowerSamples
-from roambench.energy.timeline import complete_timeline
+from roambench.energy.timeline import Interval, complete_timeline, without_outages
 from roambench.energy.uncertainty import MeterCalibration, with_meter
 from roambench.rounds.fates import training_fates
-from roambench.rounds.records import OrderGiven, RoundRecord
+from roambench.rounds.records import OrderGiven, RoundRecord, RunResumed
 from roambench.runs.clocks import BoardClock, board_clocks
 from roambench.runs.common_clock import on_one_clock
+from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.meters import DeviceMeter, device_meter, samples_of
 from roambench.runs.record_store import NO_READINGS, ReadingColumns
@@ -150,6 +151,7 @@ def account_run(
     end_ns = folder.info.end_device_ns if folder.info.end_device_ns is not None else max(stamps)
     end_ns = max(start_ns, end_ns)
     calibration = calibration_of(folder.config)
+    outages = outages_of(records)
     given = {record.order_id: record for record in records if isinstance(record, OrderGiven)}
     trainings = training_fates(records)
     fates = {order: training.fate for order, training in trainings.items()}
@@ -161,7 +163,7 @@ def account_run(
 
     def account(name: str, device: _Found) -> DeviceEnergy:
         meter = device_meter(name, device.events, folder.config, nominal_s)
-        return _account(folder, meter, device, clocks, given, fates, steps, start_ns, end_ns)
+        return _account(folder, meter, device, clocks, given, fates, steps, outages, start_ns, end_ns)
 
     def account_or_doubt(name: str) -> DeviceEnergy:
         try:
@@ -174,6 +176,20 @@ def account_run(
 
     devices = tuple(account_or_doubt(name) for name in names)
     return RunEnergy(start_ns, end_ns, calibration, devices)
+
+
+def outages_of(records: Sequence[RoundRecord]) -> list[Interval]:
+    """When the run had no controller, and what was done then and shortly before is void: device time,
+    ascending. Those that overlap are one: the run was resumed more than once from the same step."""
+    found: list[Interval] = []
+    told = records.only(RunResumed) if isinstance(records, EventLog) else records
+    for record in told:
+        if isinstance(record, RunResumed) and 0 < record.from_ns < record.at_ns:
+            from_ns = record.from_ns
+            while found and found[-1][1] >= from_ns:
+                from_ns = min(from_ns, found.pop()[0])
+            found.append((from_ns, record.at_ns))
+    return found
 
 
 def calibration_of(config: Mapping[str, Any]) -> MeterCalibration:
@@ -235,11 +251,12 @@ def _account(
     given: Mapping[str, OrderGiven],
     fates: Mapping[str, Fate],
     steps: Mapping[str, int],
+    outages: Sequence[Interval],
     start_ns: int,
     end_ns: int,
 ) -> DeviceEnergy:
     device = meter.device
-    spans = complete_timeline(
+    timeline = complete_timeline(
         found.spans,
         start_ns,
         end_ns,
@@ -248,9 +265,10 @@ def _account(
         restarts_ns=found.restarts_ns(),
         begun=found.begun(device, given),
     )
+    spans = without_outages(timeline, outages)
     board = clocks[device]
     late_prior_s = lateness_prior_s(folder.info.time_scale)
-    readings = NO_READINGS if board.refused else found.readings
+    readings = NO_READINGS if board.refused else found.readings.outside(outages)
     samples, u_clock_s = samples_of(readings, meter, board, clocks.get(board.reader))
     account = account_device(
         samples,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,15 @@ class ReadingColumns:
 
     def __len__(self) -> int:
         return len(self.ns)
+
+    def outside(self, intervals: Iterable[tuple[int, int]]) -> Self:
+        """Those that no interval (from and to, ns) has, and the first and the last within each: they tell of
+        the time up to its borders."""
+        out = np.ones(len(self), np.bool_)
+        for from_ns, to_ns in intervals:
+            within = np.flatnonzero((self.ns > from_ns) & (self.ns < to_ns))
+            out[within[1:-1]] = False
+        return replace(self, **{item.name: getattr(self, item.name)[out] for item in fields(self)})
 
 
 def _columns(table: npt.NDArray[Any]) -> ReadingColumns:

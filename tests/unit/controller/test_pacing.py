@@ -62,6 +62,12 @@ def test_steps_are_due_from_the_start_on_and_a_pause_makes_all_of_them_later():
     assert clock.at_s == 137.0
 
 
+def test_a_run_that_goes_on_is_as_far_as_if_it_had_just_come_there():
+    clock = HandClock()
+    asyncio.run(ClockPace(10.0, clock, first_step=4)(4))
+    assert clock.woken_s == [110.0]
+
+
 @pytest.mark.parametrize("with_clock", [True, False])
 def test_the_gate_holds_while_the_file_is_there_and_the_journal_tells_for_how_long(
     tmp_path: Path, with_clock

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import RunError
+from roambench.contract.orders import Vector
 from roambench.controller import checkpoints
+from roambench.controller.agents_kept import MODELS, AgentsKept
 from roambench.controller.checkpoints import SIMULATION, Checkpoints, made_with
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.resuming import resume_run, unfinished
 from roambench.controller.world import movement_of
+from roambench.fleet.model_shop import ModelShop
+from roambench.rounds.peer_run import PeerState
 from roambench.rounds.state import initial_state
 from roambench.runs.checkpoint_file import Checkpoint, write_checkpoint
 from roambench.runs.folder import RunFolder
@@ -46,7 +53,8 @@ def died(path: Path, *, fleet: str = "simulated", system: str = "mohawk", closed
         device_names=["a", "b", "c", "d"],
     ) as folder:
         if closed:
-            write_checkpoint(path, Checkpoint(1, "{}", made_with(EXPERIMENT, folder)))
+            told = {"boot_id": "another", "epoch_ns": 5, "at_ns": 7, "models": []} if fleet == "local" else {}
+            write_checkpoint(path, Checkpoint(1, "{}", made_with(EXPERIMENT, folder), told))
     return path
 
 
@@ -74,7 +82,8 @@ def rename_trace(path: Path) -> None:
         (finish, {}, "nothing to resume: the run is finished; look at it: roambench report"),
         (None, {"closed": False}, "nothing to resume: it died before a step was closed; start it anew"),
         (None, {"fleet": "rehearsal"}, "its fleet is rehearsal, and so far only runs on virtual devices"),
-        (None, {"fleet": "local"}, "its fleet is local, and so far only runs on virtual devices"),
+        (None, {"fleet": "bench"}, "its fleet is bench, and so far only runs on virtual devices and local"),
+        (None, {"fleet": "local"}, "this machine was booted since, and the run's device time began anew"),
         (edit_settings, {}, "cannot be resumed: experiment.json changed since it was begun"),
         (rename_trace, {}, "the trace that its settings name is not the one that it replayed"),
     ],
@@ -144,24 +153,23 @@ class Ticking:
 
 
 class Fleet:
-    """Of a SimulatedFleet, what a checkpoint asks for."""
+    """What a checkpoint asks of a fleet."""
 
     def __init__(self, clock: Ticking) -> None:
-        self.rows = self
         self.keeps_much = False
         self._clock = clock
         self.told: list[str] = []
 
-    def sync(self) -> None:
-        self._clock.now_s += self._clock.cost_s
-        self.told.append("synced")
-
     def snapshot(self) -> dict:
+        self._clock.now_s += self._clock.cost_s
         self.told.append("snapshot")
         return {}
 
-    def keep(self) -> None:
-        self.told.append("kept")
+    def keep(self, step: int) -> None:
+        self.told.append(f"kept {step}")
+
+    def restore(self, told: Mapping[str, Any]) -> dict[str, Vector]:
+        raise AssertionError("a new run")
 
 
 def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path: Path) -> None:
@@ -173,13 +181,53 @@ def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path: Path) -> Non
         kept = Checkpoints(EXPERIMENT, folder, clock)
         for _ in range(1000):
             clock.now_s += 0.1  # a step
-            kept.after(state, fleet)  # type: ignore[arg-type]
-        assert fleet.told.count("synced") == pytest.approx(0.05 * clock.now_s / clock.cost_s, abs=1)
-        assert fleet.told[:3] == ["synced", "snapshot", "kept"]
+            kept.after(state, fleet)
+        assert fleet.told.count("snapshot") == pytest.approx(0.05 * clock.now_s / clock.cost_s, abs=1)
+        assert fleet.told[:2] == ["snapshot", "kept 0"]
         fleet.keeps_much = True
         before = len(fleet.told)
-        kept.after(state, fleet)  # type: ignore[arg-type]
-        assert len(fleet.told) == before + 3
+        kept.after(state, fleet)
+        assert len(fleet.told) == before + 2
+        last = PeerState(3, {})
+        kept.after_peers(last, 3, fleet)  # with the last step the model is collected: it would be lost
+        kept.after_peers(replace(last, ended=True), 9, fleet)
+        assert len(fleet.told) == before + 2
+        kept.after_peers(last, 9, fleet)
+        assert fleet.told[-1] == "kept 3"
         assert kept.kept
         kept.forget()
         assert not kept.kept
+
+
+def test_the_models_of_agents_lie_by_digest_and_damaged_ones_are_named(tmp_path: Path) -> None:
+    shop = Shop("layout")
+    first, second = (np.full(4, value, np.float32) for value in (1.0, 2.0))
+    kept = AgentsKept(tmp_path, shop, DeviceClock(), "layout")  # type: ignore[arg-type]
+    one, two = shop.publish(first), shop.publish(second)
+    told = kept.snapshot()
+    kept.keep(1)
+    shop.retain([two])
+    kept.snapshot()  # the controller dies before it is written down
+    assert sorted(kept.restore(told)) == sorted((one, two))
+    assert np.array_equal(kept.restore(told)[one], first)
+    kept.keep(2)
+    assert shop.resumes_at == 2
+    assert [file.name for file in (tmp_path / MODELS).iterdir()] == [two]
+    with pytest.raises(RunError, match=one):
+        kept.restore(told)
+    (tmp_path / MODELS / two).write_bytes(b"half")
+    with pytest.raises(RunError, match="not the checkpoint's model: its content is another"):
+        kept.restore({**told, "models": [two]})
+
+
+class Shop(ModelShop):
+    """Of a GrpcFleet, what keeping asks for."""
+
+    resumes_at = 0
+
+    @property
+    def published(self) -> Mapping[str, bytes]:
+        return self.blobs
+
+    def checkpointed(self, step: int) -> None:
+        self.resumes_at = step

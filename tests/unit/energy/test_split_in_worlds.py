@@ -66,3 +66,9 @@ def test_lines_that_show_a_value_again_are_told_before_idle_power_is_taken_off(w
     ]
     assert np.mean(held) >= 0.9
     assert not any(run.flagged for run in runs)
+
+
+def test_a_flag_excuses_no_clean_world(worlds):
+    rare = {"bias": (0.0,) * 7, "held": (0.5, *(1.0,) * 6), "median_2u": (0.01,) * 7, "flagged": 1.0}
+    assert worlds.WorldRow("fan", 10, **rare).verdict == "flagged"
+    assert worlds.WorldRow("clean-1s", 10, **rare).verdict == "NOT MET: whole gross, false alarms"

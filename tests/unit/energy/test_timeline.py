@@ -5,7 +5,7 @@ import random
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.timeline import complete_timeline, partition_check
+from roambench.energy.timeline import complete_timeline, partition_check, without_outages
 
 MS = 10**6
 S = 10**9
@@ -127,3 +127,31 @@ def test_what_is_no_partition_is_told_in_words() -> None:
 def test_a_run_that_ends_before_it_starts_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot end"):
         complete_timeline([], 10, 0)
+
+
+def test_an_outage_is_one_lost_span_whatever_was_done_in_it() -> None:
+    record = [
+        span(Phase.IDLE, 0, 2),
+        span(Phase.TRAIN, 2, 4, 1, moved=9),
+        span(Phase.LOST, 4, 6),
+        span(Phase.IDLE, 6, 8, 1),
+        span(Phase.UPLOAD, 8, 10, 2, moved=7),
+    ]
+    cut = without_outages(record, [(3 * S, 7 * S)])
+    assert told(cut) == [
+        ("idle", 0, 2),
+        ("train", 2, 3),
+        ("lost", 3, 7),
+        ("idle", 7, 8),
+        ("upload", 8, 10),
+    ]
+    assert [s.transferred_bytes for s in cut] == [0, 9, 0, 0, 7]
+    assert [s.step for s in cut] == [0, 1, 1, 1, 2]
+    inside = without_outages(record, [(round(8.5 * S), 9 * S)])
+    assert told(inside)[-3:] == [("upload", 8, 8.5), ("lost", 8.5, 9), ("upload", 9, 10)]
+    assert sum(s.transferred_bytes for s in inside) == 16
+    at_the_end = without_outages(record, [(S, 2 * S), (9 * S, 20 * S)])
+    assert told(at_the_end)[:2] == [("idle", 0, 1), ("lost", 1, 2)]
+    assert told(at_the_end)[-1] == ("lost", 9, 10)
+    assert without_outages(record, [(20 * S, 30 * S)]) == record
+    assert partition_check(at_the_end, 0, 10 * S) == partition_check(cut, 0, 10 * S) == []

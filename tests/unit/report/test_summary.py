@@ -15,7 +15,14 @@ from roambench.meters.traits import MeterDescription
 from roambench.report.evidence import read_runs
 from roambench.report.report import report
 from roambench.report.summary import comparison_flags, improvements, summarise
-from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven, ReplayPaused, ReplayResumed
+from roambench.rounds.records import (
+    FleetEvent,
+    OrderAnswered,
+    OrderGiven,
+    ReplayPaused,
+    ReplayResumed,
+    RunResumed,
+)
 from roambench.runs.info import RunState
 
 
@@ -266,5 +273,25 @@ def test_a_pause_on_boards_is_told_with_its_length_and_one_of_virtual_devices_is
     assert told == [
         [f"the replay was paused once, for 12.5 s {ends}"],
         [f"the replay was paused 2 times, for 15.0 s {ends}"],
+        [],
+    ]
+
+
+def test_a_run_on_agents_that_was_resumed_says_what_it_lost_and_one_on_virtual_devices_need_not(hand_made):
+    again = [
+        RunResumed(1, 9_000_000_000, 4.0, 2_000_000_000),
+        RunResumed(1, 12_000_000_000, 1.0, 2_000_000_000),
+    ]
+    told = [
+        [flag for flag in summary_of(hand_made(name, extra=extra)).flags if "resumed" in flag]
+        for name, extra in (("one", again[:1]), ("two", again), ("none", [RunResumed(1, 0, 5.0)]))
+    ]
+    ends = (
+        "s of device time, from the last checkpoint to where it went on, count as lost; what had been done "
+        "of a step was done again"
+    )
+    assert told == [
+        [f"the run was resumed once, after 4 s without a controller in all: 7.0 {ends}"],
+        [f"the run was resumed 2 times, after 5 s without a controller in all: 10.0 {ends}"],
         [],
     ]

@@ -74,6 +74,15 @@ def test_readings_of_two_spools_come_back_in_time_order_with_raw_values(store):
     assert np.isnan(columns.watt_hours).all()
 
 
+def test_readings_of_an_outage_are_left_out_but_for_those_at_its_borders(store):
+    told = [(seq, RecordKind.READING, reading(100 * seq, float(seq))) for seq in range(1, 10)]
+    store.insert("pi-00", "a", told)
+    columns = store.readings("pi-00").outside([(150, 650), (700, 800), (850, 860)])
+    assert list(columns.ns) == [100, 200, 600, 700, 800, 900]
+    assert list(columns.watts) == [1.0, 2.0, 6.0, 7.0, 8.0, 9.0]
+    assert len(store.readings("pi-00").outside([])) == 9
+
+
 def test_spans_and_events_come_back_as_they_went(store):
     late = PhaseSpan("pi-00", "boot", Phase.TRAIN, 3, 200, 900, "r/3/0/train", "r/3/0/train", 7)
     early = PhaseSpan("pi-00", "boot", Phase.IDLE, 2, 0, 200)

@@ -136,12 +136,17 @@ class SimulatedFleet:
         for digest in self._published.keys() - set(digests):
             self._held.unshare(self._published.pop(digest))
 
+    @property
+    def keeps_much(self) -> bool:
+        return self.rows.keeps_much
+
     def snapshot(self) -> dict[str, Any]:
-        """What is published and who holds what, as JSON values; the models are rows of the file."""
+        """What is published and who holds what, as JSON values; the models are rows of the file, synced."""
+        self.rows.sync()
         held, peers = self._held.snapshot(), self._peers.snapshot()
         return {"published": self._published, "held": held, "peers": peers}
 
-    def keep(self) -> None:
+    def keep(self, step: int) -> None:
         """The snapshot was written down: its models stay as they are until the next one was."""
         self.rows.keep(self._held.rows() | self._peers.rows())
 

@@ -225,12 +225,14 @@ class ControllerFrame(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Quiet, _Mapping]] = ..., duty: _Optional[_Union[Duty, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("run_id", "data_address", "experiment_json", "exchanges", "revoked_serials", "quiet", "host_period_s", "host_during_phases")
+    __slots__ = ("run_id", "data_address", "experiment_json", "exchanges", "revoked_serials", "resumes_at", "part", "quiet", "host_period_s", "host_during_phases")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     EXPERIMENT_JSON_FIELD_NUMBER: _ClassVar[int]
     EXCHANGES_FIELD_NUMBER: _ClassVar[int]
     REVOKED_SERIALS_FIELD_NUMBER: _ClassVar[int]
+    RESUMES_AT_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     QUIET_FIELD_NUMBER: _ClassVar[int]
     HOST_PERIOD_S_FIELD_NUMBER: _ClassVar[int]
     HOST_DURING_PHASES_FIELD_NUMBER: _ClassVar[int]
@@ -239,10 +241,12 @@ class Welcome(_message.Message):
     experiment_json: bytes
     exchanges: bool
     revoked_serials: _containers.RepeatedScalarFieldContainer[str]
+    resumes_at: int
+    part: int
     quiet: bool
     host_period_s: float
     host_during_phases: bool
-    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., experiment_json: _Optional[bytes] = ..., exchanges: _Optional[bool] = ..., revoked_serials: _Optional[_Iterable[str]] = ..., quiet: _Optional[bool] = ..., host_period_s: _Optional[float] = ..., host_during_phases: _Optional[bool] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., experiment_json: _Optional[bytes] = ..., exchanges: _Optional[bool] = ..., revoked_serials: _Optional[_Iterable[str]] = ..., resumes_at: _Optional[int] = ..., part: _Optional[int] = ..., quiet: _Optional[bool] = ..., host_period_s: _Optional[float] = ..., host_during_phases: _Optional[bool] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "final")
@@ -253,10 +257,11 @@ class Refusal(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("order_id", "step", "deadline_s", "train", "upload", "discard", "idle", "sync", "transfer", "exchange")
+    __slots__ = ("order_id", "step", "deadline_s", "resumes_at", "train", "upload", "discard", "idle", "sync", "transfer", "exchange")
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    RESUMES_AT_FIELD_NUMBER: _ClassVar[int]
     TRAIN_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
@@ -267,6 +272,7 @@ class Order(_message.Message):
     order_id: str
     step: int
     deadline_s: float
+    resumes_at: int
     train: TrainOrder
     upload: UploadOrder
     discard: DiscardOrder
@@ -274,7 +280,7 @@ class Order(_message.Message):
     sync: SyncOrder
     transfer: TransferOrder
     exchange: ExchangeOrder
-    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ...) -> None: ...
+    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., resumes_at: _Optional[int] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ...) -> None: ...
 
 class TransferOrder(_message.Message):
     __slots__ = ("upload", "total_bytes", "mbit_s", "repeats")

@@ -1,0 +1,107 @@
+"""What a device held before the step with which its run goes on should the controller die."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from roambench.contract.whole_file import sync, write_whole
+
+_DESCRIPTION: Final = "point.json"
+
+
+class Keeper(Protocol):
+    """Keeps models for the device: the shelf, or what a decentralised run's device holds."""
+
+    def files(self) -> Sequence[Path]:
+        """All that it keeps now, in files that are replaced and never changed."""
+        ...
+
+    def put_back(self, folder: Path) -> None:
+        """Keep from now on what `files` were when they were linked into `folder`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    run_id: str
+    step: int
+    part: int
+
+
+class ResumePoint:
+    """Links, in `folder`, to what `keepers` (by name) kept before a step: no model is copied.
+
+    The links are synced before the description names them, and only then those of an earlier step go:
+    whatever dies when, there is one point, and it is whole.
+    """
+
+    def __init__(self, folder: Path, keepers: Mapping[str, Keeper]) -> None:
+        self._folder = folder
+        self._keepers = keepers
+        self._run_id, self._part = "", 0
+        self._point = self._read()
+
+    def begin(self, run_id: str, resumes_at: int, part: int) -> None:
+        """A controller says whose it is. Where an earlier one of its run died since, the device holds again
+        what it held before step `resumes_at`: what it did later is void."""
+        self._run_id, self._part = run_id, part
+        if not self.is_behind(run_id, part):
+            return
+        point = self._point
+        if point is not None and (point.run_id, point.step) == (run_id, resumes_at):
+            for name, keeper in self._keepers.items():
+                keeper.put_back(self._place(point) / name)
+        # Without such a point the device has had no order since the run's checkpoint.
+        self._take(_Point(run_id, resumes_at, part))
+
+    def is_behind(self, run_id: str, part: int) -> bool:
+        """Whether the device still knows of an earlier controller of that run only."""
+        point = self._point
+        known = point.part if point is not None and point.run_id == run_id else 0
+        return part > known
+
+    def reach(self, resumes_at: int) -> None:
+        """To be called before an order is carried out, with what it says."""
+        point = self._point
+        known = point.step if point is not None and point.run_id == self._run_id else 0
+        if resumes_at > known:
+            self._take(_Point(self._run_id, resumes_at, self._part))
+
+    def clear(self) -> None:
+        """The run is over."""
+        self._point = None
+        (self._folder / _DESCRIPTION).unlink(missing_ok=True)  # first: it never names what is gone
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _take(self, point: _Point) -> None:
+        place = self._place(point)
+        shutil.rmtree(place, ignore_errors=True)
+        for name, keeper in self._keepers.items():
+            (place / name).mkdir(parents=True)
+            for file in keeper.files():
+                os.link(file, place / name / file.name)
+            sync(place / name)
+        sync(place)
+        write_whole(self._folder / _DESCRIPTION, json.dumps(asdict(point)))
+        self._point = point
+        for other in self._folder.iterdir():
+            if other.is_dir() and other != place:
+                shutil.rmtree(other, ignore_errors=True)
+
+    def _place(self, point: _Point) -> Path:
+        return self._folder / f"{point.step}-{point.part}"
+
+    def _read(self) -> _Point | None:
+        """A damaged one counts as none."""
+        try:
+            values = json.loads((self._folder / _DESCRIPTION).read_text())
+            point = _Point(str(values["run_id"]), int(values["step"]), int(values["part"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return point if self._place(point).is_dir() else None

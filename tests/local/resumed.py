@@ -1,0 +1,97 @@
+"""Kills controllers of runs, starts them again, and lays out what such runs wrote to be compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from roambench.rounds.records import (
+    ClockProbed,
+    FleetEvent,
+    ModelsExchanged,
+    OrderAnswered,
+    RunResumed,
+    StepClosed,
+)
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+
+@contextmanager
+def command(base: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`roambench` with these words; it is killed when the body is done with it."""
+    with (base / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "roambench.controller.cli", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def rows(run: Path, kind: str) -> int:
+    """How many were ever written, void ones among them."""
+    if not (run / "events.sqlite").is_file():
+        return 0
+    with closing(sqlite3.connect(f"{(run / 'events.sqlite').as_uri()}?mode=ro", uri=True)) as journal:
+        try:
+            return int(journal.execute("SELECT count(*) FROM event WHERE kind = ?", (kind,)).fetchone()[0])
+        except sqlite3.OperationalError:  # not a table yet
+            return 0
+
+
+def killed_when(
+    base: Path,
+    process: subprocess.Popen[bytes],
+    happened: Callable[[], bool],
+    by: signal.Signals = signal.SIGKILL,
+) -> None:
+    """Send the signal as soon as it happened, and wait for the end."""
+    deadline_s = time.monotonic() + 300
+    while not happened():
+        assert process.poll() is None, (base / "log").read_text()
+        assert time.monotonic() < deadline_s
+        time.sleep(0.002)
+    process.send_signal(by)
+    assert process.wait(100) != 0
+
+
+def ended(base: Path, process: subprocess.Popen[bytes]) -> None:
+    assert process.wait(400) == 0, (base / "log").read_text()
+
+
+def story(run: Path, *, real_time: bool = False) -> list[object]:
+    """All records of a finished run but for what a clock said and that the run was resumed. In `real_time`
+    transfers and trainings have lasted as long as they did, and the fleet was seen."""
+    with RunFolder.open(run) as folder:
+        assert folder.info.state is RunState.FINISHED
+        told: list[object] = []
+        for record in folder.read_journal():
+            match record:
+                case RunResumed():
+                    continue
+                case StepClosed():
+                    told.append(dataclasses.replace(record, wall_s=0.0))
+                case FleetEvent() | ClockProbed() if real_time:
+                    continue
+                case OrderAnswered() if real_time:
+                    told.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))
+                case ModelsExchanged() if real_time:
+                    told.append(dataclasses.replace(record, exchange_s=0.0, download_s=0.0))
+                case _:
+                    told.append(record)
+        return told

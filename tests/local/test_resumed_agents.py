@@ -1,0 +1,172 @@
+"""Runs on local agents whose controller is killed, or stopped, end as if nothing had been; their account has
+one hole more."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.controller.composition import run_experiment
+from roambench.controller.config import load_experiment
+from roambench.controller.kept import GLOBAL_MODEL
+from roambench.energy.timeline import partition_check
+from roambench.rounds.records import FateDecided, ModelsScored, OrderGiven, RunResumed
+from roambench.runs.accounts import account_run, outages_of
+from roambench.runs.folder import RunFolder
+from roambench.runs.models import load_model
+
+from .resumed import command, ended, killed_when, rows, story
+
+pytestmark = pytest.mark.timeout(900)
+
+#: Devices keep models of their own, and models that are uploaded in the step after.
+ROUNDS = """
+name = "cut"
+seed = 5
+systems = ["middle"]
+rounds = { cloud_every_steps = 3, step_close = "clock:12" }
+trace = { generator = "city", steps = 6, parameters = { presence = "always", devices = 3 } }
+fleet = { agents = 3, aps = 2 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 50 }
+local = { time_scale = 10.0, sgd_step_s = 1.0 }
+energy = { idle_baseline_s = 2.0 }
+"""
+#: Devices hold all models there are, and velocities.
+PEERS = """
+name = "cut"
+seed = 5
+systems = ["d_psgd"]
+fleet = { agents = 3 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 50, momentum = 0.9 }
+mobility = { model = "reflected_walk" }
+rounds = { step_close = "clock:12" }
+decentralised = { iterations = 6, evaluate_every = 3, half_step = "epochs" }
+local = { time_scale = 10.0, sgd_step_s = 1.0 }
+energy = { idle_baseline_s = 2.0 }
+"""
+
+
+def begun(base: Path, text: str) -> tuple[str, ...]:
+    """The command that begins, or goes on with, the runs of `text` in the folder that follows it."""
+    file = base / "cut.toml"
+    file.write_text(text)
+    return "run", str(file), "--fleet", "local", "--runs-dir"
+
+
+def all_done_but_open(run: Path) -> bool:
+    """Whether all three devices have done all that they do in the third step, or a later one."""
+    opened = rows(run, "StepOpened")
+    return (
+        opened > 2
+        and (run / "checkpoint.json").is_file()
+        and rows(run, "StepClosed") < opened
+        and rows(run, "FateDecided") == 3 * opened
+    )
+
+
+def same(run: Path, whole: Path) -> None:
+    assert story(run, real_time=True) == story(whole, real_time=True)
+    assert np.array_equal(*(load_model(path / GLOBAL_MODEL) for path in (run, whole)))
+
+
+def accounted(run: Path) -> None:
+    """Nobody was measured twice, or at a wrong time; all that was ordered has its phases, once; but for the
+    outages there is no hole."""
+    with RunFolder.open(run) as folder:
+        records = folder.read_log()
+        energy = account_run(folder, records)
+    assert energy is not None
+    outages = outages_of(records)
+    assert bool(outages) == bool(records.count(RunResumed))
+    works = ("train", "upload", "sync", "exchange")
+    ordered = Counter(order.order_id for order in records.only(OrderGiven) if order.kind in works)
+    assert set(ordered.values()) == {1}
+    worked = {span.order_id for span in energy.spans if span.phase in ACTIVE_PHASES}
+    assert worked == set(ordered)
+    for device in energy.devices:
+        spans = device.spans
+        lost = [(span.start_ns, span.end_ns) for span in spans if span.phase is Phase.LOST]
+        assert lost == outages
+        assert partition_check(spans, energy.start_ns, energy.end_ns) == []
+        assert len(device.readings) == len(set(device.readings.ns.tolist()))
+        counted_s = sum(row.duration_s for row in device.rows if row.phase is not Phase.LOST)
+        covered_s = sum(row.covered_s for row in device.rows if row.phase is not Phase.LOST)
+        assert covered_s > 0.8 * counted_s  # a machine that stalls misses some
+        # The emulator's truth is of when a board did what: readings at another time would not give it.
+        assert device.truth_j is not None
+        assert device.whole_run.joules == pytest.approx(device.truth_j, rel=0.1)
+
+
+def test_a_run_that_is_killed_ends_as_one_left_alone(tmp_path: Path) -> None:
+    begin = begun(tmp_path, ROUNDS)
+    whole, run = (tmp_path / name / "cut-middle" for name in ("whole", "killed"))
+    with command(tmp_path, *begin, str(run.parent)) as process:
+        killed_when(tmp_path, process, lambda: all_done_but_open(run))
+    with command(tmp_path, *begin, str(run.parent)) as again:  # the same command goes on by itself
+        ended(tmp_path, again)
+    with command(tmp_path, *begin, str(whole.parent)) as alone:
+        ended(tmp_path, alone)
+    assert rows(run, "RunResumed") == 1
+    assert [path.name for path in run.parent.iterdir() if path.is_dir()] == [run.name]
+    same(run, whole)
+    accounted(run)
+    for gone in ("checkpoint.json", "checkpoint-models", "identity", "agents/pi-01/resume-point"):
+        assert not (run / gone).exists()
+
+
+def test_a_run_without_a_server_that_is_stopped_ends_as_one_left_alone(tmp_path: Path) -> None:
+    begin, run = begun(tmp_path, PEERS), tmp_path / "stopped" / "cut-d_psgd"
+    with command(tmp_path, *begin, str(run.parent)) as process:
+        killed_when(tmp_path, process, lambda: all_done_but_open(run), signal.SIGTERM)
+    assert f"go on        roambench resume {run}" in (tmp_path / "log").read_text()
+    with command(tmp_path, "resume", str(run)) as process:
+        ended(tmp_path, process)
+    (whole,) = run_experiment(  # virtual devices give the digests of agents
+        load_experiment(begin[1]), fleet="simulated", runs_dir=tmp_path, console=Console(quiet=True)
+    )
+    accounted(run)
+    told = {}
+    for path in (run, whole):
+        with RunFolder.open(path) as folder:
+            records = folder.read_log()
+        told[path] = [*records.only(FateDecided), *records.only(ModelsScored)]
+    assert told[run] == told[whole]
+    assert np.array_equal(*(load_model(path / GLOBAL_MODEL) for path in (run, whole)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
+def test_twenty_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
+    """Of which some come before a resumed run is ready, and some in what follows its last step."""
+    draw = random.Random(14)
+    begin, whole = begun(tmp_path, text), tmp_path / "whole" / f"cut-{system}"
+    with command(tmp_path, *begin, str(whole.parent)) as process:
+        ended(tmp_path, process)
+    kills = runs = 0
+    while kills < 20:
+        run, runs = tmp_path / f"killed-{runs}" / whole.name, runs + 1
+        while True:
+            with command(tmp_path, *begin, str(run.parent)) as process:
+                began_s, after_s = time.monotonic(), draw.uniform(0.0, 25.0)
+
+                def due() -> bool:
+                    there = process.poll() is None and (run / "checkpoint.json").is_file()  # noqa: B023
+                    return there and time.monotonic() > began_s + after_s  # noqa: B023
+
+                while process.poll() is None and not due():
+                    time.sleep(0.01)
+                if process.poll() is not None:
+                    ended(tmp_path, process)
+                    break
+                process.kill()
+                kills += 1
+        same(run, whole)
+        accounted(run)
