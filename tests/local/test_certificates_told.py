@@ -53,7 +53,7 @@ async def controller(folder: Path) -> AsyncIterator[Controller]:
     where.authority.fleet_identity().credential()  # the authority exists before the controller looks
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        Path(rubbish.__file__).with_name("telling_controller.py"),
+        Path(__file__).parents[1] / "telling_controller.py",
         folder,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -24,7 +24,6 @@ from roambench.identity.authority import Credential
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1 import peer_pb2 as wire_of_peers
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION, PULL
-from soaking import rubbish
 
 SEED = 20261121
 #: Calls, frames over TLS with a certificate, and without a good one, and what is no TLS.
@@ -87,7 +86,7 @@ async def victim(script: str, folder: Path) -> AsyncIterator[Victim]:
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            Path(rubbish.__file__).with_name(script),
+            Path(__file__).parents[1] / script,
             folder,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
