@@ -32,7 +32,7 @@ _LINE = re.compile(r"(\d+) +(?:<\.\.\. )?(\w+)(\(| resumed>)(.*)")
 
 @dataclass(frozen=True)
 class Call:
-    """One system call on a file under the folder that is watched; `target` of a rename."""
+    """One system call on a file under the folder that is watched; `target` of a rename or link."""
 
     name: str
     path: str
@@ -72,7 +72,9 @@ def _call(line: str) -> Call | None:
     name, _, rest = line.partition("(")
     if re.search(r"\) += -1 ", rest):
         return None
-    name = {"renameat": "rename", "renameat2": "rename", "unlinkat": "unlink"}.get(name, name)
+    name = {"renameat": "rename", "renameat2": "rename", "unlinkat": "unlink", "linkat": "link"}.get(
+        name, name
+    )
     match name:
         case "openat":
             found = re.match(rf"{_PLACE}, ([A-Z_|0-9]+).* = {_FILE}", rest)
@@ -83,8 +85,8 @@ def _call(line: str) -> Call | None:
             return Call("sync", _text(found[1]))
         case "ftruncate" if found := re.match(rf"{_FILE}, (\d+)", rest):
             return Call("truncate", _text(found[1]), at=int(found[2]))
-        case "rename" if found := re.match(rf"{_PLACE}, {_PLACE}", rest):
-            return Call("rename", _joined(found[1], found[2]), _joined(found[3], found[4]))
+        case "rename" | "link" if found := re.match(rf"{_PLACE}, {_PLACE}", rest):
+            return Call(name, _joined(found[1], found[2]), _joined(found[3], found[4]))
         case "unlink" if found := re.match(_PLACE, rest):
             return Call("unlink", _joined(found[1], found[2]))
     if "(deleted)" in rest:
@@ -164,6 +166,8 @@ class Disk:
                 file.write(call.at, b"")
             case "rename" if file is not None:
                 self._change({call.path: None, call.target: file})
+            case "link" if file is not None:
+                self._change({call.target: file})
             case "unlink" if file is not None:
                 self._change({call.path: None})
 
@@ -203,10 +207,13 @@ class Disk:
             for change in changes[: _how_many(draw, keep_names, len(changes))]:
                 _rename(names, change)
         shutil.rmtree(to, ignore_errors=True)
+        found: dict[int, bytes] = {}  # by file: all its names show the same
         for name, file in names.items():
+            if id(file) not in found:
+                found[id(file)] = _after(draw, file, keep_writes)
             path = to / Path(name).relative_to(root)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_after(draw, file, keep_writes))
+            path.write_bytes(found[id(file)])
 
 
 def _after(draw: random.Random, file: _File, keep: str) -> bytes:

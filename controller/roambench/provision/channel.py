@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -110,9 +111,14 @@ def stream(
     return exit_code
 
 
+def _give_up(channel: paramiko.Channel) -> None:
+    with suppress(EOFError, OSError, paramiko.SSHException):  # the connection may have ended by itself
+        channel.close()
+
+
 def _ask(channel: paramiko.Channel, command: str, deadline: float) -> None:
     """paramiko itself waits for ever for the word that the command was begun."""
-    enough = threading.Timer(_left(deadline), channel.close)
+    enough = threading.Timer(_left(deadline), _give_up, (channel,))
     enough.start()
     try:
         channel.exec_command(command)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import paramiko
 import pytest
 
-from roambench.provision.channel import perform
+from roambench.provision.channel import _give_up, perform
 
 
 class Mute(paramiko.ServerInterface):
@@ -51,3 +51,9 @@ def channel() -> Iterator[paramiko.Channel]:
 def test_a_host_that_never_says_whether_it_began_is_given_up(channel: paramiko.Channel) -> None:
     with pytest.raises(TimeoutError):
         perform(channel, "true", b"", timeout_s=0.2, most_bytes=100)
+
+
+def test_a_channel_whose_connection_broke_meanwhile_is_given_up_in_silence(channel: paramiko.Channel) -> None:
+    channel.get_transport().sock.close()
+    _give_up(channel)
+    assert channel.closed
