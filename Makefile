@@ -9,7 +9,7 @@ WIRE   := protos/roambench/wire/v1
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
-	@echo "make test      linters, types, architecture, tests (15 minutes with 2 workers)"
+	@echo "make test      linters, types, architecture, tests (25 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; < 12 minutes on 2 cores)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  the slow tests too"
