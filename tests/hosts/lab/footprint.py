@@ -28,13 +28,15 @@ _LIVING = (
 _SCRIPT = r"""
 find / -xdev \( {pruned} \) -prune -o -printf '%y %m %u:%g %p %l\n'
 find / /tmp /run /var/tmp -xdev \( -nouser -o -nogroup \) -printf 'nobody owns %p\n'
-find /etc -xdev -type f ! -name '*-' -exec sha256sum {{}} +
+find /etc -xdev -type f ! -name '*-' ! -name fake-hwclock.data -exec sha256sum {{}} +
 getent passwd; getent group
 systemctl list-unit-files --no-legend --no-pager | sed 's/^/unit /'
 dpkg-query -W -f 'package ${{db:Status-Abbrev}} ${{Package}} ${{Version}}\n'
 """
 
-#: A line for every file (kind, mode, owner, path, target), content below /etc, user, group, unit and package.
+#: A line for every file (kind, mode, owner, path, target), content below /etc (but for the hour that
+#: fake-hwclock keeps there, by cron at 17 minutes past and when the host goes down), user, group, unit and
+#: package.
 Footprint = frozenset[str]
 
 
