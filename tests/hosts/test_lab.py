@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +17,7 @@ from roambench.provision.inventory import load_bench
 
 
 def test_three_debians_say_who_they_are_and_let_their_user_become_root(bench_hosts: BenchHosts):
-    said = [
-        _ssh(bench_hosts, name, "hostname; sudo id -u; cat /etc/machine-id") for name in bench_hosts.names
-    ]
+    said = [bench_hosts.ssh(name, "hostname; sudo id -u; cat /etc/machine-id") for name in bench_hosts.names]
     assert [lines[:2] for lines in said] == [["pi1", "0"], ["pi2", "0"], ["pi3", "0"]]
     assert len({lines[2] for lines in said}) == 3
 
@@ -49,7 +46,7 @@ def test_the_hosts_are_a_raspberry_pi_os_a_plain_and_a_hardened_debian_without_w
     for name in bench_hosts.names:
         made = "ls -d /etc/systemd/*.d /etc/systemd/system/*.d 2>/dev/null || true"
         assert bench_hosts.inside(name, made) == ""
-    assert _ssh(bench_hosts, "pi3", "echo $FISH_VERSION; umask; sudo sh -c umask")[1:] == ["0077", "0077"]
+    assert bench_hosts.ssh("pi3", "echo $FISH_VERSION; umask; sudo sh -c umask")[1:] == ["0077", "0077"]
 
 
 def test_debian_comes_from_where_this_machine_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -71,12 +68,12 @@ def test_debian_comes_from_where_this_machine_gets_it(tmp_path: Path, monkeypatc
 
 
 def test_a_computing_host_moves_its_own_meter_and_no_other(bench_hosts: BenchHosts):
-    _ssh(bench_hosts, "pi2", "setsid timeout 12 sh -c 'while :; do :; done' > /dev/null 2>&1 &")
+    bench_hosts.ssh("pi2", "setsid timeout 12 sh -c 'while :; do :; done' > /dev/null 2>&1 &")
     # What nobody has read yet waits in a pseudo-terminal: away with it.
     read = "sudo timeout 1 cat /dev/ttyMETER > /dev/null; sudo timeout 4.5 cat /dev/ttyMETER | cut -d, -f3"
     watts = {name: [] for name in ("pi1", "pi2")}
     for name in ("pi2", "pi1"):
-        watts[name] = [float(line) for line in _ssh(bench_hosts, name, read) if line.count(".") == 1]
+        watts[name] = [float(line) for line in bench_hosts.ssh(name, read) if line.count(".") == 1]
     assert max(watts["pi2"]) > 2.3  # 1.9 W idle, 0.8 W for a busy core
     assert sorted(watts["pi1"])[len(watts["pi1"]) // 2] < 2.0
 
@@ -98,14 +95,14 @@ def test_switching_a_meter_off_by_its_websocket_takes_its_host_down(bench_hosts:
     asyncio.run(switch.on())
     _until(lambda: bool(bench_hosts.state()["pi3"]["on"]))
     bench_hosts.on("pi3")
-    assert _ssh(bench_hosts, "pi3", "hostname") == ["pi3"]
+    assert bench_hosts.ssh("pi3", "hostname") == ["pi3"]
 
 
 def test_a_rebooted_host_comes_back_with_its_address_and_another_boot_id(bench_hosts: BenchHosts):
     boot = "cat /proc/sys/kernel/random/boot_id"
     before = bench_hosts.inside("pi3", boot)
     bench_hosts.reboot("pi3")
-    assert _ssh(bench_hosts, "pi3", boot) != [before.strip()]
+    assert bench_hosts.ssh("pi3", boot) != [before.strip()]
 
 
 def test_a_flashed_card_is_another_machine(bench_hosts: BenchHosts):
@@ -123,24 +120,6 @@ def test_a_filled_disk_takes_nothing_more_until_it_is_emptied(bench_hosts: Bench
         bench_hosts.inside("pi3", "head -c 4000000 /dev/zero > /opt/more")
     bench_hosts.empty_disk("pi3")
     bench_hosts.inside("pi3", "head -c 4000000 /dev/zero > /opt/more && rm /opt/more")
-
-
-def _ssh(hosts: BenchHosts, name: str, command: str) -> list[str]:
-    there = hosts.state()[name]
-    options = (
-        *("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"),
-        *(f"Port={there['port']}", f"User={there['user']}"),
-    )
-    words = ["ssh", "-i", str(hosts.key), *(word for option in options for word in ("-o", option))]
-    done = subprocess.run(
-        [*words, hosts.address(name), command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        check=True,
-    )
-    return done.stdout.splitlines()
 
 
 def _until(holds: Callable[[], bool]) -> None:
