@@ -54,11 +54,20 @@ class ResumePoint:
         if not self.is_behind(run_id, part):
             return
         point = self._point
-        if point is not None and (point.run_id, point.step) == (run_id, resumes_at):
+        if point is not None and self.is_before(run_id, resumes_at):
             for name, keeper in self._keepers.items():
                 keeper.put_back(self._place(point) / name)
         # Without such a point the device has had no order since the run's checkpoint.
         self._take(_Point(run_id, resumes_at, part))
+
+    def is_of(self, run_id: str) -> bool:
+        """Whether there is a point of that run."""
+        return self._point is not None and self._point.run_id == run_id
+
+    def is_before(self, run_id: str, resumes_at: int) -> bool:
+        """Whether there is a point to which the device can go back for that step of that run."""
+        point = self._point
+        return point is not None and (point.run_id, point.step) == (run_id, resumes_at)
 
     def is_behind(self, run_id: str, part: int) -> bool:
         """Whether the device still knows of an earlier controller of that run only."""
