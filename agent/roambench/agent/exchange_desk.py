@@ -162,19 +162,35 @@ class ExchangeDesk:
     ) -> wire.Answer:
         place, spec, order_id = self.place, order.exchange, order.order_id
         await place.fall_quiet()
-        started_ns = place.timeline.enter(
-            Phase.EXCHANGE,
-            order.step,
-            order_id=order_id,
-            train_order_id=order_id,
-            mbit_s=spec.exchange_mbit_s,
-        )
+        booked_bytes = 0
+
+        def on_air() -> int:
+            return place.timeline.enter(
+                Phase.EXCHANGE,
+                order.step,
+                order_id=order_id,
+                train_order_id=order_id,
+                mbit_s=spec.exchange_mbit_s,
+            )
+
+        async def resting(rests: bool, moved_bytes: int) -> None:
+            nonlocal booked_bytes
+            if rests:
+                place.timeline.enter(Phase.WAIT, order.step, moved=Moved(moved_bytes - booked_bytes))
+                booked_bytes = moved_bytes
+            else:
+                await place.fall_quiet()
+                on_air()
+
+        started_ns = on_air()
         place.event("exchange started", order_id)
         left_s = (1.0 - _ANSWER_SHARE) * order.deadline_s - (started_ns - began_ns) * 1e-9
         limit_s = place.clock.host_seconds(max(0.0, min(spec.deadline_s, left_s)))
-        mixed = await self.peers.exchange(iteration, done.model, spec.device, spec.own_weight, limit_s)
-        moved = mixed.sent_bytes + mixed.received_bytes
-        place.timeline.enter(Phase.WAIT, order.step, moved=Moved(moved))
+        mixed = await self.peers.exchange(
+            iteration, done.model, spec.device, spec.own_weight, limit_s, resting
+        )
+        moved_bytes = mixed.sent_bytes + mixed.received_bytes - booked_bytes
+        place.timeline.enter(Phase.WAIT, order.step, moved=Moved(moved_bytes))
         place.event("exchange finished", order_id)
         blob, digest = await asyncio.to_thread(_encoded, mixed)
         answer = wire.Answer(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
 import grpc
@@ -15,11 +17,17 @@ from roambench.agent.peer_pace import RadioPace
 from roambench.contract.errors import LinkError, ModelError
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import peer_pb2 as wire
-from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PULL, channel_options
+from roambench.wire.v1.methods import ASK, MAX_DATA_MESSAGE_BYTES, PULL, channel_options
 
-#: How often a neighbour that cannot be reached, or whose connection breaks, is tried; host seconds between.
-_ATTEMPTS: Final = 3
+#: Between two attempts at a neighbour that cannot be reached, or whose connection broke, host seconds.
 _RETRY_S: Final = 0.3
+#: Host seconds after which a neighbour that cannot be reached is gone. Holes are shorter.
+_PATIENCE_S: Final = 60.0
+#: What gRPC says where nobody listens, or somebody else does; so often in a row, the neighbour is gone.
+_NOBODY: Final = ("Connection refused", "Tls handshake failed", "verification check failed")
+_NOBODIES: Final = 3
+#: Host seconds for a neighbour to say how it stands.
+_ASK_S: Final = 5.0
 
 
 class PullFailed(LinkError):
@@ -28,6 +36,25 @@ class PullFailed(LinkError):
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
+
+
+@dataclass(slots=True)
+class Silence:
+    """What calls to a neighbour came to, until it is known to be gone."""
+
+    nobody: int = 0
+    since_s: float = 0.0  # host monotonic; 0: the last call reached it
+
+    def heard(self) -> None:
+        self.nobody, self.since_s = 0, 0.0
+
+    def gone(self, error: grpc.aio.AioRpcError) -> bool:
+        """Whether it is gone, now that this call broke off, too."""
+        now_s = time.monotonic()
+        self.since_s = self.since_s or now_s
+        details = error.details() or ""
+        self.nobody = self.nobody + 1 if any(word in details for word in _NOBODY) else 0
+        return self.nobody >= _NOBODIES or now_s - self.since_s >= _PATIENCE_S
 
 
 class PeerLink:
@@ -58,15 +85,16 @@ class PeerLink:
         counted: Callable[[int], None] = lambda size_bytes: None,
     ) -> tuple[Parcel, str]:
         """The model of `name`, whole but not checked, and the digest it was announced with. A connection that
-        breaks costs what had come over it, and no more.
+        breaks costs what had come over it, and no more: it is asked again until it is known to be gone.
 
         `coming` hears of the sender's pace when the bytes begin, `counted` of every piece, so that what
         came is known however the pull ends. Raises PullFailed after `limit_s` host seconds at most, and
         ModelError for bytes that are no such stream.
         """
+        silence = Silence()
         try:
             async with asyncio.timeout(limit_s):
-                for attempt in range(_ATTEMPTS):
+                while True:
                     parcels: list[Parcel] = []
                     try:
                         return await self._pull_once(
@@ -77,12 +105,42 @@ class PeerLink:
                             parcel.close()
                         if not isinstance(error, grpc.aio.AioRpcError):
                             raise
-                        if error.code() is not grpc.StatusCode.UNAVAILABLE or attempt == _ATTEMPTS - 1:
+                        if parcels:
+                            silence.heard()
+                        if error.code() is not grpc.StatusCode.UNAVAILABLE or silence.gone(error):
                             raise PullFailed(_kind(error.code()), error.details() or "") from None
                     await asyncio.sleep(_RETRY_S)
         except TimeoutError:
             pass
         raise PullFailed("late", f"not there within {limit_s:.1f} s")
+
+    async def ask(
+        self, name: str, address: str, request: wire.PullRequest, silence: Silence
+    ) -> wire.Standing.Kind | None:
+        """How it stands with our model at `name`; None: no answer. Somebody who is gone, or does not answer
+        such questions, takes no model."""
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel(name, address).stream_stream(
+            ASK
+        )
+        call = method(timeout=_ASK_S)
+        try:
+            await call.write(request.SerializeToString())
+            await call.done_writing()
+            async for message in call:
+                silence.heard()
+                return wire.Standing.FromString(message).kind
+        except grpc.aio.AioRpcError as error:
+            reached = error.code() not in (
+                grpc.StatusCode.UNAVAILABLE,
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                grpc.StatusCode.CANCELLED,
+            )
+            return wire.Standing.NEVER if reached or silence.gone(error) else None
+        except (asyncio.InvalidStateError, DecodeError):
+            pass
+        finally:
+            call.cancel()
+        return None
 
     async def _pull_once(
         self,
@@ -96,10 +154,9 @@ class PeerLink:
         counted: Callable[[int], None],
         parcels: list[Parcel],
     ) -> tuple[Parcel, str]:
-        channel = self._channels.get((name, address))
-        if channel is None:
-            channel = self._channels[name, address] = self._dial(name, address)
-        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(PULL)
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel(name, address).stream_stream(
+            PULL
+        )
         call = method(timeout=limit_s)
         digest = ""
         try:
@@ -125,6 +182,12 @@ class PeerLink:
         if not parcels:
             raise ModelError("nothing came")
         return parcels[0], digest
+
+    def _channel(self, name: str, address: str) -> grpc.aio.Channel:
+        channel = self._channels.get((name, address))
+        if channel is None:
+            channel = self._channels[name, address] = self._dial(name, address)
+        return channel
 
     def _dial(self, name: str, address: str) -> grpc.aio.Channel:
         return grpc.aio.secure_channel(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from roambench.agent.peer_pace import RadioPace
+from roambench.wire.v1.peer_pb2 import Standing
 
 #: A neighbour whose connection broke may ask again; nobody may make a device send for ever.
 MOST_PULLS: Final = 3
@@ -50,19 +51,27 @@ class Offer:
         self.pace = pace
         self.sent_bytes: Counter[str] = Counter()
         self.served: set[str] = set()  # who says that it got all of it
+        self.here: set[str] = set()  # whose own model of this iteration has come
         self._model: asyncio.Future[HalfStep] = asyncio.get_running_loop().create_future()
         self._model.add_done_callback(_retrieved)
         self._pulls: Counter[str] = Counter()
         self._sending: Counter[str] = Counter()
         self._given_up: set[str] = set()
         self._moved = asyncio.Event()
+        self._goes_on = asyncio.Event()
+        self._goes_on.set()
         self._changed = changed
         self._over = ""
 
     @property
     def sending(self) -> bool:
-        """Whether any transfer is going on."""
+        """Whether any transfer is going on, or wants to."""
         return self._sending.total() > 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether every taker has the model, or will not take it."""
+        return self.takers <= self.served | self._given_up
 
     @property
     def share_mbit_s(self) -> float:
@@ -76,6 +85,7 @@ class Offer:
     def withhold(self, reason: str) -> None:
         """There is no model, or none any more: transfers that go on break off at their next piece."""
         self._over = self._over or reason
+        self.go_on()
         if not self._model.done():
             self._model.set_exception(Withheld(reason))
 
@@ -90,16 +100,19 @@ class Offer:
         if self._over:
             raise Withheld(self._over)
 
-    @contextmanager
-    def sending_to(self, name: str) -> Iterator[None]:
-        """Around a transfer; Withheld for a taker that had its share of attempts."""
+    @asynccontextmanager
+    async def sending_to(self, name: str) -> AsyncIterator[None]:
+        """Around a transfer, which waits while the exchange rests; Withheld for a taker that had its share of
+        attempts."""
         self._pulls[name] += 1
         if self._pulls[name] > MOST_PULLS:
             raise Withheld(f"{name} took this model {MOST_PULLS} times already")
         self._sending[name] += 1
-        self._changed(True)
         self._moved.set()
         try:
+            await self._goes_on.wait()
+            self.check()
+            self._changed(True)
             yield
         finally:
             self._sending[name] -= 1
@@ -107,20 +120,42 @@ class Offer:
             self._moved.set()
 
     def give_up(self, name: str) -> None:
-        """Nothing came from this taker: it will not come and take, either."""
+        """This taker will not come and take, or need not: nothing came from it, or it says so."""
         self._given_up.add(name)
         self._moved.set()
 
-    async def taken(self, grace_s: float) -> None:
-        """Returns when nothing is being sent and every taker has the model, is given up, or has not come
-        within `grace_s` host seconds since the last one moved."""
-        while self.sending or not self.takers <= self.served | self._given_up:
+    def awaits(self, name: str) -> bool:
+        """Whether this taker has not begun to take the model and still is to."""
+        return not self._sending[name] and name not in self.served | self._given_up
+
+    def standing(self, name: str) -> Standing.Kind:
+        """How it stands here with the model of `name`."""
+        if name in self.here:
+            return Standing.HERE
+        over = self._over or name in self._given_up or name not in self.takers
+        return Standing.NEVER if over else Standing.COMING
+
+    async def taken(self, grace_s: float) -> bool:
+        """True when nothing is being sent and it is settled; False when nothing was sent for `grace_s` host
+        seconds, and a taker is still to come."""
+        while self.sending or not self.settled:
             self._moved.clear()
             try:
                 async with asyncio.timeout(None if self.sending else grace_s):
                     await self._moved.wait()
             except TimeoutError:
-                return
+                return False
+        return True
+
+    async def rest(self) -> None:
+        """Returns when it is settled, or a taker comes after all, whose transfer then waits for `go_on`."""
+        self._goes_on.clear()
+        while not (self.sending or self.settled):
+            self._moved.clear()
+            await self._moved.wait()
+
+    def go_on(self) -> None:
+        self._goes_on.set()
 
 
 class Offers:
@@ -158,6 +193,13 @@ class Offers:
         if name not in offer.takers:
             raise Withheld(f"{name} is no neighbour in step {step}")
         return offer
+
+    def standing(self, run_id: str, step: int, name: str) -> Standing.Kind:
+        """How it stands here with the model of `name` of that iteration."""
+        offer = self._present
+        if offer is None or offer.run_id != run_id or offer.step < step:
+            return Standing.COMING  # this device is not there yet
+        return offer.standing(name) if offer.step == step else Standing.NEVER
 
 
 def _retrieved(model: asyncio.Future[HalfStep]) -> None:

@@ -53,14 +53,15 @@ class PeerService:
     def handlers(self) -> grpc.GenericRpcHandler:
         """An identity serialiser: no protobuf copy is made of a model."""
         return grpc.method_handlers_generic_handler(
-            PEER_SERVICE, {"Pull": grpc.stream_stream_rpc_method_handler(self.pull)}
+            PEER_SERVICE,
+            {
+                "Pull": grpc.stream_stream_rpc_method_handler(self.pull),
+                "Ask": grpc.stream_stream_rpc_method_handler(self.ask),
+            },
         )
 
     async def pull(self, messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-        name = await self._identify(context)
-        if self._open[name] >= _CALLS_AT_ONCE:
-            reason = f"{name} has {_CALLS_AT_ONCE} calls open already"
-            await self._refuse(context, name, grpc.StatusCode.UNAVAILABLE, reason)
+        name = await self._admit(context)
         limit_s = min(LONGEST_WAIT_S, context.time_remaining() or LONGEST_WAIT_S)
         try:
             with self._counted(name):
@@ -68,20 +69,23 @@ class PeerService:
                 async with asyncio.timeout(limit_s):
                     offer = await self.offers.wanted(wanted.run_id, wanted.step, name)
                     half_step = await offer.model()
-            with self._counted(name), offer.sending_to(name):
-                blob, pace = half_step.blob, offer.pace
-                header = wire.PullHeader(
-                    total_bytes=len(blob), digest=bytes.fromhex(half_step.digest), mbit_s=offer.share_mbit_s
-                )
-                yield header.SerializeToString()
-                for piece in chunks(blob, pace.mbit_s):
-                    await pace.send(len(piece))
-                    offer.check()
-                    offer.sent_bytes[name] += len(piece)
-                    yield piece
-                async for _ in messages:
-                    offer.served.add(name)
-                    break
+            with self._counted(name):
+                async with offer.sending_to(name):
+                    blob, pace = half_step.blob, offer.pace
+                    header = wire.PullHeader(
+                        total_bytes=len(blob),
+                        digest=bytes.fromhex(half_step.digest),
+                        mbit_s=offer.share_mbit_s,
+                    )
+                    yield header.SerializeToString()
+                    for piece in chunks(blob, pace.mbit_s):
+                        await pace.send(len(piece))
+                        offer.check()
+                        offer.sent_bytes[name] += len(piece)
+                        yield piece
+                    async for _ in messages:
+                        offer.served.add(name)
+                        break
         except DecodeError:
             await self._refuse(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
         except LinkError as error:
@@ -90,6 +94,17 @@ class PeerService:
             await self._refuse(context, name, grpc.StatusCode.DEADLINE_EXCEEDED, "the model is not ready")
         except Withheld as error:
             await self._refuse(context, name, grpc.StatusCode.PERMISSION_DENIED, str(error))
+
+    async def ask(self, messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+        name = await self._admit(context)
+        try:
+            with self._counted(name):
+                asked = wire.PullRequest.FromString(await first_request(messages, _REQUEST_S))
+            yield wire.Standing(kind=self.offers.standing(asked.run_id, asked.step, name)).SerializeToString()
+        except DecodeError:
+            await self._refuse(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
+        except LinkError as error:
+            await self._refuse(context, name, grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
 
     @contextmanager
     def _counted(self, name: str) -> Iterator[None]:
@@ -101,8 +116,8 @@ class PeerService:
             if not self._open[name]:
                 del self._open[name]
 
-    async def _identify(self, context: Context) -> str:
-        """The caller's name by its certificate. Fails closed."""
+    async def _admit(self, context: Context) -> str:
+        """The caller's name by its certificate, if it may call once more. Fails closed."""
         certificates = list(context.auth_context().get("x509_pem_cert", ()))
         try:
             if len(certificates) != 1:
@@ -114,6 +129,9 @@ class PeerService:
             self.refused("", str(error))
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
             raise AssertionError("abort raises") from None
+        if self._open[name] >= _CALLS_AT_ONCE:
+            reason = f"{name} has {_CALLS_AT_ONCE} calls open already"
+            await self._refuse(context, name, grpc.StatusCode.UNAVAILABLE, reason)
         return name
 
     async def _refuse(self, context: Context, name: str, code: grpc.StatusCode, reason: str) -> None:

@@ -8,7 +8,7 @@ they came; what does not fit in memory meanwhile lies on disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Final
 
 from roambench.agent.lasting_server import LastingServer
 from roambench.agent.peer_inbox import MEMORY_BYTES, Inbox
-from roambench.agent.peer_link import PeerLink, PullFailed
+from roambench.agent.peer_link import PeerLink, PullFailed, Silence
 from roambench.agent.peer_mix import Receipt, mixed
 from roambench.agent.peer_offers import HalfStep, Offer, Offers
 from roambench.agent.peer_pace import RadioPace
@@ -30,11 +30,21 @@ from roambench.identity.authority import Credential
 from roambench.wire.v1 import peer_pb2 as wire
 
 _STOP_S: Final = 0.2
-#: Host seconds for a neighbour to come for our model when we have all that we get. Its own half step is done
-#: then, or late: it has asked by now, unless it died or cannot reach us.
-GRACE_S: Final = 3.0
+#: Host seconds after which a neighbour that has not come for our model, when we have all that we get, is
+#: asked how it stands, and again. Its own half step is done then, or late: it has come by now, unless it
+#: died, cannot reach us, or its word that it has all was lost.
+GRACE_S: Final = 1.0
 #: Who did not come for our model, and why not.
 _NOT_TAKEN: Final = "not taken in time"
+
+
+#: Hears that an exchange begins to wait for neighbours, with nothing on the air (True), and before it goes on
+#: (False); with the bytes that it moved so far.
+Resting = Callable[[bool, int], Awaitable[None]]
+
+
+async def _unheard(resting: bool, moved_bytes: int) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ class Mixed:
     not_taken: tuple[Shortfall, ...]
     sent_bytes: int
     received_bytes: int
-    duration_s: float  # device time until the last model was sent and received
+    duration_s: float  # device time until the last model was sent and received, without rests
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ class Iteration:
 @dataclass(slots=True)
 class Peers:
     """`refused` hears of (name, reason) of who pulled in vain; `memory_bytes` bounds the models that wait in
-    memory to be mixed; `grace_s` is for neighbours who do not come for our model."""
+    memory to be mixed; `grace_s` is between two questions to neighbours who do not come for our model."""
 
     credential: Credential
     clock: DeviceClock
@@ -161,7 +171,13 @@ class Peers:
         return Iteration(tuple(sorted(neighbours, key=lambda n: n.device)), offer, traffic)
 
     async def exchange(
-        self, iteration: Iteration, half_step: HalfStep, device: int, own_weight: float, limit_s: float
+        self,
+        iteration: Iteration,
+        half_step: HalfStep,
+        device: int,
+        own_weight: float,
+        limit_s: float,
+        resting: Resting = _unheard,
     ) -> Mixed:
         """Give the half-step of `device` to the neighbours, take theirs, and mix.
 
@@ -176,8 +192,8 @@ class Peers:
         offer.pace.begin()
         offer.provide(half_step)
         try:
-            await self._move(iteration, receipts, layout, limit_s)
-            duration_s = (self.clock.now_ns() - started_ns) * 1e-9
+            rested_ns = await self._move(iteration, receipts, layout, limit_s, resting)
+            duration_s = (self.clock.now_ns() - started_ns - rested_ns) * 1e-9
             offer.withhold("the exchange is over")
             if not self.keepalive and self._link is not None:
                 await self._link.close()  # now: in a quiet run nothing may be sent when they have been idle
@@ -202,9 +218,14 @@ class Peers:
         )
 
     async def _move(
-        self, iteration: Iteration, receipts: Sequence[Receipt], layout: str, limit_s: float
-    ) -> None:
-        """Returns when all models have come and gone that will."""
+        self,
+        iteration: Iteration,
+        receipts: Sequence[Receipt],
+        layout: str,
+        limit_s: float,
+        resting: Resting,
+    ) -> int:
+        """Returns when all models have come and gone that will: how long it rested, ns of device time."""
         link, offer = self._link, iteration.offer
         if link is None:
             raise LinkError("the peer port was closed: no exchange")
@@ -232,6 +253,7 @@ class Peers:
                         counted,
                     )
                 await asyncio.to_thread(receipt.parcel.check, digest, layout)
+                offer.here.add(neighbour.name)
             except PullFailed as error:
                 receipt.reason = f"{error.kind}: {error}"[:300]
                 if error.kind != "late":  # it is gone, or has nothing to do with us: it takes nothing, either
@@ -242,8 +264,40 @@ class Peers:
         async with asyncio.TaskGroup() as pulls:
             for neighbour, receipt in zip(iteration.neighbours, receipts, strict=True):
                 pulls.create_task(receive(neighbour, receipt))
+
+        async def ask(neighbour: Neighbour) -> None:
+            silence = Silence()
+            while True:
+                await asyncio.sleep(self.grace_s)
+                if offer.awaits(neighbour.name):
+                    stands = await link.ask(neighbour.name, neighbour.address, request, silence)
+                    if stands == wire.Standing.HERE:
+                        offer.served.add(neighbour.name)
+                    if stands in (wire.Standing.HERE, wire.Standing.NEVER):
+                        offer.give_up(neighbour.name)
+
+        async def rest() -> None:
+            moved_bytes = offer.sent_bytes.total() + sum(receipt.received_bytes for receipt in receipts)
+            await resting(True, moved_bytes)
+            await offer.rest()
+            if not offer.settled:
+                await resting(False, moved_bytes)
+                offer.go_on()
+
+        rested_ns = 0
+        asking = [asyncio.create_task(ask(neighbour)) for neighbour in iteration.neighbours]
         try:
             async with asyncio.timeout_at(ends):
-                await offer.taken(self.grace_s)
+                while not await offer.taken(self.grace_s):
+                    rests_ns = self.clock.now_ns()
+                    try:
+                        await rest()
+                    finally:
+                        rested_ns += self.clock.now_ns() - rests_ns
         except TimeoutError:
             pass
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        return rested_ns

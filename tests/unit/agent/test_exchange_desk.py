@@ -17,7 +17,8 @@ import pytest
 from roambench.agent.exchange_desk import ExchangeDesk
 from roambench.agent.held_model import HeldModel
 from roambench.agent.orders_desk import OrdersDesk
-from roambench.agent.peers import Peers
+from roambench.agent.peer_offers import HalfStep
+from roambench.agent.peers import Neighbour, Peers
 from roambench.agent.settings import ChaosSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
@@ -193,6 +194,41 @@ async def test_two_devices_go_on_from_what_their_last_exchange_left(pair: tuple[
     assert phases == ["train", "wait", "exchange", "wait"] * 2
     moved = [span.transferred_bytes for span in one.spans if span.phase.value == "exchange"]
     assert moved == [a.exchange.sent_bytes + a.exchange.received_bytes for a in one.told]
+
+
+@pytest.mark.asyncio
+async def test_while_a_neighbour_is_waited_for_that_does_not_come_a_device_waits_and_does_not_exchange(
+    pair: tuple[Device, Device],
+) -> None:
+    one, other = pair
+    one.hold(10.0)
+    async with one.living(), other.living():
+        one.peers.grace_s = 0.1
+        near = Neighbour(0, one.name, one.peers.address, 0.5)
+        late = other.peers.announce(1, [near], 0.0)
+        half_step = HalfStep(blob := encode(model(21.0), LAYOUT), digest_of(blob))
+        late.offer.provide(half_step)  # who may take it, before it comes and takes
+        one.desk.submit(order(1, 0, [(1, other)]))
+        async with asyncio.timeout(30):
+            while late.offer.served != {one.name} or one.timeline.phase is not Phase.WAIT:
+                await asyncio.sleep(0.01)
+        await other.peers.exchange(late, half_step, 1, 0.5, 20.0)
+        answer = await one.answer()
+        assert (list(answer.exchange.left_out), list(answer.exchange.not_taken)) == ([], [])
+        assert one.held_value() == 16.0
+        one.timeline.close()
+    told = [(span.phase.value, span.transferred_bytes) for span in one.spans]
+    assert told == [
+        ("train", 0),
+        ("wait", 0),
+        ("exchange", answer.exchange.received_bytes),
+        ("wait", 0),
+        ("exchange", answer.exchange.sent_bytes),
+        ("wait", 0),
+    ]
+    on_air_s = sum(span.end_ns - span.start_ns for span in one.spans if span.phase is Phase.EXCHANGE) * 1e-9
+    rested_s = (one.spans[3].end_ns - one.spans[3].start_ns) * 1e-9
+    assert answer.exchange.exchange_s < on_air_s + 0.5 * rested_s
 
 
 @pytest.mark.asyncio

@@ -75,10 +75,11 @@ async def test_what_is_sent_hears_the_radio_begin_and_end(tmp_path: Path) -> Non
 async def test_a_device_is_not_made_to_send_for_ever() -> None:
     offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0))
     for _ in range(MOST_PULLS):
-        with offer.sending_to("pi-01"):
+        async with offer.sending_to("pi-01"):
             assert offer.sending
-    with pytest.raises(Withheld, match="times already"), offer.sending_to("pi-01"):
-        pass
+    with pytest.raises(Withheld, match="times already"):
+        async with offer.sending_to("pi-01"):
+            pass
     assert not offer.sending
 
 

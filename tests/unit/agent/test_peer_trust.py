@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from peer_devices import devices, half_step, model
+from roambench.agent.peer_link import Silence
 from roambench.agent.peers import Neighbour
 from roambench.identity.authority import serial_of
 from roambench.wire.v1 import peer_pb2 as wire
-from roambench.wire.v1.methods import PULL
+from roambench.wire.v1.methods import ASK, PULL
 
 
 @pytest.mark.asyncio
@@ -60,7 +61,25 @@ async def test_a_revoked_certificate_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_no_certificate_no_model(tmp_path: Path) -> None:
+async def test_how_it_stands_with_a_model_is_told_to_its_owner_alone(tmp_path: Path) -> None:
+    async with devices(tmp_path, 3) as bench:
+        offer = bench.announce(0, [bench.neighbour(1)]).offer
+        offer.here.add("pi-01")
+        for caller, step, stands in (
+            (1, 7, wire.Standing.HERE),
+            (1, 6, wire.Standing.NEVER),
+            (1, 8, wire.Standing.COMING),
+            (2, 7, wire.Standing.NEVER),
+        ):
+            link = bench.peers[caller]._link
+            assert link is not None
+            request = wire.PullRequest(run_id="run", step=step)
+            assert await link.ask("pi-00", bench.peers[0].address, request, Silence()) == stands
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("method", [PULL, ASK])
+async def test_no_certificate_no_model(tmp_path: Path, method: str) -> None:
     async with devices(tmp_path, 1) as bench:
         bench.announce(0, [Neighbour(1, "pi-01", "", 0.5)]).offer.provide(half_step(0))
         anonymous = grpc.ssl_channel_credentials(bench.authority.certificate_pem)
@@ -68,6 +87,6 @@ async def test_no_certificate_no_model(tmp_path: Path) -> None:
         async with grpc.aio.secure_channel(bench.peers[0].address, anonymous, options=options) as channel:
             request = wire.PullRequest(run_id="run", step=7).SerializeToString()
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                async for _ in channel.unary_stream(PULL)(request, timeout=5):
+                async for _ in channel.unary_stream(method)(request, timeout=5):
                     pass
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,18 +86,61 @@ async def test_a_neighbour_that_is_gone_or_has_no_model_costs_no_deadline(tmp_pa
 
 
 @pytest.mark.asyncio
-async def test_a_neighbour_that_gave_its_model_and_never_comes_for_ours_costs_no_deadline(
-    tmp_path: Path,
+@pytest.mark.parametrize("why", ["it died", "it has given up", "its exchange is over"])
+async def test_a_neighbour_that_gave_its_model_and_will_not_take_ours_costs_no_deadline(
+    tmp_path: Path, why: str
 ) -> None:
-    """It died in between, or cannot reach us."""
     async with devices(tmp_path, 2) as bench:
-        bench.announce(1, [bench.neighbour(0)]).offer.provide(half_step(1))
-        bench.peers[0].grace_s = 0.2
-        async with asyncio.timeout(10):
-            mixed = await bench.exchange(0, [bench.neighbour(1)], own_weight=0.75, limit_s=600.0)
+        theirs = bench.announce(1, [bench.neighbour(0)]).offer
+        theirs.provide(half_step(1))
+        async with asyncio.timeout(60):
+            ours = asyncio.create_task(
+                bench.exchange(0, [bench.neighbour(1)], own_weight=0.75, limit_s=600.0)
+            )
+            await theirs.taken(60.0)
+            if why == "it died":
+                await bench.peers[1].close()
+            elif why == "it has given up":
+                theirs.give_up("pi-00")
+            else:
+                theirs.withhold("the exchange is over")
+            mixed = await ours
         assert mixed.left_out == ()
         assert [(missed.device, missed.moved_bytes) for missed in mixed.not_taken] == [(1, 0)]
         assert np.array_equal(mixed.model, mean({0: 0.75, 1: 0.25}))
+
+
+@pytest.mark.asyncio
+async def test_a_neighbour_that_still_wants_our_model_is_waited_for_until_the_deadline(
+    tmp_path: Path,
+) -> None:
+    async with devices(tmp_path, 2) as bench:
+        bench.announce(1, [bench.neighbour(0)]).offer.provide(half_step(1))
+        bench.peers[0].grace_s = 0.1
+        asked: list[str] = []
+        standing = bench.peers[1]._offers.standing
+
+        def noted(run_id: str, step: int, name: str) -> Any:
+            asked.append(name)
+            return standing(run_id, step, name)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bench.peers[1]._offers, "standing", noted)
+            mixed = await bench.exchange(0, [bench.neighbour(1)], own_weight=0.75, limit_s=5.0)
+        assert len(asked) > 3
+        assert [missed.device for missed in mixed.not_taken] == [1]
+        assert bench.refusals == []
+
+
+@pytest.mark.asyncio
+async def test_a_neighbour_whose_word_that_it_has_all_was_lost_is_asked_for_it(tmp_path: Path) -> None:
+    async with devices(tmp_path, 2) as bench:
+        theirs = bench.announce(1, [bench.neighbour(0)]).offer
+        theirs.provide(half_step(1))
+        theirs.here.add("pi-00")
+        async with asyncio.timeout(60):
+            mixed = await bench.exchange(0, [bench.neighbour(1)], own_weight=0.75, limit_s=600.0)
+        assert (mixed.left_out, mixed.not_taken) == ((), ())
 
 
 @pytest.mark.asyncio
@@ -136,7 +180,7 @@ async def test_bytes_that_are_no_model_of_this_run_are_not_mixed(
         bad = bench.announce(1, [bench.neighbour(0)])
         right = complaint.startswith("garbage: the digest")
         bad.offer.provide(HalfStep(blob, half_step(1).digest if right else digest_of(blob)))
-        bench.peers[0].grace_s = 0.1
+        bad.offer.give_up("pi-00")  # it takes nothing from us
         mixed = await bench.exchange(0, [bench.neighbour(1)], own_weight=0.75)
         assert mixed.left_out[0].reason.startswith(complaint)
         assert np.array_equal(mixed.model, model(0))
@@ -175,7 +219,6 @@ async def test_a_connection_that_breaks_costs_what_came_over_it_and_no_model(
     """Reset, or a hole that keepalive finds; in the handshake, early, in the middle, near the end."""
     faster_keepalive(monkeypatch)
     async with devices(tmp_path, 2) as bench:
-        bench.peers[1].grace_s = 60.0  # a hole in the handshake is noticed after 10 s
         port = int(bench.peers[1].address.rpartition(":")[2])
         async with cut_links(port, [Cut(how, after_bytes)]) as links:
             near = bench.neighbour(1, 0.5, f"127.0.0.1:{links.port}")

@@ -19,6 +19,7 @@ HOLD: Final = f"/{DATA_SERVICE}/Hold"
 
 PEER_SERVICE: Final = "roambench.wire.v1.Peer"
 PULL: Final = f"/{PEER_SERVICE}/Pull"
+ASK: Final = f"/{PEER_SERVICE}/Ask"
 #: The event by which an agent tells its peer port's address.
 PEER_PORT_OPEN: Final = "peer port open"
 #: The event by which an agent tells that it cannot go on with the run of an earlier controller.

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1croambench/wire/v1/peer.proto\x12\x11roambench.wire.v1\"+\n\x0bPullRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\"A\n\nPullHeader\x12\x13\n\x0btotal_bytes\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x0e\n\x06mbit_s\x18\x03 \x01(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1croambench/wire/v1/peer.proto\x12\x11roambench.wire.v1\"+\n\x0bPullRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\"A\n\nPullHeader\x12\x13\n\x0btotal_bytes\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x0e\n\x06mbit_s\x18\x03 \x01(\x01\"c\n\x08Standing\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .roambench.wire.v1.Standing.Kind\"\'\n\x04Kind\x12\n\n\x06\x43OMING\x10\x00\x12\x08\n\x04HERE\x10\x01\x12\t\n\x05NEVER\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,4 +35,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PULLREQUEST']._serialized_end=94
   _globals['_PULLHEADER']._serialized_start=96
   _globals['_PULLHEADER']._serialized_end=161
+  _globals['_STANDING']._serialized_start=163
+  _globals['_STANDING']._serialized_end=262
+  _globals['_STANDING_KIND']._serialized_start=223
+  _globals['_STANDING_KIND']._serialized_end=262
 # @@protoc_insertion_point(module_scope)
