@@ -17,6 +17,7 @@ from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.composition import run_experiment
 from roambench.controller.config import load_experiment
 from roambench.controller.kept import GLOBAL_MODEL
+from roambench.controller.resuming import NOT_AGAIN
 from roambench.energy.timeline import partition_check
 from roambench.rounds.records import (
     CloudAggregated,
@@ -35,7 +36,7 @@ _SMALL = ('learning.model="mlp"', "learning.images_per_device=40", "learning.tes
 #: A model waits on its device for the upload in the step after.
 ROUNDS = (
     'systems=["mohawk"]',
-    "trace.steps=5",
+    "trace.steps=4",
     "fleet.agents=3",
     "rounds.cloud_every_steps=2",
     *ALWAYS_THERE,
@@ -46,7 +47,7 @@ ROUNDS = (
 PEERS = (
     'systems=["d_psgd"]',
     "fleet.agents=3",
-    "decentralised.iterations=5",
+    "decentralised.iterations=4",
     "decentralised.evaluate_every=2",
     'decentralised.half_step="epochs"',
     'mobility.model="static"',
@@ -101,28 +102,41 @@ def agents(hosts: BenchHosts) -> list[str]:
     return [hosts.inside(name, "systemctl show -P MainPID roambench-agent") for name in hosts.names]
 
 
-@pytest.mark.parametrize(
-    ("settings", "moment", "again"),
-    [(ROUNDS, "%/00002/00000/train", "resume"), (PEERS, "%/00002/00000/exchange", "run")],
-)
 def test_a_run_whose_controller_was_killed_ends_as_one_left_alone(
-    provisioned: BenchHosts, tmp_path: Path, settings: tuple[str, ...], moment: str, again: str
+    provisioned: BenchHosts, tmp_path: Path
 ) -> None:
     before = agents(provisioned)
-    run = BenchRun(provisioned.bench, tmp_path, *settings)
+    run = BenchRun(provisioned.bench, tmp_path, *ROUNDS)
     try:
-        run.wait_for("train started", "pi1", moment)
+        run.wait_for("train started", "pi1", "%/00001/00000/train")
         run.stop()
-        run.begin_again(again)
-        whole = unfaulted(tmp_path / "whole", settings)
+        run.begin_again("resume")
+        whole = unfaulted(tmp_path / "whole", ROUNDS)
         with run.finished() as folder:
             assert folder.read_log().count(RunResumed) == 1
             is_as(folder, whole)
             readings = {name: folder.records.readings(name).ns for name in provisioned.names}
+            assert NOT_AGAIN in folder.info.doubts
     finally:
         run.stop()
     assert agents(provisioned) == before  # the services lived on,
     assert max(np.diff(ns).max() for ns in readings.values()) < 5e9  # and read their meters all the while
+
+
+def test_a_run_without_a_server_that_was_stopped_ends_as_one_left_alone(
+    provisioned: BenchHosts, tmp_path: Path
+) -> None:
+    run = BenchRun(provisioned.bench, tmp_path, *PEERS)
+    try:
+        run.wait_for("train started", "pi1", "%/00001/00000/exchange")
+        assert run.stopped() == 143
+        run.begin_again()
+        whole = unfaulted(tmp_path / "whole", PEERS)
+        with run.finished() as folder:
+            assert folder.read_log().count(RunResumed) == 1
+            is_as(folder, whole)
+    finally:
+        run.stop()
 
 
 @pytest.mark.slow
@@ -131,7 +145,8 @@ def test_a_run_whose_controller_was_killed_ends_as_one_left_alone(
 def test_ten_kills_at_random_moments(
     provisioned: BenchHosts, tmp_path: Path, settings: tuple[str, ...], seed: int
 ) -> None:
-    """Some come before a resumed run is ready, some in what follows its last step."""
+    """Some come before a resumed run is ready, some in what follows its last step; now and then a host is
+    booted before it goes on."""
     draw = random.Random(seed)
     whole = unfaulted(tmp_path / "whole", settings)
     kills = runs = 0
@@ -141,6 +156,8 @@ def test_ten_kills_at_random_moments(
             while run.runs_for(draw.uniform(0.0, 30.0)):
                 run.stop()
                 kills += 1
+                if draw.random() < 0.2:
+                    provisioned.reboot(draw.choice(provisioned.names))
                 time.sleep(draw.uniform(0.0, 3.0))
                 run.begin_again(draw.choice(("resume", "run")))
             with run.finished() as folder:

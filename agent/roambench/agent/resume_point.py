@@ -47,11 +47,11 @@ class ResumePoint:
         self._run_id, self._part = "", 0
         self._point = self._read()
 
-    def begin(self, run_id: str, resumes_at: int, part: int) -> None:
-        """A controller says whose it is. Where an earlier one of its run died since, the device holds again
-        what it held before step `resumes_at`: what it did later is void."""
+    def begin(self, run_id: str, resumes_at: int, part: int, *, left: bool = False) -> None:
+        """A controller says whose it is. Where an earlier one of its run died since, or the device had `left`
+        the run, it holds again what it held before step `resumes_at`: what it did later is void."""
         self._run_id, self._part = run_id, part
-        if not self.is_behind(run_id, part):
+        if not (left or self.is_behind(run_id, part)):
             return
         point = self._point
         if point is not None and self.is_before(run_id, resumes_at):

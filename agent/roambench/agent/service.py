@@ -142,6 +142,8 @@ class ServiceAgent(Agent):
                 self._news.tell_and_log(HOLDS_NOTHING, run)
                 return
             self._enter_run(run)
+            if welcome.part:
+                self._point.begin(run, welcome.resumes_at, welcome.part, left=True)
         self._welcomed = True
         self._stores.controller_is_there()
         if self._ready_for == self._spec and not self._worker.is_prepared:

@@ -100,6 +100,11 @@ class BenchRun:
         assert code == 0, self._log.read_text()
         return RunFolder.open(self.folder)
 
+    def stopped(self) -> int:
+        """SIGTERM; its exit status, when it has ended in good order."""
+        self._process.terminate()
+        return self._process.wait(200)
+
     def stop(self) -> None:
         """kill -9, if it is still running."""
         if self._process.poll() is None:

@@ -126,6 +126,10 @@ async def test_a_run_that_was_stopped_is_entered_again_until_another_begins(tmp_
         assert (agent.run_id, holds(agent), agent._welcomed) == ("run", "run/1", True)
         stopped(agent, resumes_at=2)
         await until(agent, lambda: not agent.run_id and not agent._leaving)
+        welcomed(agent, "run", resumes_at=2, part=1)  # that one was stopped before it had begun to work
+        assert holds(agent) == "run/1"
+        stopped(agent, resumes_at=2)
+        await until(agent, lambda: not agent.run_id and not agent._leaving)
         welcomed(agent, "another")
         assert agent.run_id == "another"
         assert not (tmp_path / "state" / "resume-point").exists()
