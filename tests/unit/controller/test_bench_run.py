@@ -189,9 +189,7 @@ async def test_hosts_whose_trainer_is_not_ready_are_named_too(file):
     with pytest.raises(FleetError, match=r"cannot start: a: illegal instruction; try .*fleet preflight"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
     seen.observe(2, "b", HOLDS_NOTHING, "run")
-    with pytest.raises(
-        FleetError, match=r"^b: nothing of the run is left there .*\(--fresh\)"
-    ):
+    with pytest.raises(FleetError, match=r"^b: nothing of the run is left there .*\(--fresh\)"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
 
 
