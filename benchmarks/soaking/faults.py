@@ -42,7 +42,8 @@ _LOOK_S: Final = 0.1
 class Kind:
     """`costs_training`: a training may be lost to it, with a reason. `ends`: the run ends by it, with this
     status. `stops_reading`: the agent hit does not read its meter meanwhile; `breaks_lines`: what its meter
-    says may be no reading. `everybody`: all agents are hit. `may_fail`: the run may end with this reason."""
+    says may be no reading. `everybody`: all agents are hit. `may_fail`: the run may end with this reason.
+    `resumes`: it is ended and goes on."""
 
     name: str
     act: Act
@@ -53,11 +54,12 @@ class Kind:
     everybody: bool = False
     ends: int | None = None
     may_fail: str = ""
-    fleet: str = "local"
+    fleets: tuple[str, ...] = ("local",)
     influxdb: bool = False
+    resumes: bool = False
 
     def fits(self, world: World) -> bool:
-        return self.fleet == world.fleet and (world.influxdb or not self.influxdb)
+        return world.fleet in self.fleets and (world.influxdb or not self.influxdb)
 
 
 def _kill(who: str) -> Act:
@@ -337,7 +339,16 @@ _ALL = (
     Kind("SIGTERM", _end(signal.SIGTERM), ends=128 + signal.SIGTERM),
     Kind("SIGHUP", _end(signal.SIGHUP), ends=128 + signal.SIGHUP),
     Kind("controller killed", _end(signal.SIGKILL), ends=-signal.SIGKILL),
-    Kind("controller killed and resumed", _resumed(signal.SIGKILL), fleet="simulated"),
-    Kind("controller stopped and resumed", _resumed(signal.SIGTERM), fleet="simulated"),
+    *(
+        Kind(
+            f"controller {ended} and resumed",
+            _resumed(number),
+            stops_reading=True,
+            everybody=True,
+            fleets=("local", "simulated"),
+            resumes=True,
+        )
+        for ended, number in (("killed", signal.SIGKILL), ("stopped", signal.SIGTERM))
+    ),
 )
 KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _ALL}

@@ -26,8 +26,9 @@ SHARES: Final[Mapping[str, float]] = {
 }
 #: Share of the runs that get no fault which may cost a training: these must end as if nothing had been.
 HARMLESS: Final = 0.5
-#: Share of the runs on agents whose controller is ended before they are done.
+#: Share of the runs on agents whose controller is ended before they are done, and of those that go on then.
 ENDED: Final = 0.12
+RESUMED: Final = 0.25
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,18 @@ def planned_run(seed: int, number: int, worlds: Mapping[str, float] = SHARES) ->
     names, weights = list(worlds), list(worlds.values())
     world = names[int(draw.choice(len(names), p=[weight / sum(weights) for weight in weights]))]
     own = [kind for kind in KINDS.values() if kind.fits(WORLDS[world])]
+    few = WORLDS[world].fleet == "simulated"
     ends = [kind for kind in own if kind.ends]
-    pool = [kind for kind in own if not kind.ends]
+    resumes = [kind for kind in own if kind.resumes and not few]
+    pool = [kind for kind in own if kind not in (*ends, *resumes)]
     if draw.random() < HARMLESS:
         pool = [kind for kind in pool if not kind.costs_training] or pool
-    few = WORLDS[world].fleet == "simulated"
     count = int(draw.integers(2, 5)) if few else int(draw.integers(6, 11))
     faults = [_fault(draw, pool[int(draw.integers(len(pool)))], 0.0, WINDOW_S) for _ in range(count)]
-    if ends and draw.random() < ENDED:
+    if ended := bool(ends) and draw.random() < ENDED:
         faults.append(_fault(draw, ends[int(draw.integers(len(ends)))], 0.4 * WINDOW_S, WINDOW_S))
+    if resumes and not ended and draw.random() < RESUMED:  # a signal may hit it before it goes on
+        faults.append(_fault(draw, resumes[int(draw.integers(len(resumes)))], 0.0, WINDOW_S))
     return PlannedRun(number, world, tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
 

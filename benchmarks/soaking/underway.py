@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,8 @@ from typing import Final
 import psutil
 
 from roambench.contract.device_time import DeviceClock
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
 from soaking.faults import KINDS
 from soaking.influxd import Influxd, free_port
 from soaking.plan import Fault, PlannedRun
@@ -218,20 +220,22 @@ class Underway:
 
     def _strike(self, fault: Fault) -> None:
         time.sleep(fault.at_s)
-        if self._over():
-            return
-        begun_ns = self._now_ns()
-        try:
-            what = KINDS[fault.kind].act(self, fault)
-        except psutil.Error:
-            return  # it ended just now
+        kind = KINDS[fault.kind]
+        with self._lock if kind.resumes else nullcontext():  # one after the other
+            if self._over():
+                return
+            begun_ns = self._now_ns()
+            try:
+                what = kind.act(self, fault)
+            except psutil.Error:
+                return  # it ended just now
+            ended_ns = self._now_ns()
         if what is None:
             return
-        ends = KINDS[fault.kind].ends
         with self._lock:
-            self.struck.append(Struck(fault, what, begun_ns, self._now_ns()))
-            if ends is not None and self.ended_by is None:
-                self.ended_by = ends
+            self.struck.append(Struck(fault, what, begun_ns, ended_ns))
+            if kind.ends is not None and self.ended_by is None:
+                self.ended_by = kind.ends
 
     def _over(self) -> bool:
         return self.world.fleet == "local" and (self._process is None or self._process.poll() is not None)
@@ -311,28 +315,35 @@ class Underway:
         return Path(json.loads((self.folder / "emulator.json").read_text())["socket_path"])
 
     def end_and_resume(self, number: signal.Signals) -> str | None:
-        """End a run on virtual devices by the signal once it has a checkpoint, and let it be gone on with."""
-        with self._lock:
-            deadline_s = time.monotonic() + 60.0
-            while not (self.folder / "checkpoint.json").is_file():
-                if self._process is None or self._process.poll() is not None:
-                    return None
-                if time.monotonic() > deadline_s:
-                    return None
-                time.sleep(0.01)
-            assert self._process is not None
-            if self._process.poll() is not None:
+        """End the run by the signal once it has a checkpoint, and have it gone on with; back when it does."""
+        deadline_s = time.monotonic() + 60.0
+        while not (self.folder / "checkpoint.json").is_file():
+            if self._process is None or self._process.poll() is not None:
                 return None
-            self._process.send_signal(number)
-            try:
-                status = self._process.wait(90)
-            except subprocess.TimeoutExpired:
-                return None  # told as a run that does not end
-            if status == 0:
-                return None  # it had finished by then
-            steps = self.count("StepClosed")
-            self._start("resume", str(self.folder))
-            return f"{number.name} after {steps} steps, status {status}"
+            if time.monotonic() > deadline_s:
+                return None
+            time.sleep(0.01)
+        assert self._process is not None
+        if self._process.poll() is not None:
+            return None
+        self._process.send_signal(number)
+        try:
+            status = self._process.wait(90)
+        except subprocess.TimeoutExpired:
+            return None  # told as a run that does not end
+        if status == 0:
+            return None  # it had finished by then
+        with RunFolder.open(self.folder) as folder:
+            if folder.info.state is RunState.FINISHED:  # and was writing its report
+                self.ended_by = status
+                return None
+        steps, resumed = self.count("StepClosed"), self.count("RunResumed")
+        self._start("resume", str(self.folder))
+        while self.count("RunResumed") == resumed and self._process.poll() is None:
+            time.sleep(0.05)
+        if self.world.fleet == "local" and self._process.poll() is None:
+            self._look()
+        return f"{number.name} after {steps} steps, status {status}"
 
     def influx_readings(self) -> list[tuple[str, int, int]]:
         """(device, seq, ns) of every reading in the database."""

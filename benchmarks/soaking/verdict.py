@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 
 from roambench.agent.witness import Witnessed, read_witness
 from roambench.contract.errors import RoambenchError
+from roambench.contract.phases import Phase
 from roambench.contract.records import Reading, ReadingFlag, RecordKind
+from roambench.energy.timeline import partition_check
 from roambench.meters.emulator.notes import Saying, read_said
 from roambench.rounds.records import (
     CloudAggregated,
@@ -31,6 +33,7 @@ from roambench.rounds.records import (
     RoundRecord,
     StepClosed,
 )
+from roambench.runs.accounts import account_run, outages_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from soaking.faults import KINDS
@@ -47,8 +50,10 @@ _LEARNED: Final = (
     ModelsScored,
     StepClosed,
 )
-#: Host seconds by which a busy machine may hold up an agent that reads a line, and one that starts.
+#: Host seconds by which a busy machine may hold up an agent that reads a line.
 LATE_S: Final = 6.0
+#: Host seconds until an agent reads again that failed: it drains for 5 s, is started 1 s later, starts.
+BACK_S: Final = 12.0
 _KILLED: Final = -9
 
 
@@ -112,7 +117,11 @@ def broken(
                 _whole_files(folder),
                 _orders(run, ended),
                 _learning(run, reference, struck),
-                _readings(run, struck, ended, in_database) if world.fleet == "local" else (),
+                *(
+                    (_readings(run, struck, ended, in_database), _outages(run, struck))
+                    if world.fleet == "local"
+                    else ()
+                ),
             ):
                 problems += _said_by(check)
     except (RoambenchError, OSError) as error:
@@ -265,6 +274,27 @@ def _readings(
         yield from (f"{name}: {problem}" for problem in problems)
 
 
+def _outages(run: RunFolder, struck: Sequence[Struck]) -> Iterator[str]:
+    """Every time without a controller is one hole in the account of every device."""
+    resumed = sum(KINDS[s.fault.kind].resumes for s in struck)
+    if not resumed or run.info.state is not RunState.FINISHED:
+        return
+    records = run.read_log()
+    outages, energy = outages_of(records), account_run(run, records)
+    if not 0 < len(outages) <= resumed or energy is None:  # from one checkpoint it may go on twice
+        yield f"{len(outages)} outages instead of {resumed}"
+        return
+    for device in energy.devices:
+        yield from (
+            f"{device.device}: {wrong}"
+            for wrong in partition_check(device.spans, energy.start_ns, energy.end_ns)
+        )
+        for start_ns, end_ns in outages:
+            holes = [s for s in device.spans if s.end_ns > start_ns and s.start_ns < end_ns]
+            if len(holes) != 1 or holes[0].phase is not Phase.LOST:
+                yield f"{device.device}: {[s.phase.value for s in holes]} while there was no controller"
+
+
 def _hits(struck: Struck, name: str) -> bool:
     kind = KINDS[struck.fault.kind]
     return kind.everybody or kind.ends is not None or struck.fault.device == name
@@ -364,7 +394,7 @@ def _said(said: Sequence[Saying], kept: Sequence[Reading], hits: Sequence[Struck
         if at not in taken
         and lines[at][1] is not None
         and said[at].taken == len(said[at].data)
-        and not _excused(hits, stamps[at], slack_ns)
+        and not _excused(hits, stamps[at])
     ]
     if unread:
         yield (
@@ -378,10 +408,10 @@ def _held_up_ns(hits: Sequence[Struck], ns: int) -> int:
     return max((s.ended_ns - ns for s in hits if s.begun_ns <= ns + 2e9 and s.ended_ns >= ns), default=0)
 
 
-def _excused(hits: Sequence[Struck], ns: int, slack_ns: float) -> bool:
+def _excused(hits: Sequence[Struck], ns: int) -> bool:
     """Whether a line of that moment may have gone unread."""
     return any(
-        s.begun_ns - 2e9 <= ns <= s.ended_ns + slack_ns
+        s.begun_ns - 2e9 <= ns <= s.ended_ns + BACK_S * TIME_SCALE * 1e9
         for s in hits
         if KINDS[s.fault.kind].stops_reading or KINDS[s.fault.kind].breaks_lines
     )

@@ -72,7 +72,9 @@ class MeterDescription:
 _INA231_WINDOW_S: Final = 0.2638
 #: Limits of parts are rectangular distributions: limit / sqrt(3) is their standard uncertainty.
 _RECTANGULAR: Final = 1 / math.sqrt(3)
-_SP2_U_GAIN: Final = _RECTANGULAR * math.sqrt(0.01**2 + 0.005**2 + 0.005**2 + (0.030 / 5.1) ** 2)
+#: Solder and copper between a shunt of 15 mOhm and its taps, which no data sheet has (assumed): 0.2 mOhm.
+_JOINTS: Final = 0.2 / 15
+_SP2_U_GAIN: Final = _RECTANGULAR * math.hypot(0.01, 0.005, 0.005, 0.030 / 5.1, _JOINTS)
 _SP2_U_OFFSET_W: Final = _RECTANGULAR * 5.1 * 50e-6 / 0.015
 
 
@@ -96,7 +98,7 @@ SMARTPOWER3_INTERVALS_MS: Final = (5, 10, 50, 100, 500, 1000)
 _SP3_SAMPLE_S: Final = 1 / 800
 _SP3_AVERAGE_S: Final = 8 / 1024
 #: PAC1933: 1 % of power by its data sheet; its 15 mOhm shunt, 1 % like the Smart Power 2's (assumed).
-_SP3_U_GAIN: Final = _RECTANGULAR * math.sqrt(0.01**2 + 0.01**2)
+_SP3_U_GAIN: Final = _RECTANGULAR * math.hypot(0.01, 0.01, _JOINTS)
 #: mA are cut, not rounded (0.5 mA on average), and 20 uV of offset are 1.3 mA.
 _SP3_U_OFFSET_W: Final = 5.1 * math.hypot(0.5e-3, _RECTANGULAR * 20e-6 / 0.015)
 

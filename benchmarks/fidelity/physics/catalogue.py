@@ -15,6 +15,7 @@ WORLDS = {
         *(World(f"dead-{s:g}s", shapes.dead, transfer_s=s) for s in (2.0, 1.0, 0.5)),
         *(World(f"burst-{s:g}s", shapes.burst, transfer_s=s) for s in (2.0, 1.0, 0.6, 0.5)),
         *(World(f"end-burst-{s:g}s", shapes.hashed, transfer_s=s) for s in (2.0, 1.0)),
+        *(World(f"server-thinks-{s:g}s", shapes.pondered, transfer_s=s) for s in (2.0, 1.0)),
         *(World(f"slow-start-{s:g}s", shapes.slow_start, transfer_s=s) for s in (2.0, 1.0)),
         World("fading", shapes.fading),
         World("retransmissions", shapes.paused),

@@ -68,6 +68,14 @@ def hashed(draw: Generator, phase: str, _: int, seconds: float) -> Drawn:
     return Drawn(seconds, b, seconds, [(0.0, b, m, m), (b, seconds, 1.0, 1.0)])
 
 
+def pondered(draw: Generator, phase: str, _: int, seconds: float) -> Drawn:
+    """The server thinks for 0.15-0.4 s before a download's first byte, or after an upload's last one."""
+    b = min(draw.uniform(0.15, 0.4), 0.4 * seconds)
+    if phase == "download":
+        return Drawn(seconds, b, seconds, [(b, seconds, 1.0, 1.0)])
+    return Drawn(seconds, 0.0, seconds - b, [(0.0, seconds - b, 1.0, 1.0)])
+
+
 def fading(draw: Generator, _: str, __: int, seconds: float) -> Drawn:
     """The power falls from start to end as the link gets slower."""
     f = draw.uniform(0.2, 0.6)

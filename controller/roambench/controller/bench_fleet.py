@@ -110,15 +110,26 @@ async def bench_fleet(
         clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
         yield AgentBench(fleet, clock, watch, clocks, fleet)
     finally:
-        late = await to_its_end(fleet.stop, "the run is over", patience.drain_s)
-        if late:
-            say(
-                f"[yellow]not drained in time: {', '.join(late)}[/] (their records stay on the hosts: "
-                f"roambench fleet fetch {escape(f'{bench.file} {folder.path}')})"
-            )
-        left = await to_its_end(live.aclose)
-        if left:
-            say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
+        try:
+            await to_its_end(drain, fleet, patience.drain_s, f"{bench.file} {folder.path}", say)
+        finally:
+            await to_its_end(_forward, live, say)
+
+
+async def drain(fleet: GrpcFleet, drain_s: float, bench_and_run: str, say: Callable[[str], None]) -> None:
+    """End the fleet's run; whose records stay behind is said, with how to get them."""
+    late = await fleet.stop("the run is over", drain_s)
+    if late:
+        say(
+            f"[yellow]not drained in time: {', '.join(late)}[/] (their records stay on the hosts: "
+            f"roambench fleet fetch {escape(bench_and_run)})"
+        )
+
+
+async def _forward(live: InfluxLive, say: Callable[[str], None]) -> None:
+    left = await live.aclose()
+    if left:
+        say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
 
 
 def _shards(lesson: Lesson, folder: Path, names: tuple[str, ...]) -> tuple[ShippedShard, ...]:

@@ -15,6 +15,7 @@ from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.fit_check import Misfit
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
 from roambench.energy.occupancy import Columns, Floats, MeterWindow
+from roambench.energy.pieces import LONG_WAITING, WAITING
 from roambench.energy.span_energy import SpanEnergy
 from roambench.energy.span_powers import SpanPowers
 from roambench.energy.steadiness import Steadiness
@@ -117,21 +118,25 @@ class Attribution:
 
     def u_waiting_w(self, phase: Phase) -> float:
         """How far the phase's power would move with what its transfers are assumed to draw while they wait
-        (k = 1), W: the middle between idle and moving, `prior_sd_w` of that level.
+        (k = 1), W: a share of the way from idle to moving (`Part`), `prior_sd_w` of that level.
 
         u = |a' C c| / s, with a the shares of the phase's levels in its time, C the covariance of the levels,
-        c the contrast of the waiting level to that middle and s its prior.
+        c the contrast of a waiting level to that share and s its prior; both kinds of waiting in quadrature.
         """
-        name = f"{phase.value} waiting"
-        if self.spans_fit is None or name not in self.levels:
+        kinds = {f"{phase.value} {kind.name}": kind for kind in (WAITING, LONG_WAITING)}
+        own = {self.levels.index(name): kind for name, kind in kinds.items() if name in self.levels}
+        if self.spans_fit is None or not own:
             return 0.0
-        share, contrast = self._shares_of(phase), np.zeros(len(self.levels))
-        waiting = self.levels.index(name)
-        moving = np.flatnonzero(share * (np.arange(len(share)) != waiting))
-        contrast[waiting], contrast[0] = 1.0, -0.5
-        contrast[moving] -= 0.5 / max(len(moving), 1)
-        covariance = self.spans_fit.mean_covariance
-        return abs(float(share @ covariance @ contrast)) / float(self.prior_sd_w[waiting])
+        share = self._shares_of(phase)
+        moving = [level for level in np.flatnonzero(share).tolist() if level not in own]
+        found_w = []
+        for level, kind in own.items():
+            contrast = np.zeros(len(self.levels))
+            contrast[level], contrast[0] = 1.0, kind.share - 1.0
+            contrast[moving] -= kind.share / max(len(moving), 1)
+            moved = float(share @ self.spans_fit.mean_covariance @ contrast)
+            found_w.append(moved / float(self.prior_sd_w[level]))
+        return math.hypot(*found_w)
 
     def _shares_of(self, phase: Phase) -> Floats:
         """How much of a phase's time each level has, shape (levels,)."""

@@ -130,7 +130,10 @@ def in_doubt(fit: Attribution) -> frozenset[Phase]:
     several = {
         phase
         for phase in phases
-        if sum(of.startswith(f"{phase.value} ") and not of.endswith(" waiting") for of in fit.levels) > 1
+        if sum(
+            of.startswith(f"{phase.value} ") and not of.endswith(("waiting", "starting")) for of in fit.levels
+        )
+        > 1
     }
     return frozenset(phases - several)
 

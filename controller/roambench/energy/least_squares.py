@@ -16,8 +16,6 @@ from roambench.energy.occupancy import Columns, Floats, MeterWindow, level_occup
 MIN_PAIRS: Final = 8
 #: Kinds of transfers of one direction may draw this many times more or less than all of them on average.
 KIND_SHARE: Final = 2.0
-#: How far the share of waiting may be (k = 1): with 2 u anything from 0 to 1, and the ends are not rare.
-WAITING_SHARE: Final = 0.35
 _PURE: Final = 1.0 - 1e-9
 _ITERATIONS: Final = 4  # one unweighted, three reweighted
 _AGE_NODES, _AGE_WEIGHTS = np.polynomial.legendre.leggauss(6)
@@ -25,17 +23,27 @@ SP2_STEP_W: Final = 3.81687e-3  # of a Smart Power 2's power register
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What transfers are thought to draw while no byte moves: `share` of the way from idle to what the family
+    `moving` draws, ± `share_sd` of that way (k = 1); single waits at least `scatter` of it about their mean.
+    """
+
+    moving: int
+    share: float
+    share_sd: float
+    scatter: float
+
+
+@dataclass(frozen=True, slots=True)
 class Families:
     """Which levels draw alike. `of_level`, shape (levels,): levels of one number are kinds of one phase type.
 
-    `moves` has, for each level in which transfers wait, the family of those that move. Levels `resting` are
-    equally noisy: a board at rest. `waiting_share` is how far (k = 1) waiting is from halfway to moving.
+    Levels `resting` are equally noisy: a board at rest. `waits` are the levels in which transfers wait.
     """
 
     of_level: Columns
     resting: tuple[int, ...] = ()
-    moves: Mapping[int, int] = field(default_factory=dict)
-    waiting_share: float = WAITING_SHARE
+    waits: Mapping[int, Waiting] = field(default_factory=dict)
 
     @property
     def noise_of_level(self) -> Columns:
@@ -221,8 +229,8 @@ def _kind_sd(design: Design, watts: Floats, prior_sd: float) -> Floats:
 
     `KIND_SHARE` times what the family draws above the first level, idle; `prior_sd` for a level that is a
     family by itself. It is wide on purpose: readings that know a kind to 20 % move it by 1 % of the way to
-    its family, and a kind that no reading saw is known to be a transfer and not a training. A level in which
-    transfers wait lies between idle and moving, with equal chances: half of the way ± `WAITING_SHARE` of it.
+    its family, and a kind that no reading saw is known to be a transfer and not a training. For a level in
+    which transfers wait see `Waiting`.
     """
     family, size = design.families.of_level, design.matrix.sum(axis=0)
     count = np.bincount(family)
@@ -231,17 +239,17 @@ def _kind_sd(design: Design, watts: Floats, prior_sd: float) -> Floats:
     above = np.where(weight > 0.0, KIND_SHARE * np.abs(mean - watts[0]), prior_sd)
     sd = np.clip(above, 1e-3 * prior_sd, prior_sd)
     kind_sd = np.where(count[family] > 1, sd[family], prior_sd)
-    for level, moving in design.families.moves.items():
-        if weight[moving] > 0.0:
-            share_w = design.families.waiting_share * abs(float(mean[moving] - watts[0]))
+    for level, waiting in design.families.waits.items():
+        if weight[waiting.moving] > 0.0:
+            share_w = waiting.share_sd * abs(float(mean[waiting.moving] - watts[0]))
             kind_sd[level] = np.clip(share_w, 1e-3 * prior_sd, prior_sd)
     return np.asarray(kind_sd)
 
 
 def _precision(families: Families, prior_sd: float, kind_sd: Floats) -> Floats:
     """Inverse of the prior covariance of the levels: families lie `prior_sd` about the middle of the
-    readings, the levels of a family `kind_sd` about the family, and a level of waiting `kind_sd` about the
-    middle between idle and its family.
+    readings, the levels of a family `kind_sd` about the family, and a level of waiting `kind_sd` about its
+    share of the way from idle to its family.
     """
     family = families.of_level
     precision = np.eye(len(family)) / prior_sd**2
@@ -250,10 +258,11 @@ def _precision(families: Families, prior_sd: float, kind_sd: Floats) -> Floats:
         kind_w2 = float(kind_sd[own[0]]) ** 2
         share = prior_sd**2 / (kind_w2 + len(own) * prior_sd**2)
         precision[np.ix_(own, own)] = (np.eye(len(own)) - share) / kind_w2
-    for level, moving in families.moves.items():
-        kinds = np.flatnonzero(family == moving)
+    for level, waiting in families.waits.items():
+        kinds = np.flatnonzero(family == waiting.moving)
         contrast = np.zeros(len(family))
-        contrast[level], contrast[0], contrast[kinds] = 1.0, -0.5, -0.5 / len(kinds)
+        contrast[level], contrast[0] = 1.0, waiting.share - 1.0
+        contrast[kinds] = -waiting.share / len(kinds)
         precision += np.outer(contrast, contrast) / float(kind_sd[level]) ** 2
     return precision
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,29 +15,60 @@ from roambench.energy.occupancy import Columns
 CUT = frozenset({Phase.DOWNLOAD, Phase.UPLOAD})
 
 
+class Part(NamedTuple):
+    """A part of a span that draws otherwise than the rest: `share` ± `share_sd` (k = 1) of what that draws
+    above idle, single ones `scatter` more or less. Levels are named by it.
+    """
+
+    name: str
+    share: float
+    share_sd: float
+    scatter: float
+
+
+#: A round trip is short, and the radio rests or works: anything from 0 to 1, and the ends are not rare. What
+#: lasts longer may be a server that thinks, a radio that wakes up, a core that hashes or a card that writes.
+WAITING: Final = Part("waiting", 0.5, 0.35, 0.1)
+LONG_WAITING: Final = Part("long waiting", 1.5, 1.5, 0.5)
+LONG_S: Final = 0.1
+#: A governor raises the clock some tenths of a second after the work began, or a file is read first.
+STARTING: Final = Part("starting", 0.8, 0.8, 0.3)
+STARTING_S: Final = 0.2
+PARTS: Final = (WAITING, LONG_WAITING, STARTING)
+
+
 @dataclass(frozen=True, slots=True)
 class Pieces:
     """The pieces of spans, in order of time and without a hole between those of one span.
 
-    `span_of` has shape (pieces,) and is the index of the span that each is cut from, `waits` marks the
-    pieces of transfers in which no byte moved. A span that is not cut is its own only piece.
+    `span_of` has shape (pieces,) and is the index of the span that each is cut from, `parts` says which
+    pieces are no rest of their span: transfers in which no byte moved, trainings that begin. A span that is
+    not cut is its own only piece.
     """
 
     spans: tuple[PhaseSpan, ...]
     span_of: Columns
-    waits: tuple[bool, ...]
+    parts: tuple[Part | None, ...]
 
 
-def pieces_of(spans: Sequence[PhaseSpan]) -> Pieces:
-    """Cut every transfer whose bytes are stamped; its bytes go with the piece in which they moved.
+def pieces_of(spans: Sequence[PhaseSpan], *, starting: bool = False) -> Pieces:
+    """Cut every transfer whose bytes are stamped, and where `starting` is asked for the beginning of every
+    training; a transfer's bytes go with the piece in which they moved.
 
     Stamps outside a span (it was cut by a restart) count as its border; a transfer that moved nothing
     inside its span waited throughout.
     """
-    found: list[tuple[PhaseSpan, int, bool]] = []
+    found: list[tuple[PhaseSpan, int, Part | None]] = []
     for index, span in enumerate(spans):
+        if starting and span.phase is Phase.TRAIN and span.duration_s > 2.0 * STARTING_S:
+            begun_ns = span.start_ns + round(STARTING_S * 1e9)
+            found += [
+                (replace(span, end_ns=begun_ns), index, STARTING),
+                (replace(span, start_ns=begun_ns), index, None),
+            ]
+            continue
         if span.phase not in CUT or not span.last_byte_ns:
-            found.append((span, index, False))
+            found.append((span, index, None))
             continue
         first_ns = min(max(span.first_byte_ns, span.start_ns), span.end_ns)
         last_ns = min(max(span.last_byte_ns, first_ns), span.end_ns)
@@ -45,9 +77,10 @@ def pieces_of(spans: Sequence[PhaseSpan]) -> Pieces:
             if end_ns > begin_ns or (not waits and span.end_ns == span.start_ns):
                 moved = 0 if waits else span.transferred_bytes
                 piece = replace(span, start_ns=begin_ns, end_ns=end_ns, transferred_bytes=moved)
-                found.append((piece, index, waits))
+                waited = WAITING if piece.duration_s < LONG_S else LONG_WAITING
+                found.append((piece, index, waited if waits else None))
     return Pieces(
         tuple(piece for piece, _, _ in found),
         np.array([index for _, index, _ in found], dtype=np.int64),
-        tuple(waits for _, _, waits in found),
+        tuple(part for _, _, part in found),
     )

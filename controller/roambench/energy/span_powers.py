@@ -88,7 +88,8 @@ def _between(design: Design, by_span: Any, fit: Fit, quantum_w2: float) -> Float
 
     A span's readings give its deviation s/h with the variance 1/h that noise and unknown ages explain
     (less what the fitted mean took up); what the squares exceed that by, weighted by h^2, is the spans' own.
-    Two or three spans do not tell it: a kind of fewer than `MIN_SPANS` takes that of its whole family.
+    Two or three spans do not tell it: a kind of fewer than `MIN_SPANS` takes that of its whole family. Nor do
+    the few readings that see a transfer wait: there it is a share of what waiting may draw.
     """
     levels = design.levels
     weighted = by_span.multiply((1.0 / fit.variance_w2)[:, None]).tocsr()
@@ -105,7 +106,10 @@ def _between(design: Design, by_span: Any, fit: Fit, quantum_w2: float) -> Float
     together, spare = (np.bincount(family, np.where(told, part, 0.0))[family] for part in (weight, excess))
     few = (np.bincount(level, minlength=levels) < MIN_SPANS) & (np.bincount(family)[family] > 1)
     found = np.divide(spare, together, out=found, where=few & (together > 0.0))
-    return np.clip(found, quantum_w2, fit.prior_sd**2)
+    least = np.full(levels, quantum_w2)
+    for one, waiting in design.families.waits.items():
+        least[one] += np.square(fit.kind_sd[one] * waiting.scatter / waiting.share_sd)
+    return np.clip(found, least, fit.prior_sd**2)
 
 
 def _diagonal(inverse: Any, size: int) -> Floats:

@@ -96,6 +96,9 @@ def steadiness(fitted: Fitted, window: MeterWindow) -> tuple[Steadiness, Known |
     old = fitted.design
     kept = np.flatnonzero((old.pure | ~clock.ambiguous(fitted.at_s)) & (fitted.at_s <= _last_s(near, fitted)))
     ends_s, watts = clock.ends_s(fitted.at_s[kept]), fitted.watts[kept]
+    waits = {
+        level: replace(waiting, share_sd=_WAITING_SHARE) for level, waiting in old.families.waits.items()
+    }
 
     def design(late_s: float) -> Design:
         return Design(
@@ -106,7 +109,7 @@ def steadiness(fitted: Fitted, window: MeterWindow) -> tuple[Steadiness, Known |
             old.levels,
             MeterWindow(clock.window_s, 0.0),
             CLOCK_U_S,
-            replace(old.families, waiting_share=_WAITING_SHARE),
+            replace(old.families, waits=waits),
         )
 
     known = design(0.0)

@@ -30,7 +30,7 @@ def kinds_of(cut: Pieces) -> list[str]:
     kinds = [""] * len(spans)
     for phase in TRANSFERS:
         own = sorted(
-            (i for i, span in enumerate(spans) if span.phase is phase and not cut.waits[i]),
+            (i for i, span in enumerate(spans) if span.phase is phase and cut.parts[i] is None),
             key=rates.__getitem__,
         )
         bands: list[list[int]] = []

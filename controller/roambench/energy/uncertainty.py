@@ -21,8 +21,8 @@ class MeterCalibration:
     `reference` names what the meter was calibrated against and `u_reference` the relative uncertainty of
     that, inside `u_gain`: meters calibrated against one reference are wrong by it together.
 
-    The default uncertainties are those of an uncalibrated Smart Power 2 at 5.1 V: 0.78 % for the gain and
-    9.8 mW for the offset, together 0.94 % at 1.9 W and 0.81 % at 5.1 W.
+    The default uncertainties are those of an uncalibrated Smart Power 2 at 5.1 V: 1.10 % for the gain and
+    9.8 mW for the offset, together 1.21 % at 1.9 W and 1.12 % at 5.1 W.
     """
 
     gain: float = 1.0

@@ -110,5 +110,4 @@ class OrderGiver:
         return order_frame(order, self.deadline_s, self._peer, self.resumes_at)
 
     def _peer(self, device: int) -> Peer:
-        session = self.sessions.of(device)
-        return Peer(self.names[device], "" if session is None else session.peer_address)
+        return Peer(self.names[device], self.sessions.peer_address(device))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +14,8 @@ from roambench.wire.v1.methods import PROTOCOL_VERSION
 
 _RETURNS: Final = 2
 _LIVES_KEPT: Final = 16
+#: Host seconds in which an agent whose session broke is back, if it lives.
+_REDIALS_S: Final = 30.0
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +79,7 @@ class Sessions:
         self._device_of = {name: index for index, name in enumerate(names)}
         self._open: dict[int, Session] = {}
         self._machines: dict[int, str] = {}
+        self._left_at: dict[int, tuple[str, float]] = {}  # peer address, host seconds, of who is not here
         self._disputed: dict[int, str] = {}
         self._changed = asyncio.Condition()
         self._farewell: wire.ControllerFrame | None = None
@@ -163,6 +167,7 @@ class Sessions:
                 del self._open[session.device]
                 if not session.said_goodbye:
                     self._lost.add(session.device)
+                    self._left_at[session.device] = (session.peer_address, time.monotonic())
             if self._farewell is not None and session.said_goodbye:
                 self._left.add(session.device)
             self._changed.notify_all()
@@ -177,6 +182,14 @@ class Sessions:
         """The device's neighbours find it at `address` from now on."""
         session.peer_address = address[:100]
         session.reachable.set()
+
+    def peer_address(self, device: int) -> str:
+        """Where its neighbours find the device, or found it until its session broke a moment ago: its peer
+        port is still there, if its agent is. Empty: nowhere."""
+        if (session := self.of(device)) is not None:
+            return session.peer_address
+        address, at_s = self._left_at.get(device, ("", 0.0))
+        return address if time.monotonic() - at_s < _REDIALS_S else ""
 
     def expected(self) -> list[str]:
         """Who is here, or was and did not say goodbye, by name; not who was refused for good."""

@@ -3,6 +3,7 @@ what is said when hosts do not come."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,13 +11,16 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from hand_agent import bench as hand_bench
+from hand_agent import connected, hand_agent
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.controller.agent_bench import Watch
 from roambench.controller.arrivals import arrivals, state_of
-from roambench.controller.bench_fleet import Patience, _all_ready
+from roambench.controller.bench_fleet import Patience, _all_ready, drain
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.bench_run import bench_place, calibration_of, tell_lost_lease
 from roambench.controller.config import load_experiment
+from roambench.controller.stopping import to_its_end
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.provision.holding import standing_of
 from roambench.provision.inventory import load_bench
@@ -191,6 +195,26 @@ async def test_hosts_whose_trainer_is_not_ready_are_named_too(file):
     seen.observe(2, "b", HOLDS_NOTHING, "run")
     with pytest.raises(FleetError, match=r"^b: nothing of the run is left there .*\(--fresh\)"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
+
+
+@pytest.mark.asyncio
+async def test_whose_records_stay_behind_is_said_with_what_to_do_also_where_a_signal_ends_the_run():
+    said: list[str] = []
+
+    async def run() -> None:
+        async with hand_bench() as where, hand_agent(where):  # which does not say goodbye
+            await connected(where)
+            try:
+                asyncio.current_task().cancel()
+                await asyncio.sleep(60)
+            finally:
+                await to_its_end(drain, where.fleet, 0.2, "bench.toml runs/e", said.append)
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(run())
+    (line,) = said
+    assert "not drained in time: pi-01" in line
+    assert "roambench fleet fetch bench.toml runs/e" in line
 
 
 def test_the_table_says_how_far_each_host_is(file):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.pieces import pieces_of
+from roambench.energy.pieces import LONG_WAITING, STARTING, WAITING, pieces_of
 
 S = 10**9
 
@@ -24,7 +24,7 @@ def test_a_stamped_transfer_waits_moves_and_waits():
         (7, 9),
     ]
     assert cut.span_of.tolist() == [0, 1, 1, 1, 2]
-    assert cut.waits == (False, True, False, True, False)
+    assert cut.parts == (None, LONG_WAITING, None, LONG_WAITING, None)
     assert [p.transferred_bytes for p in cut.spans] == [1000, 0, 1000, 0, 1000]
 
 
@@ -36,11 +36,24 @@ def test_what_nobody_stamped_and_what_is_no_transfer_stays_whole():
     ]
     cut = pieces_of(spans)
     assert cut.spans == tuple(spans)
-    assert cut.waits == (False, False, False)
+    assert cut.parts == (None, None, None)
 
 
 def test_stamps_outside_a_span_that_was_cut_count_as_its_borders():
     cut = pieces_of([span(Phase.DOWNLOAD, 5, 7, 4.0, 6.0), span(Phase.UPLOAD, 7, 8, 8.5, 9.0)])
     assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [(5, 6), (6, 7), (7, 8)]
-    assert cut.waits == (False, True, True)
+    assert cut.parts == (None, LONG_WAITING, LONG_WAITING)
+    assert cut.span_of.tolist() == [0, 0, 1]
+
+
+def test_a_short_wait_is_another_part_than_a_long_one():
+    cut = pieces_of([span(Phase.DOWNLOAD, 5, 7, 5.09, 6.8)])
+    assert cut.parts == (WAITING, None, LONG_WAITING)
+
+
+def test_trainings_are_cut_where_they_have_begun_if_asked_and_long_enough():
+    spans = [span(Phase.TRAIN, 2, 4), span(Phase.TRAIN, 5, 5.3)]
+    cut = pieces_of(spans, starting=True)
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [(2, 2.2), (2.2, 4), (5, 5.3)]
+    assert cut.parts == (STARTING, None, None)
     assert cut.span_of.tolist() == [0, 0, 1]

@@ -86,6 +86,30 @@ async def test_a_neighbour_that_is_not_here_has_no_address() -> None:
     assert {n.address for order in one.orders for n in order.exchange.neighbours} == {""}
 
 
+async def test_a_neighbour_whose_session_has_just_broken_is_where_it_was() -> None:
+    async def tell(agent: HandAgent, order: wire.Order) -> None:
+        agent.link.send(done(order, exchange=wire.ExchangeReport(**DONE)))
+
+    async with (
+        asyncio.timeout(60),
+        bench() as where,
+        hand_agent(where, "pi-01", on_order=tell) as one,
+        hand_agent(where, "pi-02", machine="machine-2") as other,
+    ):
+        await connected(where, 2)
+        while PEER_PORT_OPEN not in where.kinds():
+            other.link.send(opens("127.0.0.1:4711"))  # unheard before it has its welcome
+            await asyncio.sleep(0.1)
+        other.task.cancel()  # it does not dial again
+        session = where.fleet.sessions.of(1)
+        assert session is not None
+        session.outgoing.put_nowait(None)
+        while "session lost" not in where.kinds():
+            await asyncio.sleep(0.01)
+        await where.fleet.perform([ORDER])
+    assert {n.address for order in one.orders for n in order.exchange.neighbours} == {"127.0.0.1:4711"}
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [

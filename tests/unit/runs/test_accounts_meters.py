@@ -85,8 +85,8 @@ def test_a_meter_that_nobody_described_is_an_uncalibrated_smart_power_2(tmp_path
     device = measured(tmp_path, lines(1.0), None)
     assert (device.meter.traits.name, device.meter.nominal_s) == ("smartpower2", 1.0)
     assert not device.meter.calibrated
-    # 0.78 % of 150 s x 2 W + 30 s x 3 W.
-    assert device.whole_run.budget.gain_j == pytest.approx(0.00784 * 390.0, rel=0.01)
+    # 1.10 % of 150 s x 2 W + 30 s x 3 W.
+    assert device.whole_run.budget.gain_j == pytest.approx(0.01099 * 390.0, rel=0.01)
     assert device.whole_run.budget.offset_j == pytest.approx(0.0098 * 150.0, rel=0.02)
 
 

@@ -69,7 +69,7 @@ class EnergySection(Section):
         ge=0.0,
         json_schema_extra={"expected": "a number ≥ 0"},
         description="Relative standard uncertainty of the gain; default: that of an uncalibrated meter of "
-        "the type (Smart Power 2: 0.78 %).",
+        "the type (Smart Power 2: 1.10 %).",
     )
     u_offset_w: float | None = Field(
         None,

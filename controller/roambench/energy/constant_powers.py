@@ -1,0 +1,150 @@
+"""One power for each phase type (or kind of transfer), from readings of which nobody knows the age; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.energy.idle_curve import APART, work_of
+from roambench.energy.integrate import span_stamps
+from roambench.energy.lateness import LATENESS_BLUR_S, informative, likeliest_lateness
+from roambench.energy.least_squares import Design, Families, Fit, Waiting, fit_levels, level_noise
+from roambench.energy.occupancy import Columns, Floats, MeterWindow
+from roambench.energy.pieces import STARTING, Part, Pieces
+from roambench.energy.span_powers import SpanPowers, span_powers
+from roambench.energy.transfer_kinds import kinds_of
+
+#: Standard deviations (of unknown ages) from which on trainings are taken to begin with another power. It is
+#: low: where they do not, that costs some certainty; where they do and it is not seen, downloads are wrong.
+STARTS_Z: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Arrivals (s since `origin_ns`) and watts, both of shape (readings,); the meter's window and step.
+
+    `late_prior_s` (k = 1) is how late lines may be, None where that is not to be found out; `u_clock_s` the
+    uncertainty between the clocks of readings and phases.
+    """
+
+    origin_ns: int
+    at_s: Floats
+    watts: Floats
+    window: MeterWindow
+    step_w: float
+    late_prior_s: float | None
+    u_clock_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantPowers:
+    """The fit, its pieces and levels (see `Attribution`, whose columns these are)."""
+
+    cut: Pieces
+    levels: tuple[str, ...]
+    level_of_span: Columns
+    families: Families
+    starts_s: Floats  # of the pieces
+    seconds: Floats
+    late_s: float
+    u_late_s: float
+    design: Design
+    fit: Fit
+    powers: SpanPowers | None
+    slope_w: Floats
+
+    @property
+    def starts_apart(self) -> bool:
+        """Whether trainings are seen to begin with another power than they go on with."""
+        whole = Phase.TRAIN.value
+        begins = f"{whole} {STARTING.name}"
+        if self.powers is None or begins not in self.levels or whole not in self.levels:
+            return False
+        contrast = np.zeros(len(self.levels))
+        contrast[[self.levels.index(begins), self.levels.index(whole)]] = 1.0, -1.0
+        moved_w = float(contrast @ self.slope_w)
+        u_w2 = float(contrast @ self.powers.level_covariance @ contrast) + moved_w**2
+        return abs(float(contrast @ self.powers.level_watts)) > STARTS_Z * float(np.sqrt(u_w2))
+
+
+def constant_powers(cut: Pieces, readings: Readings, own_level_s: float | None) -> ConstantPowers:
+    """Fit the pieces; `attribute` tells what shares a level, and what `own_level_s` is."""
+    names, level_of_span, families = _levels(cut, own_level_s)
+    count = len(names)
+    starts, ends = span_stamps(cut.spans)
+    seconds = np.zeros(count)
+    np.add.at(seconds, level_of_span[level_of_span >= 0], ((ends - starts) * 1e-9)[level_of_span >= 0])
+    starts_s, ends_s = (np.multiply(ns - readings.origin_ns, 1e-9) for ns in (starts, ends))
+    at_s, watts, step_w = readings.at_s, readings.watts, readings.step_w
+
+    def design(late_s: float, chosen: Columns | slice = slice(None), jitter_s: float = 0.0) -> Design:
+        late_at_s = at_s[chosen] - late_s
+        return Design(late_at_s, starts_s, ends_s, level_of_span, count, readings.window, jitter_s, families)
+
+    def fitted(late_s: float, chosen: Columns | slice = slice(None)) -> Fit:
+        tried = design(late_s, chosen, LATENESS_BLUR_S)
+        return fit_levels(tried, watts[chosen][tried.used], step_w, noise_w2)
+
+    late_s, u_late_s = 0.0, readings.u_clock_s
+    noise_w2 = None
+    if readings.late_prior_s is not None:
+        # Readings near borders have few neighbours in one span: by those alone one lateness would find the
+        # noise of a meter and the next one that of the whole run, and likelihoods would not compare.
+        plain = design(0.0)
+        noise_w2 = level_noise(plain, watts[plain.used], step_w) if plain.used.any() else None
+        # From waiting to idling power hardly changes: a border there tells nothing.
+        resting = np.where(np.isin(level_of_span, families.resting), 0, level_of_span)
+        near = informative(at_s, starts_s, ends_s, resting, readings.window)
+        late_s, u_late_s = likeliest_lateness(
+            lambda tried_s: fitted(tried_s, near).surprise,
+            prior_s=readings.late_prior_s,
+            u_clock_s=readings.u_clock_s,
+        )
+    final = design(late_s, jitter_s=u_late_s)
+    fit = fit_levels(final, watts[final.used], step_w)
+    powers = span_powers(final, fit, watts[final.used]) if fit.used_readings else None
+    slope_w = np.zeros(count)
+    if u_late_s and powers is not None:
+        slope_w = (fitted(late_s + 0.025).watts - fitted(late_s - 0.025).watts) / 0.05 * u_late_s
+    return ConstantPowers(
+        cut, names, level_of_span, families, starts_s, seconds, late_s, u_late_s, final, fit, powers, slope_w
+    )
+
+
+def _levels(cut: Pieces, own_level_s: float | None) -> tuple[tuple[str, ...], Columns, Families]:
+    """Names of the levels (idle first), the level of each piece, -1 where nothing is to be fitted, and the
+    family of each level: kinds of transfers of one direction are one, every other level is its own.
+    """
+    spans = cut.spans
+    index: dict[str, int] = {Phase.IDLE.value: 0}
+    family_of: dict[str, int] = {Phase.IDLE.value: 0}
+    families = [0]
+    others: dict[int, tuple[str, Part]] = {}
+    level_of_span = np.full(len(spans), -1, dtype=np.int64)
+    first, last = work_of(spans)
+    for i, (span, kind) in enumerate(zip(spans, kinds_of(cut), strict=True)):
+        if span.phase is Phase.LOST:
+            continue
+        apart = span.phase in APART and first < i < last
+        family = span.phase.value if span.phase in ACTIVE_PHASES or apart else Phase.IDLE.value
+        name = kind or family
+        if (part := cut.parts[i]) is not None:
+            name = family = f"{span.phase.value} {part.name}"
+        elif own_level_s is not None and span.phase in ACTIVE_PHASES and span.duration_s >= own_level_s:
+            name = family = f"{span.phase.value}[{i}]"
+        if name not in index:
+            index[name] = len(index)
+            if part is not None:
+                others[index[name]] = (span.phase.value, part)
+            families.append(family_of.setdefault(family, len(family_of)))
+        level_of_span[i] = index[name]
+    waits = {
+        level: Waiting(family_of[phase], part.share, part.share_sd, part.scatter)
+        for level, (phase, part) in others.items()
+        if phase in family_of
+    }
+    resting = tuple(index[phase.value] for phase in APART if phase.value in index)
+    return tuple(index), level_of_span, Families(np.array(families, dtype=np.int64), resting, waits)
