@@ -13,6 +13,7 @@ from roambench.agent.held_model import HeldModel
 from roambench.agent.peer_offers import HalfStep
 from roambench.agent.peer_traffic import RadioLoad
 from roambench.agent.peers import Iteration, Mixed, Neighbour, Peers, Shortfall
+from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainJob
 from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.errors import LinkError
@@ -196,7 +197,7 @@ class ExchangeDesk:
             order_id=order_id, status=wire.Answer.DONE, exchange=_report(done, mixed, bytes.fromhex(digest))
         )
         told = answer.SerializeToString()
-        await asyncio.to_thread(self.held.keep, self.peers.run_id, order_id, blob, digest, told)
+        await undivided(self.held.keep, self.peers.run_id, order_id, blob, digest, told)
         return answer
 
 

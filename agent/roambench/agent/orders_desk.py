@@ -12,6 +12,7 @@ from roambench.agent.settings import ChaosSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.train_orders import TrainOrders, report_of
 from roambench.agent.transfer_orders import TransferOrders
+from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainerDied, TrainerRefused
 from roambench.agent.workplace import Workplace
 from roambench.contract.draws import generator
@@ -55,7 +56,7 @@ class OrdersDesk:
         while True:
             order = await self._queue.get()
             if self.point is not None:  # all orders before it are done, and none of its step has begun
-                await asyncio.to_thread(self.point.reach, order.resumes_at)
+                await undivided(self.point.reach, order.resumes_at)
             await self._carry_out(order)
             self._known.discard(order.order_id)
 

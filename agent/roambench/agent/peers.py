@@ -137,6 +137,7 @@ class Peers:
         server, link, watch = self._server, self._link, self._watch
         self._server, self._link, self._watch, self.address = None, None, None, ""
         self.opened.clear()
+        self._offers = Offers()  # who goes on with a run does its steps again
         if watch is not None:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)

@@ -47,18 +47,27 @@ class ResumePoint:
         self._run_id, self._part = "", 0
         self._point = self._read()
 
-    def begin(self, run_id: str, resumes_at: int, part: int) -> None:
-        """A controller says whose it is. Where an earlier one of its run died since, the device holds again
-        what it held before step `resumes_at`: what it did later is void."""
+    def begin(self, run_id: str, resumes_at: int, part: int, *, left: bool = False) -> None:
+        """A controller says whose it is. Where an earlier one of its run died since, or the device had `left`
+        the run, it holds again what it held before step `resumes_at`: what it did later is void."""
         self._run_id, self._part = run_id, part
-        if not self.is_behind(run_id, part):
+        if not (left or self.is_behind(run_id, part)):
             return
         point = self._point
-        if point is not None and (point.run_id, point.step) == (run_id, resumes_at):
+        if point is not None and self.is_before(run_id, resumes_at):
             for name, keeper in self._keepers.items():
                 keeper.put_back(self._place(point) / name)
         # Without such a point the device has had no order since the run's checkpoint.
         self._take(_Point(run_id, resumes_at, part))
+
+    def is_of(self, run_id: str) -> bool:
+        """Whether there is a point of that run."""
+        return self._point is not None and self._point.run_id == run_id
+
+    def is_before(self, run_id: str, resumes_at: int) -> bool:
+        """Whether there is a point to which the device can go back for that step of that run."""
+        point = self._point
+        return point is not None and (point.run_id, point.step) == (run_id, resumes_at)
 
     def is_behind(self, run_id: str, part: int) -> bool:
         """Whether the device still knows of an earlier controller of that run only."""

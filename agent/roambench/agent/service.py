@@ -2,7 +2,8 @@
 
 Between runs it dials on, reads its meter, and keeps the newest readings. A run begins with the welcome of a
 controller that names it, ends with that controller's stop, and survives the death of the agent and of the
-board in between: its name is in the spool's chapter, its trained model on the shelf.
+board in between: its name is in the spool's chapter, its trained model on the shelf. Another controller may
+go on with it, where the first one died or stopped before its end, until a different run begins here.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from roambench.agent.notify import keep_watchdog, notify, watchdog_period_s
 from roambench.agent.process import Agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.shard_store import ShardStore
+from roambench.agent.undivided import undivided
 from roambench.agent.unsent import Unsent
 from roambench.contract.errors import ConfigError, LinkError, MeterError, RoambenchError
 from roambench.contract.learning_spec import LearningSpec
@@ -32,6 +34,7 @@ from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.spool.consumer import Record
 from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import HOLDS_NOTHING
 
 #: Records of no run that are kept for whoever asks: an hour of readings.
 KEPT_BETWEEN_RUNS: Final = 3600
@@ -128,8 +131,19 @@ class ServiceAgent(Agent):
             return
         self._quiet.on = welcome.quiet
         self._host.follow(welcome.host_period_s, during_phases=welcome.host_during_phases)
+        behind = self._point.is_behind(run, welcome.part)
+        if self.run_id and behind:
+            self._leaving = True
+            self._link.rest("back to where the run goes on")  # first: answers of what is void are nobody's
+            self._begin_chore(self._go_back(run, welcome.resumes_at, welcome.part))
+            return
         if not self.run_id:
+            if welcome.part and not self._point.is_before(run, welcome.resumes_at):
+                self._news.tell_and_log(HOLDS_NOTHING, run)
+                return
             self._enter_run(run)
+            if welcome.part:
+                self._point.begin(run, welcome.resumes_at, welcome.part, left=True)
         self._welcomed = True
         self._stores.controller_is_there()
         if self._ready_for == self._spec and not self._worker.is_prepared:
@@ -144,7 +158,25 @@ class ServiceAgent(Agent):
             raise LinkError("no session with this run's controller")
         return await super()._drain(records)
 
+    async def _go_back(self, run: str, resumes_at: int, part: int) -> None:
+        """Another controller goes on with our run: give up what the one before it ordered, hold what was held
+        before that step, and dial again."""
+        try:
+            if self._timeline.phase is Phase.TRAIN:
+                self._worker.abandon()
+            await self._give_up_orders()
+            await self._worker.abandoned()
+            await self._peers.close()
+            await undivided(self._point.begin, run, resumes_at, part)
+            self._timeline.enter(Phase.WAIT, resumes_at)
+            self._log(f"in run {run} another controller goes on with step {resumes_at}")
+        finally:
+            self._leaving = False
+            self._link.wake()
+
     def _enter_run(self, run: str) -> None:
+        if not self._point.is_of(run):
+            self._point.clear()  # nobody can go on with that run any more
         self._shelf.clear()
         self._unsent.set_aside()
         self._begin_chapter(run)
@@ -155,10 +187,11 @@ class ServiceAgent(Agent):
         self._log(f"run {run} begins")
 
     def _take_stop(self, stop: wire.Stop) -> None:
-        self._begin_chore(self.leave_run(stop.reason, stop.drain_s))
+        self._begin_chore(self.leave_run(stop.reason, stop.drain_s, stop.resumes_at))
 
-    async def leave_run(self, reason: str, drain_s: float | None) -> None:
-        """End the run here: give up its orders, drain for `drain_s` (None: not at all), forget its models.
+    async def leave_run(self, reason: str, drain_s: float | None, resumes_at: int = 0) -> None:
+        """End the run here: give up its orders, drain for `drain_s` (None: not at all), forget its models but
+        for what it takes to go on with `resumes_at` (0: it never will).
 
         Then the controller is dialled again.
         """
@@ -168,7 +201,12 @@ class ServiceAgent(Agent):
         run = self.run_id
         try:
             await self._duty.end()
+            self._worker.abandon()
             await self._give_up_orders()
+            if run and resumes_at:
+                await undivided(self._point.reach, resumes_at)
+            elif run:
+                self._point.clear()
             self._timeline.close()
             await self._quiet.tell(False)
             self._quiet.follow(Phase.IDLE)
@@ -215,7 +253,6 @@ class ServiceAgent(Agent):
 
     async def _give_up_orders(self) -> None:
         self._desk.forget()
-        self._worker.abandon()
         if self._orders is not None:
             self._orders.cancel()
             await asyncio.wait({self._orders})

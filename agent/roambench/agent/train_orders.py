@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from roambench.agent.data_link import Transfer
 from roambench.agent.shelf import Shelf
+from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainJob
 from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.orders import TrainReply
@@ -45,7 +45,7 @@ class TrainOrders:
         )
         reply = _reply(await place.train(order, job, last.moved), download)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
-        await asyncio.to_thread(self.shelf.keep, order_id, reply, draft)
+        await undivided(self.shelf.keep, order_id, reply, draft)
         place.event("train finished", order_id)
         return wire.Answer(status=wire.Answer.DONE, train=report_of(reply))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import dataclass
 
 from roambench.agent.data_link import DataLink, Transfer
 from roambench.agent.shelf import Shelf
+from roambench.agent.undivided import undivided
 from roambench.agent.workplace import Workplace
 from roambench.contract.model_blob import MAX_BLOB_BYTES
 from roambench.contract.phases import NOTHING_MOVED, Phase
@@ -73,7 +73,7 @@ class TransferOrders:
         place.event("download started", order.order_id)
         blob, download = await place.download(order, spec.ap, spec.digest, spec.download_mbit_s)
         place.timeline.enter(Phase.WAIT, order.step, moved=download.moved)
-        await asyncio.to_thread(self.shelf.synchronise, blob)
+        await undivided(self.shelf.synchronise, blob)
         report = wire.SyncReport(downloaded_bytes=download.transferred_bytes, download_s=download.duration_s)
         return wire.Answer(status=wire.Answer.DONE, sync=report)
 
@@ -85,7 +85,7 @@ class TransferOrders:
             order,
             lambda link, limit_s: link.download(order.order_id, spec.ap, spec.digest.hex(), limit_s),
         )
-        await asyncio.to_thread(self.shelf.synchronise, blob)
+        await undivided(self.shelf.synchronise, blob)
         return wire.Answer(status=wire.Answer.DONE, sync=wire.SyncReport())
 
     async def ballast(self, order: wire.Order) -> wire.Answer:

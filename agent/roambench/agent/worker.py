@@ -133,6 +133,8 @@ class Worker:
         self._prepared = False
         self._requests = 0
         self._awaited: asyncio.Future[dict[str, Any]] | None = None
+        self._abandoned = asyncio.Event()  # set: no trainer that we ended is still to be heard of
+        self._abandoned.set()
         self._steps_per_epoch = 0
         self._step_cpu_s = 0.0  # measured once, so that the emulated board's speed never changes
         self._pid = 0
@@ -180,8 +182,13 @@ class Worker:
     def abandon(self) -> None:
         """Nobody wants what the trainer is computing: end it, the nursery forks the next one."""
         if self._awaited is not None and self._pid:
+            self._abandoned.clear()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
+
+    async def abandoned(self) -> None:
+        """Returns when the trainer that was ended, if any, is known to be gone: its end is no later one's."""
+        await self._abandoned.wait()
 
     def close(self) -> None:
         if self._listener is not None:
@@ -229,6 +236,7 @@ class Worker:
     def _lose(self, reason: str) -> None:
         self._prepared = False
         self._pid = 0
+        self._abandoned.set()
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_exception(TrainerDied(reason))
 

@@ -17,6 +17,7 @@ from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.ports import Fleet
 from roambench.rounds.records import ClockProbed, FleetEvent
 from roambench.runs.folder import RunFolder
+from roambench.wire.v1.methods import HOLDS_NOTHING
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class Watch:
     hello_s: dict[str, float] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
     not_ready: dict[str, str] = field(default_factory=dict)
+    not_resuming: set[str] = field(default_factory=set)  # who lacks what the run would go on from
     fetching: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)  # who dialled and was not let in, and why
     joules: RunningJoules = field(default_factory=RunningJoules)
@@ -42,6 +44,8 @@ class Watch:
             self.ready.add(name)
         elif kind == "trainer not ready":
             self.not_ready[name] = detail
+        elif kind == HOLDS_NOTHING:
+            self.not_resuming.add(name)
         elif kind == "fetching data":
             self.fetching.add(name)
         elif kind == "session refused":

@@ -17,7 +17,9 @@ from rich.markup import escape
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
+from roambench.controller.agents_kept import clock_again
 from roambench.controller.arrivals import arrivals
+from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive
@@ -56,13 +58,16 @@ async def bench_fleet(
     hosts: tuple[Host, ...],
     console: Console,
     patience: Patience = Patience(),
+    checkpoints: Checkpoints | None = None,
 ) -> AsyncIterator[AgentBench]:
     """Serve the bench's ports to the agents of `hosts` (device k is the k-th), then stop and drain them.
+    Those of a run that goes on by `checkpoints` go back to what they held before its first step.
 
     Raises FleetError naming the hosts that did not come, and what to do.
     """
     names = folder.info.device_names
-    clock = DeviceClock()
+    found = checkpoints.found if checkpoints is not None else None
+    clock = DeviceClock() if found is None else clock_again(found.fleet, 1.0)
     shards = _shards(lesson, folder.path / "shards", names)
     watch = Watch(folder)
     say = partial(console.print, highlight=False, soft_wrap=True)
@@ -88,6 +93,8 @@ async def bench_fleet(
             shards=shards,
             exchanges=is_decentralised(experiment),
             addresses=tuple(host.address for host in hosts),
+            part=checkpoints.part if checkpoints is not None else 0,
+            resumes_at=found.next_step if found is not None else 0,
         ),
         BenchAuthority(bench.state_dir).fleet_identity(),
         clock,
@@ -143,10 +150,16 @@ async def _all_ready(
             lambda: _absent(bench, hosts, watch, patience.hello_s),
         )
         await _wait(
-            lambda: bool(watch.not_ready) or len(watch.ready) >= len(hosts),
+            lambda: bool(watch.not_ready or watch.not_resuming) or len(watch.ready) >= len(hosts),
             patience.ready_s,
             show,
             lambda: _unready(bench, hosts, watch, patience.ready_s),
+        )
+    if watch.not_resuming:
+        raise FleetError(
+            f"{', '.join(sorted(watch.not_resuming))}: nothing of the run is left there to go on from "
+            "(another run was there since, it was ended by hand, or the card is another): start it anew "
+            "(--fresh)"
         )
     if watch.not_ready:
         told = "; ".join(f"{name}: {reason}" for name, reason in sorted(watch.not_ready.items()))

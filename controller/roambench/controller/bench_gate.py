@@ -82,7 +82,7 @@ def _preflight(
     bench: Bench, hosts: tuple[Host, ...], machine_ids: dict[str, str], console: Console
 ) -> list[str]:
     """The warnings; FleetError with every check that failed. `machine_ids` gets who answered."""
-    made = check(bench, hosts)
+    made = check(bench, hosts, ends_runs=True)
     if not made.passed:
         failed = sum(bool(host.of(Verdict.FAIL)) for host in made.hosts)
         raise FleetError(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import ConfigError, RunError
 from roambench.controller.agents_run import run_on_agents
 from roambench.controller.bench_fleet import bench_fleet
 from roambench.controller.bench_gate import energy_doubts, passed_gate
@@ -51,7 +51,8 @@ class BenchPlace:
             {"device": index, **_host_values(host), "emulated_meter": host.meter.emulated}
             for index, host in enumerate(self.hosts)
         ]
-        values = {"bench": self.bench.name, "hosts": hosts, "doubts": list(self.doubts)}
+        file = str(self.bench.file.resolve())
+        values = {"bench": self.bench.name, "file": file, "hosts": hosts, "doubts": list(self.doubts)}
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -79,6 +80,35 @@ def bench_place(
         yield BenchPlace(bench, hosts, calibrated(experiment, hosts), tuple(doubts), held)
 
 
+@contextmanager
+def bench_again(
+    experiment: Experiment, folder: RunFolder, wait_s: float, console: Console
+) -> Iterator[BenchPlace]:
+    """Hold the bench of a run that goes on, for the body: the same hosts, as the same devices.
+
+    RunError where its file no longer has them; FleetError says who holds the bench. Nothing that the run
+    passed or measured before its first step is done again: its boards are in it still.
+    """
+    bench = load_bench(bench_file_of(folder.path))
+    by_name = {host.name: host for host in bench.hosts}
+    gone = [name for name in folder.info.device_names if name not in by_name]
+    if gone:
+        raise RunError(f"{folder.path}: cannot be resumed: {bench.file} has no {', '.join(gone)} any more")
+    hosts = tuple(by_name[name] for name in folder.info.device_names)
+    tell = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    with holding(bench, f"resume {folder.path.name}", wait_s, tell) as held:
+        yield BenchPlace(bench, hosts, experiment, (), held)
+
+
+def bench_file_of(path: Path) -> Path:
+    """Which file describes the bench that the run in the folder is made on; RunError where nobody knows."""
+    try:
+        file = Path(json.loads((path / BENCH_FILE).read_text())["file"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{path / BENCH_FILE}: does not tell which file describes the bench") from None
+    return file
+
+
 def taking_part(
     experiment: Experiment, bench: Bench, only: Sequence[str]
 ) -> tuple[tuple[Host, ...], Experiment, str]:
@@ -99,38 +129,65 @@ def taking_part(
 
 
 async def run_bench(
-    place: BenchPlace, system: str, movement: Movement, folder: RunFolder, console: Console
+    place: BenchPlace,
+    system: str,
+    movement: Movement,
+    folder: RunFolder,
+    console: Console,
+    outage_s: float = 0.0,
 ) -> None:
-    """Run `system` on the bench's agents into `folder`, to the exported ledger."""
-    write_whole(folder.path / BENCH_FILE, place.to_json())
+    """Run `system` on the bench's agents into `folder`, to the exported ledger; or go on with it, `outage_s`
+    after its controller died."""
     experiment = place.experiment
+    _note(place, folder)
     await run_on_agents(
         experiment,
         system,
         movement,
         folder,
         console,
-        lambda lesson, _: bench_fleet(
-            experiment, lesson, folder, place.bench, place.hosts[: len(lesson.parts)], console
+        lambda lesson, found: bench_fleet(
+            experiment,
+            lesson,
+            folder,
+            place.bench,
+            place.hosts[: len(lesson.parts)],
+            console,
+            checkpoints=found,
         ),
+        outage_s=outage_s,
     )
     tell_lost_lease(place, folder)
 
 
 async def run_peers_bench(
-    place: BenchPlace, world: PeerWorld, system: str, folder: RunFolder, console: Console
+    place: BenchPlace,
+    world: PeerWorld,
+    system: str,
+    folder: RunFolder,
+    console: Console,
+    outage_s: float = 0.0,
 ) -> None:
     """The same for a system without a server: the agents exchange their models with each other."""
-    write_whole(folder.path / BENCH_FILE, place.to_json())
+    _note(place, folder)
     hosts = place.hosts[: len(world.lesson.parts)]
     await run_peers_on_agents(
         world,
         system,
         folder,
         console,
-        lambda _: bench_fleet(world.experiment, world.lesson, folder, place.bench, hosts, console),
+        lambda found: bench_fleet(
+            world.experiment, world.lesson, folder, place.bench, hosts, console, checkpoints=found
+        ),
+        outage_s=outage_s,
     )
     tell_lost_lease(place, folder)
+
+
+def _note(place: BenchPlace, folder: RunFolder) -> None:
+    """Where it runs; in a run that goes on it is noted already."""
+    if not (folder.path / BENCH_FILE).exists():
+        write_whole(folder.path / BENCH_FILE, place.to_json())
 
 
 def tell_lost_lease(place: BenchPlace, folder: RunFolder) -> None:

@@ -24,7 +24,7 @@ from roambench.runs.database import naming
 from roambench.runs.folder import RunFolder
 
 #: The fleets whose runs can go on; of others there are no checkpoints.
-RESUMABLE: Final = ("simulated", "local")
+RESUMABLE: Final = ("simulated", "local", "bench")
 #: At most this share of a run's time goes into its checkpoints: where steps are quicker than that, not every
 #: one is followed by a checkpoint, and a run that goes on plays some steps again.
 SHARE: Final = 0.05

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,7 @@ from roambench.systems.system import System
 
 if TYPE_CHECKING:  # it imports this module
     from roambench.controller.bench_run import BenchPlace
+    from roambench.controller.resuming import Unfinished
 
 FLEETS = ("local", "simulated", "rehearsal")
 #: The fleet of a run on a bench; on the command line `bench:FILE`.
@@ -63,11 +66,42 @@ def run_experiment(
     """
     kind, file = fleet_of(fleet)
     if kind == BENCH:
-        from roambench.controller.bench_run import bench_place
+        return _run_on_bench(experiment, file, runs_dir, console, bench or BenchOptions(), fresh=fresh)
+    from roambench.controller.resuming import Unfinished, unfinished
 
-        with bench_place(experiment, file, bench or BenchOptions(), console) as place:
-            return _run_all(place.experiment, BENCH, runs_dir, console, place)
-    return _run_all(experiment, kind, runs_dir, console, fresh=fresh)
+    refuse_unfit(experiment, kind)
+    left = Unfinished({}, {}) if fresh else unfinished(experiment, kind, runs_dir, console.print)
+    return _each(experiment, runs_dir, console, left, _runner(experiment, kind, console))
+
+
+def _run_on_bench(
+    experiment: Experiment,
+    file: str,
+    runs_dir: Path,
+    console: Console,
+    options: BenchOptions,
+    *,
+    fresh: bool,
+) -> list[Path]:
+    """The boards of a run that goes on are in it still: only systems that begin pass the gate."""
+    from roambench.controller.bench_run import bench_place, calibrated, taking_part
+    from roambench.controller.resuming import Unfinished, unfinished
+    from roambench.provision.inventory import load_bench
+
+    bench = load_bench(Path(file))
+    hosts, smaller, _ = taking_part(experiment, bench, options.only)
+    left = Unfinished({}, {})
+    if not fresh:
+        left = unfinished(calibrated(smaller, hosts), BENCH, runs_dir, console.print, bench, hosts)
+    with ExitStack() as held:
+
+        @functools.cache
+        def runner() -> Callable[[str, Path], None]:
+            place = held.enter_context(bench_place(experiment, file, options, console))
+            return _runner(place.experiment, BENCH, console, place)
+
+        run = runner() if not left.to_resume else lambda system, path: runner()(system, path)
+        return _each(experiment, runs_dir, console, left, run, options.wait_s)
 
 
 def fleet_of(written: str, fleets: Sequence[str] = FLEETS) -> tuple[str, str]:
@@ -92,51 +126,46 @@ def refuse_unfit(experiment: Experiment, kind: str) -> None:
         raise ConfigError([f"{told} {kind} ones"])
 
 
-def _run_all(
-    experiment: Experiment,
-    fleet: str,
-    runs_dir: Path,
-    console: Console,
-    place: BenchPlace | None = None,
-    *,
-    fresh: bool = False,
-) -> list[Path]:
-    from roambench.controller.resuming import Unfinished, resume_run, unfinished
-
+def _runner(
+    experiment: Experiment, fleet: str, console: Console, place: BenchPlace | None = None
+) -> Callable[[str, Path], None]:
+    """What runs a system of the experiment into a folder, all on the same movement."""
     refuse_unfit(experiment, fleet)
-    left = Unfinished({}, {}) if fresh else unfinished(experiment, fleet, runs_dir, console.print)
-
-    def each(run: Callable[[str, Path], None]) -> list[Path]:
-        def one(system: str) -> Path:
-            if system in left.finished:
-                return left.finished[system]
-            if system in left.to_resume:
-                resume_run(left.to_resume[system], console)
-                return left.to_resume[system]
-            path = free_folder(runs_dir, f"{experiment.name}-{system}")
-            run(system, path)
-            return path
-
-        return _each(experiment, one)
-
     if is_decentralised(experiment):
         from roambench.controller.peer_run import decentralised_runner
 
-        run = decentralised_runner(experiment, fleet=fleet, console=console, place=place)
-        return each(run)
+        return decentralised_runner(experiment, fleet=fleet, console=console, place=place)
     movement = movement_of(experiment)
     _say_world(console, experiment, movement)
-    return each(lambda system, path: _run_one(experiment, system, movement, fleet, path, console, place))
+    return lambda system, path: _run_one(experiment, system, movement, fleet, path, console, place)
 
 
-def _each(experiment: Experiment, run: Callable[[str], Path]) -> list[Path]:
-    """`run` every system into a folder of its own; a system whose own code fails stops no other."""
+def _each(
+    experiment: Experiment,
+    runs_dir: Path,
+    console: Console,
+    left: Unfinished,
+    run: Callable[[str, Path], None],
+    wait_s: float = 0.0,
+) -> list[Path]:
+    """Every system in a folder of its own: `run`, or gone on with where it was `left`; a system whose own
+    code fails stops no other."""
+    from roambench.controller.resuming import resume_run
+
     finished, failed = list[Path](), list[str]()
     for system in experiment.systems:
+        path = left.finished.get(system) or left.to_resume.get(system)
         try:
-            finished.append(run(system))
+            if system in left.to_resume:
+                resume_run(left.to_resume[system], console, wait_s)
+            elif path is None:
+                path = free_folder(runs_dir, f"{experiment.name}-{system}")
+                run(system, path)
         except PluginError as error:
             failed.append(str(error))
+        else:
+            assert path is not None
+            finished.append(path)
     if failed:
         raise SystemsFailed(failed, finished)
     return finished

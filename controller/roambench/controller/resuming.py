@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.controller.agents_kept import clock_again
 from roambench.controller.checkpoints import RESUMABLE, forget, require_same
-from roambench.controller.composition import numbered_folder
+from roambench.controller.composition import BENCH, numbered_folder
 from roambench.controller.config.load import from_resolved, resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import blaming
@@ -27,6 +28,15 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.lock import is_held
 
+if TYPE_CHECKING:  # SSH and all that; runs elsewhere need none of it
+    from roambench.controller.bench_run import BenchPlace
+    from roambench.provision.inventory import Bench, Host
+
+#: A doubt of a run on a bench that went on.
+NOT_AGAIN: Final = (
+    "its controller died or was stopped; when it went on, neither preflight nor idle baseline was repeated"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
@@ -36,22 +46,45 @@ class Unfinished:
     finished: dict[str, Path]
 
 
-def resume_run(path: Path, console: Console) -> None:
-    """Carry on with the run in the folder, to its end. RunError, of one sentence, where there is nothing to
-    resume, where another process does it, and where the run would not end as it would have."""
+def resume_run(path: Path, console: Console, wait_s: float = 0.0) -> None:
+    """Carry on with the run in the folder, to its end; on a bench that is in use after `wait_s` at most.
+
+    RunError, of one sentence, where there is nothing to resume, where another process does it, and where the
+    run would not end as it would have; FleetError says who holds its bench.
+    """
     last_sign_s = _last_sign_s(path)
-    folder = RunFolder.open(path, write=True)
-    try:
-        experiment = from_resolved(folder.config, str(path / "experiment.json"))
-        checkpoint = resumable(experiment, folder)
-        outage_s = max(0.0, time.time() - last_sign_s)
-        with blaming(path, f"run {path.name}"):
-            steps, carry_on = _prepared(experiment, folder, console, outage_s)
-    except BaseException:
-        folder.close()
-        raise
+    with ExitStack() as lease:
+        folder = RunFolder.open(path, write=True)
+        try:
+            experiment = from_resolved(folder.config, str(path / "experiment.json"))
+            checkpoint = resumable(experiment, folder)
+            place = None
+            if folder.info.fleet == BENCH:
+                from roambench.controller.bench_run import bench_again
+
+                place = lease.enter_context(bench_again(experiment, folder, wait_s, console))
+            outage_s = max(0.0, time.time() - last_sign_s)
+            with blaming(path, f"run {path.name}"):
+                steps, carry_on = _prepared(experiment, folder, console, outage_s, place)
+        except BaseException:
+            folder.close()
+            raise
+        _carry_on(folder, checkpoint, steps, carry_on, outage_s, console)
+
+
+def _carry_on(
+    folder: RunFolder,
+    checkpoint: Checkpoint,
+    steps: int,
+    carry_on: Coroutine[Any, Any, None],
+    outage_s: float,
+    console: Console,
+) -> None:
+    path = folder.path
     with kept_told(path, folder.info.system, steps, console), folder, blaming(path, f"run {path.name}"):
         folder.update(state=RunState.RUNNING, reason="", end_device_ns=None)
+        if folder.info.fleet == BENCH and NOT_AGAIN not in folder.info.doubts:
+            folder.update(doubts=(*folder.info.doubts, NOT_AGAIN))
         if folder.info.fleet == "simulated":  # agents have to be there first
             folder.journal.append(RunResumed(checkpoint.next_step, 0, outage_s))
         over = checkpoint.next_step == steps
@@ -65,9 +98,17 @@ def resume_run(path: Path, console: Console) -> None:
         run_async(carry_on, STOPPING)
 
 
-def unfinished(experiment: Experiment, fleet: str, runs_dir: Path, tell: Callable[[str], None]) -> Unfinished:
+def unfinished(
+    experiment: Experiment,
+    fleet: str,
+    runs_dir: Path,
+    tell: Callable[[str], None],
+    bench: Bench | None = None,
+    hosts: Sequence[Host] = (),
+) -> Unfinished:
     """The runs of this very experiment on this kind of fleet that can go on, and those that are finished
-    already where others of the same go are not: by system. `tell` hears why one cannot go on."""
+    already where others of the same go are not: by system. `tell` hears why one cannot go on. On a `bench`
+    its devices are to be these `hosts`."""
     found = Unfinished({}, {})
     if fleet not in RESUMABLE:
         return found
@@ -80,6 +121,8 @@ def unfinished(experiment: Experiment, fleet: str, runs_dir: Path, tell: Callabl
             same = _settings(folder.config) == _settings(resolved(experiment))
             if not same or (folder.info.fleet, folder.info.system) != (fleet, system):
                 continue
+            if bench is not None and not _is_on(folder, bench, hosts):
+                continue
             if folder.info.state is RunState.FINISHED:
                 found.finished[system] = path
             elif read_checkpoint(path) is not None:
@@ -88,6 +131,18 @@ def unfinished(experiment: Experiment, fleet: str, runs_dir: Path, tell: Callabl
         except RoambenchError as error:
             tell(str(error))
     return found if found.to_resume else Unfinished({}, {})
+
+
+def _is_on(folder: RunFolder, bench: Bench, hosts: Sequence[Host]) -> bool:
+    """Whether these hosts of that bench play the run's devices."""
+    from roambench.controller.bench_run import bench_file_of
+
+    try:
+        file = bench_file_of(folder.path)
+    except RunError:  # of a version whose runs could not go on
+        return False
+    same = list(folder.info.device_names) == [host.name for host in hosts]
+    return same and file == bench.file.resolve()
 
 
 def _newest(runs_dir: Path, name: str) -> Path | None:
@@ -111,15 +166,14 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
         raise RunError(f"{path}: nothing to resume: the run is finished; look at it: roambench report {path}")
     if info.fleet not in RESUMABLE:
         raise RunError(
-            f"{path}: cannot be resumed: its fleet is {info.fleet}, and so far only runs on virtual devices "
-            f"and local agents ({', '.join(RESUMABLE)}) can go on; what was recorded is kept: roambench "
-            f"report {path}"
+            f"{path}: cannot be resumed: its fleet is {info.fleet}, and only runs on {', '.join(RESUMABLE)} "
+            f"ones can go on; what was recorded is kept: roambench report {path}"
         )
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
         raise RunError(f"{path}: nothing to resume: it died before a step was closed; start it anew")
     require_same(experiment, folder, checkpoint)
-    if info.fleet == "local":
+    if info.fleet in ("local", BENCH):
         try:
             clock_again(checkpoint.fleet, info.time_scale)
         except RunError as error:
@@ -128,7 +182,11 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
 
 
 def _prepared(
-    experiment: Experiment, folder: RunFolder, console: Console, outage_s: float
+    experiment: Experiment,
+    folder: RunFolder,
+    console: Console,
+    outage_s: float,
+    place: BenchPlace | None,
 ) -> tuple[int, Coroutine[Any, Any, None]]:
     """The run's steps in all, and what carries on with it."""
     system, local = folder.info.system, folder.info.fleet == "local"
@@ -137,6 +195,11 @@ def _prepared(
 
         world = peer_world(experiment)
         _require_trace(folder, world.movement)
+        if place is not None:
+            from roambench.controller.bench_run import run_peers_bench
+
+            carry_on = run_peers_bench(place, world, system, folder, console, outage_s)
+            return world.movement.trace.steps, carry_on
         if local:
             from roambench.controller.local_run import run_peers_local
 
@@ -146,6 +209,11 @@ def _prepared(
 
     movement = movement_of(experiment)
     _require_trace(folder, movement)
+    if place is not None:
+        from roambench.controller.bench_run import run_bench
+
+        carry_on = run_bench(place, system, movement, folder, console, outage_s)
+        return movement.trace.steps, carry_on
     if local:
         from roambench.controller.local_run import run_local
 

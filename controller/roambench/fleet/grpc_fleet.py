@@ -179,7 +179,8 @@ class GrpcFleet:
         One that comes back meanwhile is told, too; one whose connection has just broken is waited for,
         unless none `may_return`.
         """
-        self.sessions.end_run(wire.ControllerFrame(stop=wire.Stop(reason=reason, drain_s=drain_s)))
+        told = wire.Stop(reason=reason, drain_s=drain_s, resumes_at=self._giver.resumes_at)
+        self.sessions.end_run(wire.ControllerFrame(stop=told))
         try:
             async with asyncio.timeout(drain_s):
                 if may_return:

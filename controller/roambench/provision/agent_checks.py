@@ -46,6 +46,14 @@ def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str)
             "no run",
             "wait for it to end; if its controller is gone: roambench-agent ctl end-run",
         )
+    if agent.ended_run:
+        return Check(
+            name,
+            Verdict.WARN,
+            f"took part in run {agent.ended_run}, whose controller is gone: ended",
+            "no run",
+            "its last records are there: roambench fleet fetch",
+        )
     if not this_build:
         return Check(
             name,

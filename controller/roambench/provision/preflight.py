@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Final
 
@@ -39,14 +40,16 @@ def check(
     hosts: Sequence[Host] | None = None,
     *,
     smoke: bool = True,
+    ends_runs: bool = False,
 ) -> Preflight:
     """Ask the hosts (all of the bench's by default) at once, and judge; no host's trouble is an error here.
 
-    `smoke` trains a step on every host.
+    `smoke` trains a step on every host. `ends_runs`: the bench is ours; a run that a host is in without a
+    controller is ended there.
     """
     asked = tuple(bench.hosts if hosts is None else hosts)
     asked_s = time.time()
-    outcomes = on_hosts(bench, asked, lambda link: look(link, smoke=smoke))
+    outcomes = on_hosts(bench, asked, lambda link: look(link, smoke=smoke, ends_runs=ends_runs))
     seen = {
         outcome.host.name: outcome.value
         if outcome.value is not None
@@ -78,9 +81,9 @@ def trust_of(bench: Bench) -> Trust | None:
     return Trust(authority.trusted_pem, frozenset(authority.revocations.serials()))
 
 
-def look(link: HostLink, *, smoke: bool = True) -> Seen:
+def look(link: HostLink, *, smoke: bool = True, ends_runs: bool = False) -> Seen:
     """All that one host says, what is quiet first: its idle power is taken before anything is started."""
-    agent = _agent(link, smoke=smoke)
+    agent = _agent(link, smoke=smoke, ends_runs=ends_runs)
     clock = host_clock(link, _CLOCK_EXCHANGES)
     source = files("roambench.provision").joinpath("preflight_probe.py").read_bytes()
     ran = link.run(f"python3 - {link.host.interface} /", root=True, stdin=source, timeout_s=_PROBE_S)
@@ -93,7 +96,7 @@ def look(link: HostLink, *, smoke: bool = True) -> Seen:
         raise HostError(link.host.name, error.problems[0]) from None
 
 
-def _agent(link: HostLink, *, smoke: bool) -> AgentAnswers:
+def _agent(link: HostLink, *, smoke: bool, ends_runs: bool) -> AgentAnswers:
     try:
         metered = link.host.meter.driver != NO_METER
         idle_watts = _idle_watts(link) if metered else None
@@ -101,10 +104,14 @@ def _agent(link: HostLink, *, smoke: bool) -> AgentAnswers:
         if metered and (unsettled_s := _unsettled_s(status)) > 0.0:
             time.sleep(unsettled_s)
             idle_watts = _idle_watts(link)
+        ended = ""
+        if ends_runs and status.get("run") and status.get("session") == "dialling":
+            ended = str(ask_agent(link, "end-run").get("ended", ""))
+            status = ask_agent(link, "status")
         answered: dict[str, Any] | None = None
         if smoke and not status.get("run"):
             answered = ask_smoke(link)
-        return AgentAnswers.of(status, answered, idle_watts)
+        return replace(AgentAnswers.of(status, answered, idle_watts), ended_run=ended)
     except HostError as error:
         return AgentAnswers(reason=error.reason)
     except ConfigError as error:

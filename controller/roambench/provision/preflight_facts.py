@@ -69,6 +69,7 @@ class AgentAnswers:
 
     build: str = ""
     run: str = ""
+    ended_run: str = ""  # the one that it was in without a controller, until just now
     meter_state: str = ""
     meter_detail: str = ""  # why it is unavailable or lost, as the agent says
     meter_age_s: float | None = None

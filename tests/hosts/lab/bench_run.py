@@ -31,8 +31,9 @@ class BenchRun:
     """`roambench run experiments/demo.toml` with `settings` on the hosts of `bench`, started at once."""
 
     def __init__(self, bench: Path, folder: Path, *settings: str) -> None:
+        folder.mkdir(exist_ok=True)
         self._runs, self._log = folder / "runs", folder / "run.log"
-        words = [
+        self._words = [
             str(_ROAMBENCH),
             "run",
             "experiments/demo.toml",
@@ -41,10 +42,27 @@ class BenchRun:
             "--no-preflight",
             "--unproven",
         ]
-        words += ["--runs-dir", str(self._runs), "--html", str(folder / "report.html")]
-        words += [word for setting in settings for word in ("--set", setting)]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
+        self._words += ["--runs-dir", str(self._runs), "--html", str(folder / "report.html")]
+        self._words += [word for setting in settings for word in ("--set", setting)]
+        self._process = self._begun(self._words)
+
+    def begin_again(self, command: str = "run") -> None:
+        """Its controller is gone: "run" is the command that began it, "resume" names its folder."""
+        words = [str(_ROAMBENCH), "resume", str(self.folder)]
+        self._process = self._begun(words if command == "resume" else self._words)
+
+    def runs_for(self, seconds: float) -> bool:
+        """Whether it has not ended after so long, and could be gone on with then; waits until it could."""
+        deadline_s = time.monotonic() + seconds
+        while self._process.poll() is None:
+            if time.monotonic() > deadline_s and any(self._runs.glob("*/checkpoint.json")):
+                return True
+            time.sleep(0.01)
+        return False
+
+    def _begun(self, words: list[str]) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -82,6 +100,11 @@ class BenchRun:
         assert code == 0, self._log.read_text()
         return RunFolder.open(self.folder)
 
+    def stopped(self) -> int:
+        """SIGTERM; its exit status, when it has ended in good order."""
+        self._process.terminate()
+        return self._process.wait(200)
+
     def stop(self) -> None:
         """kill -9, if it is still running."""
         if self._process.poll() is None:
@@ -91,7 +114,7 @@ class BenchRun:
     @property
     def folder(self) -> Path:
         """Of its one run."""
-        (folder,) = self._runs.iterdir()
+        (folder,) = filter(Path.is_dir, self._runs.iterdir())
         return folder
 
     def _count(self, kind: str, name: str, detail: str) -> int:

@@ -26,6 +26,7 @@ from roambench.provision.holding import standing_of
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook
 from roambench.runs.folder import RunFolder
+from roambench.wire.v1.methods import HOLDS_NOTHING
 
 BENCH = """
 state_dir = "state"
@@ -190,6 +191,9 @@ async def test_hosts_whose_trainer_is_not_ready_are_named_too(file):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
     seen.observe(1, "a", "trainer not ready", "illegal instruction")
     with pytest.raises(FleetError, match=r"cannot start: a: illegal instruction; try .*fleet preflight"):
+        await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
+    seen.observe(2, "b", HOLDS_NOTHING, "run")
+    with pytest.raises(FleetError, match=r"^b: nothing of the run is left there .*\(--fresh\)"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
 
 

@@ -13,16 +13,18 @@ import pytest
 from rich.console import Console
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import RunError
+from roambench.contract.errors import FleetError, RunError
 from roambench.contract.orders import Vector
 from roambench.controller import checkpoints
-from roambench.controller.agents_kept import MODELS, AgentsKept
+from roambench.controller.agents_kept import MODELS, AgentsKept, boot_id
 from roambench.controller.checkpoints import SIMULATION, Checkpoints, made_with
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.resuming import resume_run, unfinished
 from roambench.controller.world import movement_of
 from roambench.fleet.model_shop import ModelShop
+from roambench.provision.inventory import load_bench
+from roambench.provision.lease import LeaseBook
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.state import initial_state
 from roambench.runs.checkpoint_file import Checkpoint, write_checkpoint
@@ -40,7 +42,9 @@ EXPERIMENT = Experiment.model_validate(
 )
 
 
-def died(path: Path, *, fleet: str = "simulated", system: str = "mohawk", closed: bool = True) -> Path:
+def died(
+    path: Path, *, fleet: str = "simulated", system: str = "mohawk", closed: bool = True, boot: str = ""
+) -> Path:
     """A run folder as a dead controller leaves it."""
     with RunFolder.create(
         path,
@@ -53,7 +57,7 @@ def died(path: Path, *, fleet: str = "simulated", system: str = "mohawk", closed
         device_names=["a", "b", "c", "d"],
     ) as folder:
         if closed:
-            told = {"boot_id": "another", "epoch_ns": 5, "at_ns": 7, "models": []} if fleet == "local" else {}
+            told = {"boot_id": boot or boot_id(), "epoch_ns": 5, "at_ns": 7, "models": []}
             write_checkpoint(path, Checkpoint(1, "{}", made_with(EXPERIMENT, folder), told))
     return path
 
@@ -76,14 +80,34 @@ def rename_trace(path: Path) -> None:
         folder.update(trace_hash="0" * 64)
 
 
+def on_bench(path: Path, names: str) -> Path:
+    """The run in the folder is on a bench that has these hosts now; returns its file."""
+    file = path.parent / "lab.toml"
+    hosts = (f'[[hosts]]\nname = "{name}"\naddress = "10.36.0.{n}"\n' for n, name in enumerate(names, 2))
+    text = 'state_dir = "state"\ndefaults.meter.driver = "none"\ncontroller.address = "10.36.0.1"\n'
+    file.write_text(text + "".join(hosts))
+    (path / "bench.json").write_text(json.dumps({"file": str(file)}))
+    return file
+
+
+def other_bench(path: Path) -> None:
+    on_bench(path, "axcy")
+
+
 @pytest.mark.parametrize(
     ("change", "more", "words"),
     [
         (finish, {}, "nothing to resume: the run is finished; look at it: roambench report"),
         (None, {"closed": False}, "nothing to resume: it died before a step was closed; start it anew"),
-        (None, {"fleet": "rehearsal"}, "its fleet is rehearsal, and so far only runs on virtual devices"),
-        (None, {"fleet": "bench"}, "its fleet is bench, and so far only runs on virtual devices and local"),
-        (None, {"fleet": "local"}, "this machine was booted since, and the run's device time began anew"),
+        (
+            None,
+            {"fleet": "rehearsal"},
+            "its fleet is rehearsal, and only runs on simulated, local, bench",
+        ),
+        (None, {"fleet": "local", "boot": "another"}, "this machine was booted since, and the run's device"),
+        (None, {"fleet": "bench", "boot": "another"}, "this machine was booted since, and the run's device"),
+        (None, {"fleet": "bench"}, "bench.json: does not tell which file describes the bench"),
+        (other_bench, {"fleet": "bench"}, "cannot be resumed: .*lab.toml has no b, d any more"),
         (edit_settings, {}, "cannot be resumed: experiment.json changed since it was begun"),
         (rename_trace, {}, "the trace that its settings name is not the one that it replayed"),
     ],
@@ -106,6 +130,37 @@ def test_a_run_that_somebody_writes_is_left_to_him(tmp_path: Path) -> None:
     path = died(tmp_path / "e-mohawk")
     with RunFolder.open(path, write=True), pytest.raises(RunError, match="is writing this run"):
         resume_run(path, Console())
+
+
+def test_a_bench_that_somebody_uses_is_left_to_him(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease of the run's own dead controller is nobody's: its process is no more."""
+    path = died(tmp_path / "e-mohawk", fleet="bench")
+    bench = load_bench(on_bench(path, "abcd"))
+    before = (path / "run.json").read_bytes()
+    LeaseBook(bench.state_dir).claim("another run", lasts_s=600.0, reserve=True)
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    with pytest.raises(FleetError, match="who reserved it for 10 min more: another run"):
+        resume_run(path, Console())
+    assert (path / "run.json").read_bytes() == before
+
+
+def test_on_a_bench_the_same_hosts_of_the_same_bench_go_on(tmp_path: Path) -> None:
+    path = died(tmp_path / "e-mohawk", fleet="bench")
+
+    def found(names: str) -> list[Path]:
+        bench = load_bench(on_bench(path, "abcd"))
+        hosts = [host for name in names for host in bench.hosts if host.name == name]
+        return list(unfinished(EXPERIMENT, "bench", tmp_path, told.append, bench, hosts).to_resume.values())
+
+    told: list[str] = []
+    assert found("abcd") == [path]
+    assert found("abdc") == found("abc") == []
+    (path / "bench.json").write_text(json.dumps({"file": str(tmp_path / "another.toml")}))
+    bench = load_bench(tmp_path / "lab.toml")
+    assert unfinished(EXPERIMENT, "bench", tmp_path, told.append, bench, bench.hosts).to_resume == {}
+    (path / "bench.json").unlink()
+    assert unfinished(EXPERIMENT, "bench", tmp_path, told.append, bench, bench.hosts).to_resume == {}
+    assert told == []
 
 
 def test_code_that_was_edited_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

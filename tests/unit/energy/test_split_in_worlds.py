@@ -56,7 +56,7 @@ def test_what_a_board_does_after_the_last_byte_is_not_taken_for_what_moving_draw
 
 
 def test_a_clock_that_is_raised_late_is_seen_where_trainings_begin(worlds):
-    """Half the power for 50-200 ms: downloads were off by -13 %, and flagged; trainings by 0.5 %, 2.5 x 2 u."""
+    """Half the power for 50-200 ms: downloads were off by -13 %, flagged; trainings by 0.5 %, 2.5 x 2 u."""
     found = row(worlds, "train-late-clock")
     bias, held = (figures(worlds, values) for values in (found.bias, found.held))
     assert abs(bias["download net"]) < 0.03

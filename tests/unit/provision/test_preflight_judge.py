@@ -154,6 +154,7 @@ def test_what_is_wrong_with_a_host_is_found(
 WRONG_AGENT = [
     ({"build": "c" * 64}, "agent", Verdict.FAIL, "runs cccccccccccc", "restart"),
     ({"run": "demo-2"}, "agent", Verdict.FAIL, "takes part in run demo-2", "end-run"),
+    ({"ended_run": "demo-2"}, "agent", Verdict.WARN, "took part in run demo-2", "fleet fetch"),
     ({"smoke_ok": False, "smoke": "the trainer died: SIGILL"}, "torch", Verdict.FAIL, "SIGILL", "wheels"),
     ({"smoke_ok": None}, "torch", Verdict.SKIP, "not tried", ""),
     ({"meter_age_s": 3.1}, "meter", Verdict.FAIL, "ok, last reading 3 s ago", "USB cable"),

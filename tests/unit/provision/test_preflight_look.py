@@ -227,6 +227,25 @@ def test_an_agent_that_has_only_just_begun_is_judged_by_what_it_has(
     assert {c.name: c.found for c in host.checks}["idle watts"] == "2.00 W"
 
 
+@pytest.mark.parametrize(("session", "ends"), [("dialling", True), ("open", False), ("leaving", False)])
+def test_a_run_without_a_controller_is_ended_by_whoever_holds_the_bench(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, session: str, ends: bool
+) -> None:
+    in_it = {**STATUS, "run": "dead", "session": session}
+    agent = an_agent(tmp_path, status=in_it, readings=READINGS, **{"end-run": {"ended": "dead"}})
+    ended = f"cp {tmp_path}/over.json {tmp_path}/status.json; cat"
+    (tmp_path / "over.json").write_text(json.dumps(STATUS))
+    agent.write_text(agent.read_text().replace("end-run) cat", f"end-run) {ended}"))
+    monkeypatch.setattr(agent_asks, "AGENT", str(agent))
+
+    def run_after(**more: bool) -> str:
+        check(bench, bench.hosts[:1], smoke=False, **more)
+        return json.loads((tmp_path / "status.json").read_text())["run"]
+
+    assert run_after() == "dead"
+    assert run_after(ends_runs=True) == ("" if ends else "dead")
+
+
 @pytest.mark.parametrize(
     ("answers", "found"),
     [

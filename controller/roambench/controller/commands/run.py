@@ -57,7 +57,7 @@ def run(
 ) -> None:
     """Run FILE's experiment: every system once, then the comparison and an HTML report.
 
-    Runs on virtual devices or local agents that died or were stopped go on where they were.
+    Runs that died or were stopped go on where they were.
     """
     from roambench.controller.config import load_experiment
     from roambench.controller.config.overrides import Override

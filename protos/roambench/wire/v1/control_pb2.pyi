@@ -402,12 +402,14 @@ class ClockProbe(_message.Message):
     def __init__(self, probe: _Optional[int] = ...) -> None: ...
 
 class Stop(_message.Message):
-    __slots__ = ("reason", "drain_s")
+    __slots__ = ("reason", "drain_s", "resumes_at")
     REASON_FIELD_NUMBER: _ClassVar[int]
     DRAIN_S_FIELD_NUMBER: _ClassVar[int]
+    RESUMES_AT_FIELD_NUMBER: _ClassVar[int]
     reason: str
     drain_s: float
-    def __init__(self, reason: _Optional[str] = ..., drain_s: _Optional[float] = ...) -> None: ...
+    resumes_at: int
+    def __init__(self, reason: _Optional[str] = ..., drain_s: _Optional[float] = ..., resumes_at: _Optional[int] = ...) -> None: ...
 
 class Quiet(_message.Message):
     __slots__ = ("on",)

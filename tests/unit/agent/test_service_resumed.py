@@ -1,0 +1,155 @@
+"""A service agent in whose run another controller goes on, or one that comes back to a run it has left."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from roambench.agent.service import ServiceAgent
+from roambench.agent.settings import AgentSettings
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.orders import TrainReply
+from roambench.contract.phases import Phase
+from roambench.identity.authority import Authority
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import HOLDS_NOTHING
+
+SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors").to_json()
+
+
+@asynccontextmanager
+async def living(folder: Path) -> AsyncIterator[ServiceAgent]:
+    """A life of the agent of `folder`, whose controller is away: it is handed frames as if it were there."""
+    if not (folder / "identity").exists():
+        Authority.create().issue("pi-01").save(folder / "identity")
+        (folder / "state").mkdir()
+    settings = AgentSettings(
+        "pi-01",
+        "127.0.0.1:9",
+        str(folder / "identity"),
+        str(folder / "state"),
+        machine_id="machine",
+        service=True,
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        agent = ServiceAgent(settings, ours)
+        agent._begin_life()
+        desk = asyncio.create_task(agent._carry_out_orders())
+        try:
+            yield agent
+        finally:
+            desk.cancel()
+            await asyncio.gather(desk, return_exceptions=True)
+            await agent._close()
+
+
+def welcomed(agent: ServiceAgent, run: str, *, resumes_at: int = 0, part: int = 0) -> None:
+    welcome = wire.Welcome(run_id=run, experiment_json=SPEC, resumes_at=resumes_at, part=part)
+    agent._take_frame(wire.ControllerFrame(welcome=welcome))
+
+
+def stopped(agent: ServiceAgent, resumes_at: int) -> None:
+    stop = wire.Stop(reason="stopped", drain_s=0.0, resumes_at=resumes_at)
+    agent._take_frame(wire.ControllerFrame(stop=stop))
+
+
+async def until(agent: ServiceAgent, happened) -> None:
+    async with asyncio.timeout(30):
+        while not happened() or agent._leaving:
+            await asyncio.sleep(0.01)
+
+
+def trained(agent: ServiceAgent, order_id: str, digest: str) -> None:
+    draft = agent._shelf.draft(order_id)
+    draft.write_bytes(digest.encode())
+    agent._shelf.keep(order_id, TrainReply(10, 2, 0.5, 0.3, digest), draft)
+
+
+def holds(agent: ServiceAgent) -> str:
+    model = agent._shelf.trained()
+    return "" if model is None else model.order_id
+
+
+def idle(step: int, resumes_at: int) -> wire.ControllerFrame:
+    """An order that changes nothing but tells that the run goes on with `resumes_at`."""
+    order = wire.Order(
+        order_id=f"idle/{step}", step=step, resumes_at=resumes_at, idle=wire.IdleOrder(present=True)
+    )
+    return wire.ControllerFrame(order=order)
+
+
+@pytest.mark.asyncio
+async def test_it_gives_up_what_it_does_and_goes_back_in_the_same_process(tmp_path: Path) -> None:
+    async with living(tmp_path) as agent:
+        welcomed(agent, "run")
+        trained(agent, "run/1", "01" * 32)
+        agent._take_frame(idle(2, 2))
+        await until(agent, lambda: agent._timeline.phase is Phase.IDLE and agent._point.is_before("run", 2))
+        trained(agent, "run/2", "02" * 32)
+        # A training without data plane fails at once; this exchange waits for a port that never opens.
+        waits = wire.Order(order_id="run/2/exchange", step=2, exchange=wire.ExchangeOrder(deadline_s=60.0))
+        waits.exchange.own_weight = 1.0
+        agent._take_frame(wire.ControllerFrame(order=waits))
+        await until(agent, lambda: agent._desk._queue.empty())
+        before = agent._orders
+        welcomed(agent, "run", resumes_at=2, part=1)
+        assert not agent._welcomed  # no record goes to a controller that does not know where we are
+        agent._take_frame(idle(3, 2))  # whatever is ordered meanwhile is not for us, as we are
+        await until(agent, lambda: holds(agent) == "run/1")
+        assert before is not None
+        assert before.cancelled()
+        assert agent._shelf.answer("run/2/exchange") is None
+        assert agent.run_id == "run"
+        welcomed(agent, "run", resumes_at=2, part=1)
+        assert agent._welcomed
+        trained(agent, "run/2", "03" * 32)
+        welcomed(agent, "run", resumes_at=2, part=1)  # a session that broke is no other controller
+        assert (holds(agent), agent._welcomed) == ("run/2", True)
+
+
+@pytest.mark.asyncio
+async def test_a_run_that_was_stopped_is_entered_again_until_another_begins(tmp_path: Path) -> None:
+    async with living(tmp_path) as agent:
+        welcomed(agent, "run")
+        trained(agent, "run/1", "01" * 32)
+        stopped(agent, resumes_at=2)  # it had no order since that checkpoint
+        await until(agent, lambda: not agent.run_id and not agent._leaving)
+        assert holds(agent) == ""
+    async with living(tmp_path) as agent:  # and its board was booted
+        welcomed(agent, "run", resumes_at=2, part=1)
+        assert (agent.run_id, holds(agent), agent._welcomed) == ("run", "run/1", True)
+        stopped(agent, resumes_at=2)
+        await until(agent, lambda: not agent.run_id and not agent._leaving)
+        welcomed(agent, "run", resumes_at=2, part=1)  # that one was stopped before it had begun to work
+        assert holds(agent) == "run/1"
+        stopped(agent, resumes_at=2)
+        await until(agent, lambda: not agent.run_id and not agent._leaving)
+        welcomed(agent, "another")
+        assert agent.run_id == "another"
+        assert not (tmp_path / "state" / "resume-point").exists()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("left", ["never there", "by hand", "at another step"])
+async def test_who_has_nothing_to_go_on_from_says_so_and_stays_out(tmp_path: Path, left: str) -> None:
+    async with living(tmp_path) as agent:
+        if left != "never there":
+            welcomed(agent, "run")
+            if left == "by hand":
+                agent._take_frame(idle(2, 2))
+                await until(agent, lambda: agent._point.is_before("run", 2))
+                await agent.leave_run("told to end the run", None)
+            else:
+                stopped(agent, resumes_at=1)
+            await until(agent, lambda: not agent.run_id and not agent._leaving)
+        told: list[wire.AgentFrame] = []
+        agent._quiet._send = told.append
+        welcomed(agent, "run", resumes_at=2, part=1)
+        assert (agent.run_id, agent._welcomed) == ("", False)
+        assert [(frame.event.kind, frame.event.detail) for frame in told] == [(HOLDS_NOTHING, "run")]
