@@ -13,7 +13,7 @@ from roambench.agent.peer_pace import RadioPace
 from roambench.wire.v1.peer_pb2 import Standing
 
 #: A neighbour whose connection broke may ask again; nobody may make a device send for ever.
-MOST_PULLS: Final = 3
+MOST_PULLS: Final = 10
 #: Requests of one neighbour that wait for the iteration to come (its present one, and one that broke off).
 MOST_WAITING: Final = 2
 

@@ -231,3 +231,17 @@ async def test_a_connection_that_breaks_costs_what_came_over_it_and_no_model(
             assert (mixed.left_out, mixed.not_taken) == ((), ())
             assert np.array_equal(mixed.model, mean({device: 0.5, 1 - device: 0.5}))
         assert BLOB_BYTES <= both[0].received_bytes < 2 * BLOB_BYTES  # what broke off was received, too
+
+
+@pytest.mark.asyncio
+async def test_a_link_that_breaks_again_and_again_costs_no_model(tmp_path: Path) -> None:
+    async with devices(tmp_path, 2) as bench:
+        port = int(bench.peers[1].address.rpartition(":")[2])
+        async with cut_links(port, [Cut("down", 30_000)] * 4) as links:
+            near = bench.neighbour(1, 0.5, f"127.0.0.1:{links.port}")
+            both = await asyncio.gather(
+                bench.exchange(0, [near], own_weight=0.5, mbit_s=2.0, limit_s=60.0),
+                bench.exchange(1, [bench.neighbour(0, 0.5)], own_weight=0.5, mbit_s=2.0, limit_s=60.0),
+            )
+            assert links.connections == 5
+        assert [(mixed.left_out, mixed.not_taken) for mixed in both] == [((), ())] * 2
