@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
@@ -27,6 +29,9 @@ from roambench.energy.pieces import pieces_of
 from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.span_powers import MIN_SPANS
 from roambench.energy.steadiness import CLOCK_U_S, steadiness
+
+#: Windows that spans before trainings last at least, where the beginnings of trainings are told apart.
+WINDOWS_BEFORE: Final = 3.0
 
 
 def attribute(
@@ -73,7 +78,7 @@ def attribute(
         origin_ns, at_s, watts, seen, step_w, late_prior_s if fit_lateness else None, u_clock_s
     )
     told_of = constant_powers(pieces_of(spans), readings, own_level_s)
-    if own_level_s is None and sum(span.phase is Phase.TRAIN for span in spans) >= MIN_SPANS:
+    if own_level_s is None and _beginnings_show(spans, seen):
         begun = constant_powers(pieces_of(spans, starting=True), readings, own_level_s)
         told_of = begun if begun.starts_apart else told_of
     cut, names, level_of_span = told_of.cut, told_of.levels, told_of.level_of_span
@@ -126,3 +131,12 @@ def attribute(
         locked=locked_levels(at_s, starts_s, level_of_span, names, nominal_s) if sparse else (),
         offsets=fewest_offsets(at_s, starts_s, level_of_span, nominal_s),
     )
+
+
+def _beginnings_show(spans: Sequence[PhaseSpan], window: MeterWindow) -> bool:
+    """Whether readings can tell what trainings begin with: there are some, and what comes before them lasts.
+
+    A shape of short transfers and a shape of the training after them look alike.
+    """
+    before_s = [a.duration_s for a, b in pairwise(spans) if b.phase is Phase.TRAIN]
+    return len(before_s) >= MIN_SPANS and float(np.median(before_s)) >= WINDOWS_BEFORE * window.window_s

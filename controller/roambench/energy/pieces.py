@@ -32,7 +32,7 @@ WAITING: Final = Part("waiting", 0.5, 0.35, 0.1)
 LONG_WAITING: Final = Part("long waiting", 1.5, 1.5, 0.5)
 LONG_S: Final = 0.1
 #: A governor raises the clock some tenths of a second after the work began, or a file is read first.
-STARTING: Final = Part("starting", 0.8, 0.8, 0.3)
+STARTING: Final = Part("starting", 0.8, 0.8, 0.4)
 STARTING_S: Final = 0.2
 PARTS: Final = (WAITING, LONG_WAITING, STARTING)
 
