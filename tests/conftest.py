@@ -17,9 +17,11 @@ pytest_plugins = ["influx_servers", "no_skips"]
 
 
 def pytest_configure() -> None:
-    """A script's background command ignores SIGINT, and so would every process that a test starts."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """A script's background command ignores SIGINT, one under nohup SIGHUP, and so would every process that a
+    test starts."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     settings.register_profile("ci", derandomize=True)  # one commit, one verdict; laptops go on searching
     if os.environ.get("CI"):
         settings.load_profile("ci")
