@@ -79,7 +79,7 @@ class BenchRun:
             assert time.monotonic() < deadline_s, f"no {kind} of {name}:\n{self._log.read_text()}"
             time.sleep(0.1)
 
-    def wait_for_line(self, words: str, patience_s: float = 60.0) -> None:
+    def wait_for_line(self, words: str, patience_s: float = 180.0) -> None:
         """Until the run has printed such words."""
         deadline_s = time.monotonic() + patience_s
         while words not in self.printed():
