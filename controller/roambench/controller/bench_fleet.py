@@ -122,7 +122,8 @@ async def drain(fleet: GrpcFleet, drain_s: float, bench_and_run: str, say: Calla
     if late:
         say(
             f"[yellow]not drained in time: {', '.join(late)}[/] (their records stay on the hosts: "
-            f"roambench fleet fetch {escape(bench_and_run)})"
+            f"roambench fleet fetch {escape(bench_and_run)}, "
+            "which ends a run there that is still to be resumed)"
         )
 
 

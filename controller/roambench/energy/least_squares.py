@@ -24,8 +24,9 @@ SP2_STEP_W: Final = 3.81687e-3  # of a Smart Power 2's power register
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What transfers are thought to draw while no byte moves: `share` of the way from idle to what the family
-    `moving` draws, ± `share_sd` of that way (k = 1); single waits at least `scatter` of it about their mean.
+    """What a part of a span is thought to draw in which no byte moves, or a training begins: `share` of the
+    way from idle to what the rest of it, the family `moving`, draws, ± `share_sd` of that way (k = 1); single
+    ones at least `scatter` of it about their mean.
     """
 
     moving: int
@@ -38,7 +39,8 @@ class Waiting:
 class Families:
     """Which levels draw alike. `of_level`, shape (levels,): levels of one number are kinds of one phase type.
 
-    Levels `resting` are equally noisy: a board at rest. `waits` are the levels in which transfers wait.
+    Levels `resting` are equally noisy: a board at rest. `waits` are the levels of
+    such parts.
     """
 
     of_level: Columns

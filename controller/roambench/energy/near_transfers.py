@@ -64,7 +64,8 @@ SHAPED: Final = Belief(0.08, 0.8, 0.7, 1.5, 0.3, 0.2)
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A fit of constant powers: its readings, and of each fitted piece phase and whether it waits for bytes.
+    """A fit of constant powers: its readings, and of each fitted piece phase and whether it is a
+    part that draws otherwise than the rest of its span: it waits for bytes, or a training begins.
 
     `at_s` are the arrivals of the readings used, `late_s` is how late the fit takes them to be.
     """

@@ -214,7 +214,9 @@ async def test_whose_records_stay_behind_is_said_with_what_to_do_also_where_a_si
         await asyncio.create_task(run())
     (line,) = said
     assert "not drained in time: pi-01" in line
-    assert "roambench fleet fetch bench.toml runs/e" in line
+    assert (
+        "roambench fleet fetch bench.toml runs/e, which ends a run there that is still to be resumed" in line
+    )
 
 
 def test_the_table_says_how_far_each_host_is(file):
