@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from roambench.contract.errors import RoambenchError
-from roambench.meters.power_switch import PowerSwitch, ReadsAutorun, Unavailable, power_switch
+from roambench.meters.power_switch import HasAutorun, PowerSwitch, Unavailable, power_switch
 from roambench.provision.inventory import NO_METER, Host
 
 #: Off for so long before on again: capacitors, and a card that still writes.
@@ -56,7 +56,7 @@ async def autorun_of(host: Host) -> bool | str:
         switch = power_switch(meter.driver, meter.port, meter.wifi_hop)
         if isinstance(switch, Unavailable):
             return f"cannot be asked: {switch.reason}"
-        if isinstance(switch, ReadsAutorun):
+        if isinstance(switch, HasAutorun):
             return await switch.autorun()
     except RoambenchError as error:
         return f"cannot be asked: {error}"
