@@ -14,6 +14,7 @@ from roambench.agent.meter_reader import read_meter
 from roambench.agent.settings import AgentSettings
 from roambench.agent.worker import TrainerDied, TrainerRefused, rss_bytes
 from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.last_signals import run_to_its_end
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.learning.malloc import keep_freed_memory
@@ -31,8 +32,8 @@ def live(settings: AgentSettings, trainer: socket.socket) -> int:
     if settings.service:
         from roambench.agent.service import ServiceAgent
 
-        return asyncio.run(ServiceAgent(settings, trainer).run())
-    return asyncio.run(Agent(settings, trainer).run())
+        return run_to_its_end(ServiceAgent(settings, trainer).run())
+    return run_to_its_end(Agent(settings, trainer).run())
 
 
 class Agent(AgentParts):
