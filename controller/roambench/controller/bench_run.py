@@ -23,8 +23,9 @@ from roambench.controller.peer_agents_run import run_peers_on_agents
 from roambench.controller.peer_run import PeerWorld
 from roambench.controller.world import Movement
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
+from roambench.provision.bench import Bench, Host, MeterEntry
 from roambench.provision.holding import Held, holding
-from roambench.provision.inventory import Bench, Host, MeterEntry, load_bench
+from roambench.provision.inventory import load_bench
 from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole
 

@@ -30,7 +30,7 @@ from roambench.runs.lock import is_held
 
 if TYPE_CHECKING:  # SSH and all that; runs elsewhere need none of it
     from roambench.controller.bench_run import BenchPlace
-    from roambench.provision.inventory import Bench, Host
+    from roambench.provision.bench import Bench, Host
 
 #: A doubt of a run on a bench that went on.
 NOT_AGAIN: Final = (
