@@ -92,6 +92,7 @@ class AgentBench:
 #: What the fleet sees of certificates and limits; each is told once a minute at most.
 REFUSALS: Final = frozenset(
     (
+        EventKind.CALL_FAILED,
         EventKind.CALL_REFUSED,
         EventKind.CONNECTION_REFUSED,
         EventKind.DRAIN_REFUSED,

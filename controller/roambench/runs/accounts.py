@@ -230,6 +230,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
             | EventKind.ANSWER_IGNORED
             | EventKind.CLOCK_OFFSET
             | EventKind.CLOCK_NOT_PROBED
+            | EventKind.CALL_FAILED
             | EventKind.CALL_REFUSED
             | EventKind.CONNECTION_REFUSED
             | EventKind.DOWNLOAD_REFUSED

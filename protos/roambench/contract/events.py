@@ -80,7 +80,8 @@ class EventKind(StrEnum):
     CLOCK_OFFSET = "clock offset"
     CLOCK_NOT_PROBED = "clock not probed", _LOG_ONLY
 
-    # What it refuses.
+    # What fails in a call, and what it refuses.
+    CALL_FAILED = "call failed"
     CALL_REFUSED = "call refused"
     CONNECTION_REFUSED = "connection refused"
     DOWNLOAD_REFUSED = "download refused", _LOG_ONLY
