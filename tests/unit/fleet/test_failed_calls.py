@@ -24,7 +24,7 @@ from soaking.sockets import reset
 HELLO = wire.AgentFrame(
     hello=wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01", machine_id="machine", boot_id="boot")
 )
-EVENT = wire.AgentFrame(event=wire.Event(kind="trainer ready"))
+EVENT = wire.AgentFrame(event=wire.Event(kind=EventKind.TRAINER_READY))
 
 
 async def said_hello(where: Bench) -> asyncio.StreamWriter:
@@ -89,11 +89,11 @@ async def test_an_event_that_cannot_be_written_down_ends_its_session_by_name() -
     """And not by a task whose exception nobody takes."""
     complaints: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about["message"]))
-    async with bench(hears=FullDisk("trainer ready").hears) as where:
+    async with bench(hears=FullDisk(EventKind.TRAINER_READY).hears) as where:
         writer = await said_hello(where)
         await until(lambda: lines(where, EventKind.SESSION_OPENED))
         say(writer, EVENT)
-        await until(lambda: lines(where, "session lost"))
+        await until(lambda: lines(where, EventKind.SESSION_LOST))
         await until(lambda: lines(where, EventKind.CALL_FAILED))
         assert lines(where, EventKind.CALL_FAILED) == ["pi-01: Session: events.sqlite: the disk is full"]
         writer.transport.abort()
