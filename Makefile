@@ -68,14 +68,22 @@ protos: setup
 	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos --pyi_out=protos \
 		roambench/wire/v1/control.proto roambench/wire/v1/data.proto roambench/wire/v1/peer.proto
 
-# The committed stubs are what the .proto files say: regenerate beside and compare.
-check-protos: setup
+# The committed stubs are what the .proto files say (regenerated beside and compared), and they load under both
+# majors of protobuf that may be installed: the environment's 6 and the boards' 7.
+check-protos: setup build/protobuf
 	@rm -rf build/protos && mkdir -p build/protos
 	@$(BIN)/python -m grpc_tools.protoc -I protos --python_out=build/protos --pyi_out=build/protos \
 		roambench/wire/v1/control.proto roambench/wire/v1/data.proto roambench/wire/v1/peer.proto
 	@for file in build/protos/roambench/wire/v1/*; do \
 		diff -q $$file $(WIRE)/$$(basename $$file) >/dev/null || \
 		{ echo "$(WIRE)/$$(basename $$file) is stale: make protos"; exit 1; }; done
+	@$(BIN)/python -W error packaging/load_stubs.py 6
+	@PYTHONPATH=build/protobuf $(BIN)/python -W error packaging/load_stubs.py 7
+
+build/protobuf: boards.txt
+	@rm -rf $@ && mkdir -p $@
+	@awk '/^[a-z]/ { on = /^protobuf==/ } on' boards.txt >build/protobuf.txt
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes --target $@ -r build/protobuf.txt
 
 # What may be installed, by digest: after a change of pyproject.toml, constraints.txt or the versions in boards.txt.
 lock:

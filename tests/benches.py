@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roambench.provision.inventory import Bench, load_bench
+from roambench.provision.bench import Bench
+from roambench.provision.inventory import load_bench
 
 _CONTROLLER = '[controller]\naddress = "10.36.0.1"\n'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roambench.provision.inventory import Bench, ControllerEntry, Host, MeterEntry
+from roambench.provision.bench import Bench, ControllerEntry, Host, MeterEntry
 
 
 def a_host(number: int, **changes: object) -> Host:

@@ -15,9 +15,10 @@ import pytest
 
 from living_agents import LivingBench
 from roambench.provision import agent_asks
+from roambench.provision.bench import Bench
 from roambench.provision.checks import Check, Verdict
 from roambench.provision.identify import identify
-from roambench.provision.inventory import Bench, load_bench
+from roambench.provision.inventory import load_bench
 from roambench.provision.meter_map import Verdict as Proof
 from roambench.provision.preflight import check
 from ssh_server import ssh_server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
@@ -31,13 +32,24 @@ def run_agent(settings: AgentSettings) -> int:
     if "grpc" in sys.modules:
         raise RuntimeError("grpc is already imported: the trainer could not be forked safely")
     link, _ = fork_nursery(settings.trainer_nice, load_trainer)
-    from roambench.agent.process import live
-
     try:
-        return live(settings, link)
+        return _live(settings, link)
     except RoambenchError as error:
         print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
+
+
+def _live(settings: AgentSettings, trainer: socket.socket) -> int:
+    from roambench.learning.malloc import keep_freed_memory
+
+    keep_freed_memory()  # a model's buffers come and go with every order
+    if settings.service:
+        from roambench.agent.service import ServiceAgent
+
+        return asyncio.run(ServiceAgent(settings, trainer).run())
+    from roambench.agent.process import Agent
+
+    return asyncio.run(Agent(settings, trainer).run())
 
 
 def _run_logger(settings: AgentSettings) -> int:

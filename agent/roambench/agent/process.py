@@ -16,23 +16,12 @@ from roambench.agent.worker import TrainerDied, TrainerRefused, rss_bytes
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.records import AgentEvent, Reading, RecordKind
-from roambench.learning.malloc import keep_freed_memory
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import PROTOCOL_VERSION
 
 _CAPABILITIES = ("train", "upload", "meter")
 _IDENTITY_PERIOD_S = 10.0  # host seconds between looks (three stats) at the certificate's files
 _SYNC_PERIOD_S = 1.0  # host seconds between WAL syncs: what a power cut may cost
-
-
-def live(settings: AgentSettings, trainer: socket.socket) -> int:
-    """Run the agent until it is told to stop; returns the exit status."""
-    keep_freed_memory()  # a model's buffers come and go with every order
-    if settings.service:
-        from roambench.agent.service import ServiceAgent
-
-        return asyncio.run(ServiceAgent(settings, trainer).run())
-    return asyncio.run(Agent(settings, trainer).run())
 
 
 class Agent(AgentParts):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -14,25 +13,11 @@ import numpy.typing as npt
 from roambench.contract.draws import generator
 from roambench.learning import catalogue
 from roambench.learning.data_files import default_folder
-from roambench.learning.shards import Images, Labels
+from roambench.learning.dataset import Dataset, Loader
+from roambench.learning.shards import Labels
 
 GROUP: Final = "roambench.datasets"
 _SUBSET_SEED: Final = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """Images float32 (n, channels, 32, 32), normalised; labels int64 (n,) in 0..classes-1."""
-
-    train_images: Images
-    train_labels: Labels
-    test_images: Images
-    test_labels: Labels
-    classes: int
-
-    @property
-    def in_channels(self) -> int:
-        return int(self.train_images.shape[1])
 
 
 def drawn_subset(labels: Labels, count: int, part: str) -> npt.NDArray[np.int64]:
@@ -53,10 +38,6 @@ def drawn_subset(labels: Labels, count: int, part: str) -> npt.NDArray[np.int64]
         for place, size in enumerate(whole.tolist())
     ]
     return np.sort(np.concatenate([np.zeros(0, np.int64), *chosen]))
-
-
-#: (folder with the files, or None for the usual place; may it download what is missing) -> data set.
-Loader = Callable[[Path | None, bool], Dataset]
 
 
 def load_dataset(name: str, folder: Path | None = None, *, download: bool = False) -> Dataset:

@@ -11,7 +11,7 @@ import numpy as np
 from roambench.contract.errors import DataError
 from roambench.learning.archives import Limits
 from roambench.learning.data_files import DataFiles, Found
-from roambench.learning.datasets import Dataset
+from roambench.learning.dataset import Dataset
 from roambench.learning.downloads import Download
 from roambench.learning.idx import parse_idx, unpacked
 from roambench.learning.pixels import Pixels, normalised, statistics

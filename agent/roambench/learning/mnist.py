@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, DataError
 from roambench.learning import data_files
-from roambench.learning.datasets import Dataset
+from roambench.learning.dataset import Dataset
 from roambench.learning.downloads import Download, fetch
 from roambench.learning.idx import read_idx
 from roambench.learning.pixels import normalised

@@ -13,7 +13,7 @@ import numpy as np
 from roambench.contract.errors import ConfigError, DataError
 from roambench.learning.archives import Limits, read_members
 from roambench.learning.data_files import default_folder, read_file
-from roambench.learning.datasets import Dataset
+from roambench.learning.dataset import Dataset
 from roambench.learning.downloads import Download, fetch
 from roambench.learning.log_mel import RATE_HZ, SAMPLES, Sounds, log_mel
 from roambench.learning.shards import Images, Labels

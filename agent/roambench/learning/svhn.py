@@ -11,7 +11,7 @@ import numpy as np
 
 from roambench.contract.errors import ConfigError, DataError
 from roambench.learning.data_files import default_folder, read_file
-from roambench.learning.datasets import Dataset
+from roambench.learning.dataset import Dataset
 from roambench.learning.downloads import Download, fetch
 from roambench.learning.pixels import Pixels, normalised, statistics
 from roambench.learning.shards import Labels

@@ -22,7 +22,8 @@ from torch import nn
 
 from roambench.contract.errors import ConfigError, DataError, RoambenchError
 from roambench.contract.orders import Vector
-from roambench.learning.datasets import Dataset, load_dataset
+from roambench.learning.dataset import Dataset
+from roambench.learning.datasets import load_dataset
 from roambench.learning.evaluation import Evaluation, evaluate
 from roambench.learning.models import build, draw_weights
 from roambench.learning.partition import Indices

@@ -9,45 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 from roambench.meters.catalogue import METERS, driver_row
 from roambench.meters.ports import Port, host_port
-
-#: What both firmwares' settings pages offer; the hardware gives 4.08 to 5.25 V.
-LEAST_V: Final = 4.0
-MOST_V: Final = 5.3
-
-
-@dataclass(frozen=True, slots=True)
-class PowerState:
-    """What the meter says of its output. `volts` is what it is set to, None when it does not tell."""
-
-    on: bool
-    volts: float | None = None
-
-
-class PowerSwitch(Protocol):
-    """Every call connects, acts, asks the meter whether it did, and hangs up; MeterError when it did not."""
-
-    async def on(self) -> None: ...
-
-    async def off(self) -> None:
-        """Cut the board's power: whatever runs on it is lost."""
-        ...
-
-    async def set_volts(self, volts: float) -> None:
-        """ConfigError outside of LEAST_V to MOST_V."""
-        ...
-
-    async def state(self) -> PowerState: ...
-
-
-@runtime_checkable
-class ReadsAutorun(Protocol):
-    """A switch whose meter also tells whether its output comes back on after a reset."""
-
-    async def autorun(self) -> bool: ...
+from roambench.meters.switching import PowerSwitch
+from roambench.meters.websocket_switch import Smartpower2Switch, YtrikozSwitch
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +59,4 @@ def _address(port: Port, hop: str, default: int, *, on_wifi: bool) -> tuple[str,
 
 
 def _switch(ytrikoz: bool) -> Callable[[str, int], PowerSwitch]:
-    from roambench.meters.websocket_switch import Smartpower2Switch, YtrikozSwitch
-
     return YtrikozSwitch if ytrikoz else Smartpower2Switch

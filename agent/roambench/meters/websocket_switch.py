@@ -13,10 +13,10 @@ from websockets.exceptions import WebSocketException
 
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.meters.frames.smartpower2_websocket import Smartpower2WebsocketFrames
-from roambench.meters.power_switch import LEAST_V, MOST_V, PowerState
 from roambench.meters.smartpower2 import websocket_uri
 from roambench.meters.sources.source import cause
 from roambench.meters.sources.websocket import connect_websocket
+from roambench.meters.switching import LEAST_V, MOST_V, PowerState
 
 ANSWER_S: Final = 5.0
 #: The output's steps are 4.6 mV; what is told has two decimals.

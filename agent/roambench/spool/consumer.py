@@ -1,13 +1,10 @@
-"""One reader of a spool: its place in the queue, and what it could not take."""
+"""What a consumer of a queue works on: records, and the source that hands them out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from roambench.contract.records import RecordKind
-
-if TYPE_CHECKING:
-    from roambench.spool.spool import Spool
 
 Record = tuple[int, RecordKind, bytes]
 
@@ -37,47 +34,3 @@ class Source(Protocol):
     def bury(self, error: str) -> None:
         """The oldest record will never be taken: keep it for people, go on behind it."""
         ...
-
-
-class Consumer:
-    """A `Source`: a named place in a spool. A record is deleted once every consumer is past it."""
-
-    def __init__(self, spool: Spool, name: str) -> None:
-        self._spool = spool
-        self.name = name
-
-    @property
-    def key(self) -> int:
-        return int(self._spool.uuid[:15], 16) ^ int.from_bytes(self.name.encode()[:7], "little")
-
-    @property
-    def depth(self) -> int:
-        return self._spool.depth_of(self.name)
-
-    @property
-    def dropped(self) -> int:
-        """Records given up before this consumer had them, because the queue was full."""
-        return self._spool.dropped_of(self.name)
-
-    @property
-    def dead(self) -> int:
-        """Records that the far side will never take."""
-        return self._spool.dead_of(self.name)
-
-    @property
-    def oldest_age_s(self) -> float:
-        """How long this consumer's oldest record has waited, by the wall clock; 0 when there is none."""
-        return self._spool.oldest_age_of(self.name)
-
-    def batch(self, limit: int = 500) -> list[Record]:
-        records = self._spool.batch(limit, after_seq=self._spool.acknowledged(self.name))
-        names = [self._spool.uuid_of(seq) for seq, _, _ in (*records[:1], *records[-1:])]
-        if len(set(names)) > 1:  # a boot begins within
-            return [record for record in records if self._spool.uuid_of(record[0]) == names[0]]
-        return records
-
-    def acknowledge(self, through_seq: int) -> int:
-        return self._spool.acknowledge(through_seq, self.name)
-
-    def bury(self, error: str) -> None:
-        self._spool.bury(error, self.name)

@@ -20,7 +20,7 @@ from roambench.contract.errors import SpoolError
 from roambench.contract.records import RecordKind
 from roambench.spool import dead_letters
 from roambench.spool.chapter import Chapter
-from roambench.spool.consumer import Consumer, Record
+from roambench.spool.consumer import Record
 from roambench.spool.dead_letters import DeadLetter
 from roambench.spool.write_ahead import LogSync, Spoilt, check, connect, is_spoilt, put_aside
 
@@ -375,3 +375,47 @@ class Spool:
             yield
         except (sqlite3.Error, OSError) as error:
             raise SpoolError(f"spool {self._path}: {error}") from error
+
+
+class Consumer:
+    """A `Source`: a named place in a spool. A record is deleted once every consumer is past it."""
+
+    def __init__(self, spool: Spool, name: str) -> None:
+        self._spool = spool
+        self.name = name
+
+    @property
+    def key(self) -> int:
+        return int(self._spool.uuid[:15], 16) ^ int.from_bytes(self.name.encode()[:7], "little")
+
+    @property
+    def depth(self) -> int:
+        return self._spool.depth_of(self.name)
+
+    @property
+    def dropped(self) -> int:
+        """Records given up before this consumer had them, because the queue was full."""
+        return self._spool.dropped_of(self.name)
+
+    @property
+    def dead(self) -> int:
+        """Records that the far side will never take."""
+        return self._spool.dead_of(self.name)
+
+    @property
+    def oldest_age_s(self) -> float:
+        """How long this consumer's oldest record has waited, by the wall clock; 0 when there is none."""
+        return self._spool.oldest_age_of(self.name)
+
+    def batch(self, limit: int = 500) -> list[Record]:
+        records = self._spool.batch(limit, after_seq=self._spool.acknowledged(self.name))
+        names = [self._spool.uuid_of(seq) for seq, _, _ in (*records[:1], *records[-1:])]
+        if len(set(names)) > 1:  # a boot begins within
+            return [record for record in records if self._spool.uuid_of(record[0]) == names[0]]
+        return records
+
+    def acknowledge(self, through_seq: int) -> int:
+        return self._spool.acknowledge(through_seq, self.name)
+
+    def bury(self, error: str) -> None:
+        self._spool.bury(error, self.name)

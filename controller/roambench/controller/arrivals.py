@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from roambench.controller.agent_bench import Watch
-from roambench.provision.inventory import Host
+from roambench.provision.bench import Host
 
 
 @contextmanager

@@ -28,8 +28,8 @@ from roambench.controller.stopping import to_its_end
 from roambench.controller.world import Lesson, learning_spec, save_shards
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.shards import ShippedShard
+from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority
-from roambench.provision.inventory import Bench, Host
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from roambench.contract.errors import FleetError
 from roambench.controller.config.energy_section import EnergySection
 from roambench.energy.baseline import MIN_BASELINE_S
+from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Verdict
-from roambench.provision.inventory import Bench, Host
 from roambench.provision.meter_map import doubts as meter_doubts
 from roambench.provision.meter_map import read_map
 from roambench.provision.preflight import check

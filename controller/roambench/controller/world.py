@@ -15,7 +15,8 @@ from roambench.controller.config.fleet_section import DEFAULT_APS
 from roambench.controller.config.learning_section import SyntheticSection
 from roambench.controller.config.sections import Experiment
 from roambench.controller.config.trace_section import TraceSection
-from roambench.learning.datasets import Dataset, drawn_subset
+from roambench.learning.dataset import Dataset
+from roambench.learning.datasets import drawn_subset
 from roambench.learning.layout import Layout, flatten, layout_of
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PartitionRequest

@@ -237,10 +237,16 @@ def _near(fitted: Fitted, shape: Shape, columns: Sequence[Column], window_s: flo
 def _borders(fitted: Fitted, readings: NearReadings, window_s: float, late_s: float) -> tuple[Borders, ...]:
     """Borders that one reading may have seen alone, under several guesses of what transfers draw there."""
     design, idle_w = fitted.design, float(fitted.powers.level_watts[0])
-    # What waits for bytes is short: transfers border on what comes before and after that.
-    whole = np.flatnonzero(~np.array(fitted.waits, dtype=np.bool_))
+    # What waits for bytes is short: transfers border on what comes before and after that. A training begins
+    # where its beginning does, even if that has a power of its own.
+    part = np.array(fitted.waits, dtype=np.bool_)
+    whole = np.flatnonzero(~part)
     moves = np.array([fitted.pieces[i].phase in TRANSFERS for i in whole.tolist()])
-    at_s = np.where(moves[:-1], design.starts_s[whole[1:]], design.ends_s[whole[:-1]])
+    begun = np.maximum(whole - 1, 0)
+    starting = part[begun] & np.array([fitted.pieces[i].phase is Phase.TRAIN for i in begun.tolist()])
+    first = np.where(starting, begun, whole)
+    at_s = np.where(moves[:-1], design.starts_s[first[1:]], design.ends_s[whole[:-1]])
+    kinks = np.where(starting, design.starts_s[whole] - design.starts_s[first], 0.0) / window_s
     seen_s = readings.at_s - late_s
     low = np.searchsorted(at_s, seen_s - 2.15 * window_s - 0.02, "right")
     high = np.searchsorted(at_s, seen_s + 0.02, "left")
@@ -250,13 +256,18 @@ def _borders(fitted: Fitted, readings: NearReadings, window_s: float, late_s: fl
 
     def told(scale: float, kind: npt.NDArray[np.bool_] | None = None) -> Borders:
         power_w = np.where(moves, idle_w + scale * (watts - idle_w), watts)
-        step_w = power_w[before + 1] - power_w[before]
-        large = np.abs(step_w) > _STEP_W
-        behind = (readings.watts[alone] - power_w[before]) / np.where(large, step_w, 1.0)
+        step_w, risen_w = power_w[before + 1] - power_w[before], readings.watts[alone] - power_w[before]
+        # The share behind the border up to which a window sees nothing but the beginning, and what it sees.
+        kink, first_w = kinks[before + 1], fitted.powers.watts[first[before + 1]] - power_w[before]
+        begins = risen_w * np.sign(step_w) < kink * first_w * np.sign(step_w)
+        risen_w = risen_w - np.where(begins, 0.0, kink * first_w)
+        slope_w = np.where(begins, first_w * (first_w * step_w > 0.0), step_w)
+        large = np.abs(slope_w) > _STEP_W
+        behind = risen_w / np.where(large, slope_w, 1.0) + np.where(begins, 0.0, kink)
         good = large & (behind > _SHARES[0]) & (behind < _SHARES[1])
         if kind is not None:
             good &= kind
-        weight = 1.0 / (np.square(0.02 / np.maximum(np.abs(step_w), 1e-3)) + 0.04**2)
+        weight = 1.0 / (np.square(0.02 / np.maximum(np.abs(slope_w), 1e-3)) + 0.04**2)
         return Borders(at_s[before[good]], behind[good], weight[good])
 
     ends, begins = moves[before], moves[before + 1]

@@ -14,7 +14,7 @@ from typing import Final
 
 from roambench.contract.errors import FleetError
 from roambench.contract.whole_file import take_place
-from roambench.provision.inventory import Bench
+from roambench.provision.bench import Bench
 from roambench.provision.platforms import PLATFORMS, Platform
 from roambench.provision.source_tree import source_root
 from roambench.provision.wheelhouse import Wheelhouse, build_wheelhouse, kept_wheelhouse

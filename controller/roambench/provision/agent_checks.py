@@ -8,9 +8,9 @@ from typing import Final
 
 from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
+from roambench.provision.bench import NO_METER, Host
 from roambench.provision.board_kinds import EMULATED, kind_of
 from roambench.provision.checks import Check, Verdict
-from roambench.provision.inventory import NO_METER, Host
 from roambench.provision.preflight_facts import AgentAnswers, HostFacts
 
 _PROVISION: Final = "roambench fleet provision"

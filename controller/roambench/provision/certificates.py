@@ -33,7 +33,7 @@ from roambench.identity.authority import (
     serial_of,
 )
 from roambench.identity.revocation import RevocationList
-from roambench.provision.inventory import Bench, Host
+from roambench.provision.bench import Bench, Host
 from roambench.provision.ledger import Issued, enter, read_ledger
 
 #: How long an agent's certificate lasts unless somebody says otherwise.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from roambench.provision.bench import Host
 from roambench.provision.checks import Check, Verdict
-from roambench.provision.inventory import Host
 from roambench.provision.preflight_facts import ClockOffset, HostFacts
 
 _AGAIN: Final = "roambench fleet provision sets it"

@@ -11,7 +11,7 @@ from fabric import Connection
 from paramiko.ssh_exception import NoValidConnectionsError
 
 from roambench.contract.errors import LinkError
-from roambench.provision.inventory import Host
+from roambench.provision.bench import Host
 from roambench.provision.known_hosts import fingerprint, known_name
 from roambench.provision.printable import printable
 

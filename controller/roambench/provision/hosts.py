@@ -14,9 +14,9 @@ from typing import Final, Generic, TypeVar
 import paramiko
 
 from roambench.contract.errors import RoambenchError
+from roambench.provision.bench import Bench, Host
 from roambench.provision.channel import ConnectionEnded, Ran, Sink, TooMuch, perform, stream
 from roambench.provision.host_error import ConnectionLost, HostError
-from roambench.provision.inventory import Bench, Host
 from roambench.provision.login import CONNECT_S, logged_in
 
 T = TypeVar("T")

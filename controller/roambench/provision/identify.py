@@ -16,9 +16,9 @@ import numpy as np
 from roambench.agent.meter_watch import KEPT_EVERY_NS, NEWEST
 from roambench.contract.errors import FleetError
 from roambench.provision.agent_asks import ask_agent, ask_burn, ask_readings
+from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, on_hosts, open_link
-from roambench.provision.inventory import NO_METER, Bench, Host
 from roambench.provision.meter_map import MeterMap, judged, meter_id
 from roambench.provision.meter_steps import BurnWindow, PowerSeries, meters_of_boards, silent_meters
 

@@ -1,118 +1,177 @@
-"""A bench as its description says it: the hosts, their meters, and whom they dial."""
+"""A bench's TOML file becomes a Bench, or a ConfigError that lists every mistake at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from roambench.contract.errors import ConfigError
+from roambench.provision.bench import (
+    METER_LINK,
+    NO_METER,
+    Bench,
+    ControllerEntry,
+    Host,
+    MeterEntry,
+)
+from roambench.provision.inventory_ranges import RangeMistake, expanded
+from roambench.provision.inventory_rules import broken_rules, host_mistakes
+from roambench.provision.inventory_tables import BenchTable, HostDefaults, HostTable, InfluxTable, MeterTable
+from roambench.provision.replacements import read_replacements, standing_in
 from roambench.spool.influx_settings import InfluxSettings
+from roambench.written.mistakes import mistakes_of, shown
+from roambench.written.toml_file import read_toml
 
-#: The driver of a host without a meter.
-NO_METER: Final = "none"
-#: The stable name that provisioning gives a host's own meter, whatever USB port it is in.
-METER_LINK: Final = "/dev/roambench-meter"
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerEntry:
-    """`address` is what the hosts dial; the ports are the same for every run."""
-
-    address: str
-    listen_host: str
-    control_port: int
-    data_port: int
-
-
-@dataclass(frozen=True, slots=True)
-class MeterEntry:
-    """Calibrated watts = gain x reading + `offset_watts`. No `port`: the host has no meter.
-
-    `emulated`: the host is a container; `port` names a pty or a TCP address that a program there feeds.
-    `reopen_allowed`: somebody has seen that opening the port resets nothing; the agent keeps no latch.
-    """
-
-    driver: str
-    port: str
-    serial: str
-    gain: float
-    offset_watts: float
-    wifi_hop: str
-    emulated: bool
-    reopen_allowed: bool = False
-
-    @property
-    def known_serial(self) -> str:
-        """The serial number that the agent tells: the port's own where it has one."""
-        options = (item.partition("=") for item in self.port.partition("?")[2].split("&"))
-        return next((value for name, _, value in options if name == "serial"), self.serial)
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """`name` is the device's and its certificate's; `slot` its place in the bench, from 1.
-
-    `machine_id` is what a spare says that it is, which plays a board that died ("": it is itself).
-    """
-
-    name: str
-    address: str
-    ssh_user: str
-    ssh_port: int
-    ssh_key: Path | None
-    slot: int
-    meter: MeterEntry
-    interface: str
-    tags: tuple[str, ...]
-    machine_id: str = ""
-
-    def is_called(self, word: str) -> bool:
-        """Whether `--only word` means this host: its name or one of its tags."""
-        return word == self.name or word in self.tags
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """`state_dir` holds what the bench itself records: authority, host keys, lease, meter map, wheels."""
-
-    name: str
-    file: Path
-    hosts: tuple[Host, ...]
-    controller: ControllerEntry
-    influxdb: InfluxSettings | None
-    time_server: str
-    state_dir: Path
-
-    def host(self, name: str) -> Host:
-        """ConfigError for an unknown name."""
-        for host in self.hosts:
-            if host.name == name:
-                return host
-        raise ConfigError([f"{self.file.name}: no host is called {name!r}"])
-
-    def only(self, words: Sequence[str], limit: int | None = None) -> tuple[Host, ...]:
-        """The hosts that any of `words` (names, tags) means, all without words; at most `limit` of them.
-
-        ConfigError for a word that means none.
-        """
-        strangers = [word for word in words if not any(host.is_called(word) for host in self.hosts)]
-        if strangers:
-            known = sorted({tag for host in self.hosts for tag in host.tags})
-            raise ConfigError(
-                [
-                    f"--only {word}: no host and no tag of {self.file.name} is called so"
-                    + (f" (tags: {', '.join(known)})" if known else "")
-                    for word in strangers
-                ]
-            )
-        chosen = [host for host in self.hosts if not words or any(map(host.is_called, words))]
-        return tuple(chosen[:limit])
+_M = TypeVar("_M", bound=BaseModel)
 
 
 def load_bench(path: Path | str) -> Bench:
-    """The bench that a TOML file describes; ConfigError lists all its mistakes with table and key."""
-    from roambench.provision.inventory_file import read_bench  # it makes what is defined here
+    """The bench that the file describes; ConfigError's `problems` name file, table and key.
 
-    return read_bench(Path(path))
+    The keys that are right are checked with each other, also where others beside them are not.
+    """
+    path = Path(path)
+    problems: list[str] = []
+    values = read_toml(path)
+    tables = values.pop("hosts", [])
+    defaults = values.pop("defaults", {})
+    bench = _checked(BenchTable, values, (), path.name, problems)
+    if bench is None:
+        right = _without(values, _mistaken(BenchTable, values))
+        bench = _checked(BenchTable, right, (), path.name, [])
+    _checked(HostDefaults, defaults, ("defaults",), path.name, problems)
+    mistaken = _mistaken(HostDefaults, defaults)
+    hosts = _hosts(tables, _without(defaults, mistaken), path, problems)
+    if bench is not None:
+        problems += [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
+    # The meter's table, or one that was to be it: what the hosts' meters lack may stand there.
+    meters_known = not any(key == "meter" or isinstance(defaults[key], Mapping) for key, *_ in mistaken)
+    problems += [f"{path.name}: {line}" for line in host_mistakes(hosts, meters_known=meters_known)]
+    if problems or bench is None:
+        raise ConfigError(problems)
+    name = bench.name or path.stem
+    folder = path.parent
+    state = folder / (Path(bench.state_dir).expanduser() if bench.state_dir else f".{name}")
+    return Bench(
+        name=name,
+        file=path,
+        hosts=tuple(standing_in(hosts, read_replacements(state))),
+        controller=ControllerEntry(**bench.controller.model_dump()),
+        influxdb=_influx(bench.influxdb, folder),
+        time_server=bench.time_server or bench.controller.address,
+        state_dir=state,
+    )
+
+
+def _checked(
+    model: type[_M], values: Any, prefix: tuple[str, ...], source: str, problems: list[str]
+) -> _M | None:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        if not isinstance(values, Mapping):
+            problems.append(f"{source}: {'.'.join(prefix)}: expected a table, got {shown(values)}")
+        else:
+            problems += [f"{source}: {mistake}" for mistake in mistakes_of(error, model, prefix)]
+        return None
+
+
+def _mistaken(model: type[BaseModel], values: Any) -> set[tuple[str, ...]]:
+    """The keys in `values`, with those of the tables around them, that are wrong by themselves."""
+    try:
+        model.model_validate(values)
+    except ValidationError as error:
+        found = (tuple(part for part in one["loc"] if isinstance(part, str)) for one in error.errors())
+        return {path for path in found if path}
+    return set()
+
+
+def _without(values: Any, mistaken: set[tuple[str, ...]]) -> dict[str, Any]:
+    """`values` but for those keys; nothing where it is no table."""
+    if not isinstance(values, Mapping):
+        return {}
+    inner = {key: {path[1:] for path in mistaken if path[0] == key} for key in values}
+    return {
+        key: _without(value, inner[key]) if inner[key] and isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if () not in inner[key]
+    }
+
+
+def _hosts(tables: Any, defaults: Mapping[str, Any], path: Path, problems: list[str]) -> list[Host]:
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
+        problems.append(f"{path.name}: hosts: expected tables [[hosts]], at least one, got {shown(tables)}")
+        return []
+    hosts: list[Host] = []
+    place = 0
+    for number, table in enumerate(tables, start=1):
+        entry = f"hosts[{number}]"
+        try:
+            singles = expanded(table)
+        except RangeMistake as mistake:
+            problems.append(f"{path.name}: {'.'.join((entry, *mistake.path))}: {mistake}")
+            continue
+        found: list[str] = []
+        for single in singles:
+            place += 1
+            values = {"slot": place, **_over(defaults, single)}
+            host = _checked(HostTable, values, (entry,), path.name, found)
+            if host is not None:
+                hosts.append(_host(host, path.parent))
+        problems += dict.fromkeys(found)  # an entry's 36 hosts have its mistake only once
+    return hosts
+
+
+def _over(defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """`table` with what it leaves out from `defaults`, tables within it likewise; tags add up."""
+    merged = dict(defaults)
+    for key, value in table.items():
+        below = defaults.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            merged[key] = _over(below, value)
+        elif key == "tags" and isinstance(value, list) and isinstance(below, list):
+            merged[key] = [*below, *value]
+        else:
+            merged[key] = value
+    return merged
+
+
+def _host(table: HostTable, folder: Path) -> Host:
+    return Host(
+        name=table.name,
+        address=table.address,
+        ssh_user=table.ssh_user,
+        ssh_port=table.ssh_port,
+        ssh_key=folder / Path(table.ssh_key).expanduser() if table.ssh_key else None,
+        slot=table.slot,
+        meter=_meter(table.meter),
+        interface=table.interface,
+        tags=tuple(dict.fromkeys(table.tags)),
+    )
+
+
+def _meter(table: MeterTable) -> MeterEntry:
+    known_by_serial = table.serial and not table.emulated and table.driver != NO_METER
+    port = table.port or (METER_LINK if known_by_serial else "")
+    return MeterEntry(
+        driver=table.driver,
+        port=port,
+        serial=table.serial,
+        gain=table.gain,
+        offset_watts=table.offset_watts,
+        wifi_hop=table.wifi_hop,
+        emulated=table.emulated,
+        reopen_allowed=table.reopen_allowed,
+    )
+
+
+def _influx(table: InfluxTable | None, folder: Path) -> InfluxSettings | None:
+    if table is None:
+        return None
+    token = str(folder / Path(table.token_file).expanduser()) if table.token_file else ""
+    return InfluxSettings(
+        url=table.url, bucket=table.bucket, org=table.org, api=table.api, token_file=token, token_env=""
+    )

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import driver_row, meter_names, wired_names
 from roambench.meters.ports import host_port
-from roambench.provision.inventory import NO_METER, Host, MeterEntry
+from roambench.provision.bench import NO_METER, Host, MeterEntry
 from roambench.provision.inventory_tables import ControllerTable, InfluxTable
 from roambench.spool.influx_settings import url_mistake
 from roambench.written.mistakes import did_you_mean

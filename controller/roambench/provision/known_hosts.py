@@ -16,7 +16,7 @@ from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from roambench.contract.errors import IdentityError
 from roambench.contract.line_file import append_lines
-from roambench.provision.inventory import Bench
+from roambench.provision.bench import Bench
 
 _SSH_PORT: Final = 22
 

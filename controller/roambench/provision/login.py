@@ -20,8 +20,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from fabric import Config, Connection
 from paramiko.pkey import UnknownKeyType
 
+from roambench.provision.bench import Bench, Host
 from roambench.provision.host_error import HostError, connection_error, unreached
-from roambench.provision.inventory import Bench, Host
 from roambench.provision.known_hosts import KnownHosts, TrustOnFirstUse
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # or its tracebacks end on the terminal

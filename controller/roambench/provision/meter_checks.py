@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, Verdict
-from roambench.provision.inventory import NO_METER, Host
 from roambench.provision.preflight_facts import HostFacts
 
 _NONE: Final = "no such hardware"

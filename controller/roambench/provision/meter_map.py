@@ -13,7 +13,7 @@ from typing import Final
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.json_values import from_json
 from roambench.contract.whole_file import write_whole
-from roambench.provision.inventory import NO_METER, Bench, Host
+from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.meter_steps import BoardMeter, Finding
 
 #: A proof is this old at most: people re-plug cables.

@@ -9,8 +9,9 @@ from enum import StrEnum
 from typing import Final
 
 from roambench.contract.errors import RoambenchError
-from roambench.meters.power_switch import PowerSwitch, ReadsAutorun, Unavailable, power_switch
-from roambench.provision.inventory import NO_METER, Host
+from roambench.meters.power_switch import Unavailable, power_switch
+from roambench.meters.switching import PowerSwitch, ReadsAutorun
+from roambench.provision.bench import NO_METER, Host
 
 #: Off for so long before on again: capacitors, and a card that still writes.
 OFF_S: Final = 5.0

@@ -17,12 +17,12 @@ from roambench.contract.errors import ConfigError, FleetError
 from roambench.provision.agent_asks import ask_agent, ask_readings, ask_smoke
 from roambench.provision.agent_build import expected_build
 from roambench.provision.agent_checks import Trust
+from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.checks import Preflight
 from roambench.provision.host_clock import host_clock
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, on_hosts
-from roambench.provision.inventory import NO_METER, Bench, Host
 from roambench.provision.meter_power import autorun_of
 from roambench.provision.preflight_facts import AgentAnswers, HostFacts, Seen
 from roambench.provision.preflight_judge import judge

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from roambench.provision import agent_checks, host_checks, meter_checks
 from roambench.provision.agent_checks import Trust
+from roambench.provision.bench import Host
 from roambench.provision.checks import Check, HostChecks, Verdict
-from roambench.provision.inventory import Host
 from roambench.provision.preflight_facts import Seen
 
 

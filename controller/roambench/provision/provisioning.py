@@ -11,12 +11,12 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.provision.agent_build import AgentBuild, Builds
+from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import Facts, gather
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
-from roambench.provision.inventory import Bench, Host
 from roambench.provision.platforms import PLATFORMS
 from roambench.provision.step import Plan, Refusal, Step
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason

@@ -14,7 +14,7 @@ from pathlib import Path
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.json_values import from_values
 from roambench.contract.whole_file import write_whole
-from roambench.provision.inventory import Host
+from roambench.provision.bench import Host
 
 FILE = "replaced.json"
 

@@ -11,10 +11,11 @@ from roambench.contract.errors import ConfigError, FleetError
 from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.belongings import LEFT_BEHIND, Belongings, from_card
+from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
-from roambench.provision.inventory import Bench, Host, load_bench
+from roambench.provision.inventory import load_bench
 from roambench.provision.meter_map import read_map
 from roambench.provision.provisioning import Tell, provision
 from roambench.provision.replacements import Replacement, read_replacements, write_replacements

@@ -9,9 +9,9 @@ from typing import Final
 
 from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
+from roambench.provision.bench import Bench, Host
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
-from roambench.provision.inventory import Bench, Host
 from roambench.provision.provisioning import Provisioned, Tell, provision
 from roambench.provision.removal import rollback
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from roambench.identity.authority import Credential
 from roambench.provision.agent_build import AgentBuild
-from roambench.provision.inventory import Bench, Host
+from roambench.provision.bench import Bench, Host
 
 
 @dataclass(frozen=True, slots=True)

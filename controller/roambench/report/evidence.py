@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from roambench.contract.errors import RunError, TraceError
 from roambench.contract.records import HostSample
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
-from roambench.report.equal_orders import with_divergence
 from roambench.report.instrument import InstrumentCost, instrument_cost
+from roambench.rounds.records import OrderGiven
 from roambench.runs.accounts import RunEnergy, account_run
 from roambench.runs.common_clock import on_one_clock
 from roambench.runs.event_log import EventLog
@@ -25,6 +29,9 @@ from roambench.runs.records import OpenRecords
 _ELSEWHERE: Final = (
     "this run's readings, phases and events are in its InfluxDB alone: add --readings influxdb"
 )
+#: What decides who is to train, besides system and seed; the rest is how and where that is measured.
+_SECTIONS: Final = ("trace", "fleet", "learning", "synthetic", "algorithm", "rounds")
+_INDIFFERENT: Final = ("orders", "step_close", "dither_s")
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = No
         count = sum(label == name or label.startswith(f"{name} (") for label in labels)
         labels.append(name if not count else f"{name} ({count + 1})")
     found = [_read_run(Path(path), label, open_records) for path, label in zip(paths, labels, strict=True)]
-    return with_divergence(found)
+    return _with_divergence(found)
 
 
 def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
@@ -102,3 +109,44 @@ def _is_elsewhere(config: Mapping[str, Any]) -> bool:
     """Whether the run's agents were told to leave the run folder without readings."""
     section = config.get("influxdb")
     return isinstance(section, Mapping) and bool(section.get("url")) and section.get("store") == "influxdb"
+
+
+def _with_divergence(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
+    """The runs, with a note on each whose trainings are not those of the first run of its experiment."""
+    first: dict[str, RunEvidence] = {}
+    told = []
+    for run in runs:
+        before = first.setdefault(_experiment(run), run)
+        step = None if before is run else first_difference(trainings(before), trainings(run))
+        if step is not None:
+            note = (
+                f"it was given other orders than {before.label} from step {step} on, though the experiment "
+                f"is the same: its selection reads models; to force equal ones: "
+                f'rounds.orders = "replay:{before.path}"'
+            )
+            run = replace(run, notes=(*run.notes, note))
+        told.append(run)
+    return told
+
+
+def trainings(run: RunEvidence) -> npt.NDArray[np.int64]:
+    """(step, device) of every training that was ordered; shape (trainings, 2)."""
+    ordered = run.records.codes(OrderGiven, "kind", ["train"]) == 0
+    columns = [run.records.array(OrderGiven, name)[ordered] for name in ("step", "device")]
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def first_difference(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> int | None:
+    """The first step at which others were told to train; None where all are the same."""
+    width = 1 + max((int(side[:, 1].max()) for side in (left, right) if len(side)), default=0)
+    only = np.setxor1d(left[:, 0] * width + left[:, 1], right[:, 0] * width + right[:, 1])
+    return int(only[0]) // width if len(only) else None
+
+
+def _experiment(run: RunEvidence) -> str:
+    sections = {name: run.config.get(name) for name in _SECTIONS}
+    if isinstance(rounds := sections["rounds"], dict):
+        sections["rounds"] = {key: value for key, value in rounds.items() if key not in _INDIFFERENT}
+    info = run.info
+    values = [info.system, info.seed, info.trace_hash, len(info.device_names), sections]
+    return json.dumps(values, sort_keys=True, default=str)

@@ -15,8 +15,8 @@ from roambench.contract.errors import FleetError
 from roambench.controller import bench_gate
 from roambench.controller.bench_gate import energy_doubts, passed_gate
 from roambench.controller.config.energy_section import EnergySection
+from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
-from roambench.provision.inventory import Bench, Host
 from roambench.provision.meter_map import MapEntry, MeterMap, cabling, meter_id, write_map
 from roambench.provision.meter_map import Verdict as Proof
 

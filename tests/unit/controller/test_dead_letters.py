@@ -15,8 +15,8 @@ from roambench.agent.unsent import Unsent
 from roambench.contract.records import Reading, RecordKind
 from roambench.controller.cli import main
 from roambench.provision import agent_asks, fetching, journal_lines
+from roambench.provision.bench import Bench
 from roambench.provision.hosts import HostLink
-from roambench.provision.inventory import Bench
 from roambench.runs.folder import RunFolder
 from roambench.spool.chapter import Chapter
 from roambench.spool.consumer import Record

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
-from roambench.provision.inventory import Bench
+from roambench.provision.bench import Bench
 from ssh_server import ssh_server
 
 _HOST = """

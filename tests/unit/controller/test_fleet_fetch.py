@@ -12,9 +12,9 @@ import pytest
 from benches import bench_of
 from roambench.controller.cli import main
 from roambench.provision import agent_asks, fetching, journal_lines
+from roambench.provision.bench import Bench
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
-from roambench.provision.inventory import Bench
 from roambench.runs.folder import RunFolder
 from ssh_server import ssh_server
 

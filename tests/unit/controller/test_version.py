@@ -5,10 +5,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 import roambench.contract
 from roambench.contract.sources import own_code
@@ -38,6 +40,9 @@ def test_a_wheel_has_the_version_at_the_top_and_all_three_parts(tmp_path: Path) 
     ], found.stderr
     # The same sources are the same code, however they were installed; a wheel has no commit.
     assert ast.literal_eval(own) == {key: own_code()[key] for key in ("version", "code")}
+    # Type checkers of those who import it believe its annotations; its licence goes with it.
+    assert (tmp_path / "roambench" / "py.typed").is_file()
+    assert [path.name for path in tmp_path.glob("*.dist-info/licenses/*")] == ["LICENSE"]
 
 
 def copy_of_the_sources(folder: Path) -> Path:
@@ -86,3 +91,8 @@ def test_two_commits_of_one_version_are_told_apart(tmp_path: Path) -> None:
 
 def test_the_source_tree_has_it_one_name_below() -> None:
     assert roambench.contract.__version__ == version("roambench")
+
+
+def test_who_cites_it_cites_the_version_that_is_released() -> None:
+    released = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == released

@@ -10,9 +10,14 @@ import pytest
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribute import attribute
 from roambench.energy.attribution import Attribution
+from roambench.energy.constant_powers import Readings, constant_powers
 from roambench.energy.conversion_clock import ConversionClock
 from roambench.energy.design_based import in_doubt
 from roambench.energy.lateness import BOARD_LATENESS_S
+from roambench.energy.least_squares import SP2_STEP_W
+from roambench.energy.near_transfers import Fitted, near_transfers
+from roambench.energy.occupancy import SP2_WINDOW
+from roambench.energy.pieces import STARTING_S, pieces_of
 from roambench.energy.samples import PowerSamples
 
 S = 10**9
@@ -21,10 +26,13 @@ ROUNDS = 20
 TRANSFERS = (Phase.DOWNLOAD, Phase.UPLOAD)
 
 
-def run(burst_s: float = 0.0, wander: float = 0.0, transfer_s: float = 1.0, seed: int = 3):
+def run(
+    burst_s: float = 0.0, wander: float = 0.0, transfer_s: float = 1.0, seed: int = 3, late_s: float = 0.0
+):
     """Spans of 20 rounds, and 1 Hz lines of a meter that converts back to back every 257.1 ms.
 
-    A transfer begins with `burst_s` of three times its power; the clock's pace drifts by `wander`.
+    A transfer begins with `burst_s` of three times its power, a training with `late_s` of half its power;
+    the clock's pace drifts by `wander`.
     """
     draw = np.random.Generator(np.random.PCG64(seed))
     spans, edges, powers, at = [], [0.0], [], 0.0
@@ -40,6 +48,9 @@ def run(burst_s: float = 0.0, wander: float = 0.0, transfer_s: float = 1.0, seed
             if phase in TRANSFERS and burst_s:
                 edges.append(at + burst_s)
                 powers.append(1.9 + 3.0 * net)
+            if phase is Phase.TRAIN and late_s:
+                edges.append(at + late_s)
+                powers.append(1.9 + 0.5 * net)
             at += length
             edges.append(at)
             powers.append(1.9 + net)
@@ -90,6 +101,26 @@ def test_bursts_are_told_and_leave_transfers_to_the_estimate_without_a_model() -
     assert fit.contradicted
     assert in_doubt(fit) >= set(TRANSFERS)
     assert Phase.TRAIN not in in_doubt(replace(fit, misfit=None))
+
+
+def test_a_training_borders_on_a_transfer_where_it_begins_not_where_its_steady_power_does() -> None:
+    spans, samples, ends = run(late_s=STARTING_S)
+    readings = Readings(0, samples.ns * 1e-9, samples.watts, SP2_WINDOW, SP2_STEP_W, BOARD_LATENESS_S, 0.0)
+    told = constant_powers(pieces_of(spans, starting=True), readings, None)
+    assert told.starts_apart
+    assert told.powers is not None
+    used, pieces = told.design.used, [told.cut.spans[i] for i in told.design.fitted.tolist()]
+    waits = [told.cut.parts[i] is not None for i in told.design.fitted.tolist()]
+    seen = (samples.watts[used], pieces, waits, told.levels, SP2_STEP_W, readings.at_s[used], told.late_s)
+    near = near_transfers(Fitted(told.design, told.fit, told.powers, *seen), SP2_WINDOW.window_s)
+    trainings_s = np.array([span.start_ns * 1e-9 for span in spans if span.phase is Phase.TRAIN])
+    told_at = near.borders[0]
+    own = np.abs(told_at.at_s[:, None] - trainings_s).min(axis=1) < 0.5
+    assert own.sum() >= 4
+    assert np.abs(told_at.at_s[own][:, None] - trainings_s).min(axis=1) == pytest.approx(0.0, abs=1e-6)
+    # What a border tells is when a window ended.
+    off_s = np.abs(told_at.at_s + told_at.behind * SP2_WINDOW.window_s - ends[:, None]).min(axis=0)
+    assert np.median(off_s[own]) < 0.05
 
 
 def test_a_clock_that_does_not_keep_its_pace_is_not_believed() -> None:

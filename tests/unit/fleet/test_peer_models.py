@@ -11,8 +11,8 @@ import pytest
 from roambench.contract.orders import NO_MODEL_HELD, ExchangeOrder, LeftOut
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.peer_models import PeerModels, exchange_reply
-from roambench.fleet.simulated.simulated_fleet import VirtualDevice
+from roambench.fleet.simulated.peer_models import PeerModels
+from roambench.fleet.simulated.simulated_fleet import VirtualDevice, exchange_reply
 
 pytestmark = pytest.mark.asyncio
 

@@ -21,7 +21,7 @@ TASKS = """
 import numpy as np
 import torch
 from torch import nn
-from roambench.learning.datasets import Dataset
+from roambench.learning.dataset import Dataset
 from roambench.learning.evaluation import Evaluation
 
 IMAGES = np.arange(6 * 2 * 3 * 5, dtype=np.float32).reshape(6, 2, 3, 5)

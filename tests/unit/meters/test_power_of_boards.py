@@ -10,7 +10,7 @@ import pytest
 from made_up_benches import a_bench, a_host
 from roambench.meters.emulator import control
 from roambench.meters.emulator.profiles import Transport
-from roambench.provision.inventory import Host
+from roambench.provision.bench import Host
 from roambench.provision.meter_power import Deed, switch_power
 
 pytestmark = pytest.mark.asyncio

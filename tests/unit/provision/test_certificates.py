@@ -14,10 +14,11 @@ from roambench.contract.errors import ConfigError, IdentityError
 from roambench.controller.cli import app
 from roambench.identity.authority import CONTROLLER_NAME, Authority, check, expiry_of, name_of, serial_of
 from roambench.identity.revocation import RevocationList
+from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import open_link
-from roambench.provision.inventory import Bench, load_bench
+from roambench.provision.inventory import load_bench
 from roambench.provision.ledger import Issued, enter
 from roambench.provision.provisioning import _perform_all
 from roambench.provision.step import Plan, Step

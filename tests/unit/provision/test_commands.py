@@ -15,9 +15,9 @@ from roambench.agent.settings import AgentSettings
 from roambench.identity.authority import Credential
 from roambench.provision import layout
 from roambench.provision.agent_build import AgentBuild
+from roambench.provision.bench import Bench
 from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
-from roambench.provision.inventory import Bench
 from roambench.provision.removal import _swapped
 from roambench.provision.step import RemoteFile, Step
 from roambench.provision.subjects.identity import identity_reason

@@ -16,9 +16,9 @@ import paramiko
 import pytest
 
 from benches import bench_of
+from roambench.provision.bench import Bench
 from roambench.provision.host_error import ConnectionLost, HostError
 from roambench.provision.hosts import HostLink, on_hosts, open_link
-from roambench.provision.inventory import Bench
 from roambench.provision.known_hosts import KnownHosts
 from roambench.provision.provisioning import perform
 from roambench.provision.step import Step

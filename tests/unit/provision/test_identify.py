@@ -17,8 +17,8 @@ from benches import bench_of
 from roambench.contract.errors import FleetError
 from roambench.controller.cli import main
 from roambench.provision import agent_asks
+from roambench.provision.bench import Bench
 from roambench.provision.identify import identify
-from roambench.provision.inventory import Bench
 from roambench.provision.meter_map import Verdict, doubts, read_map
 from ssh_server import SshServer, ssh_server
 

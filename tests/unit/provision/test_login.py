@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from roambench.provision.bench import Bench
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostOutcome, on_hosts, open_link
-from roambench.provision.inventory import Bench
 from roambench.provision.known_hosts import KnownHosts
 from ssh_server import SshServer, free_port, make_key, ssh_server
 

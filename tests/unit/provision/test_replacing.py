@@ -15,11 +15,12 @@ import pytest
 from benches import bench_of
 from roambench.contract.errors import ConfigError
 from roambench.provision import layout
+from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.facts import Facts
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import open_link
-from roambench.provision.inventory import Bench, load_bench
+from roambench.provision.inventory import load_bench
 from roambench.provision.replacements import Replacement, read_replacements, write_replacements
 from roambench.provision.replacing import _MOVING, _hand_over, _is_free, replace_board, take_back
 from roambench.provision.subjects.settings import agent_settings

@@ -8,10 +8,10 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError
 from roambench.contract.records import RecordKind
-from roambench.spool.consumer import Consumer, Record
+from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, Busy, Drain, NotWelcome
 from roambench.spool.gate import Gate
-from roambench.spool.spool import Spool
+from roambench.spool.spool import Consumer, Spool
 
 
 class FarSide:

@@ -10,8 +10,9 @@ import psutil
 
 from roambench.controller.ab.cooling import Thermometer
 from roambench.controller.places.table import fleet_of
+from roambench.provision.bench import Bench, Host
 from roambench.provision.hosts import HostLink, on_hosts
-from roambench.provision.inventory import Bench, Host, load_bench
+from roambench.provision.inventory import load_bench
 
 #: As the drivers of processors call themselves: a Pi's, Intel's, AMD's.
 _PROCESSORS: Final = ("cpu_thermal", "cpu-thermal", "coretemp", "k10temp", "zenpower")

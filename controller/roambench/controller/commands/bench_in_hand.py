@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from roambench.provision.bench import Bench
 from roambench.provision.holding import holding
-from roambench.provision.inventory import Bench
 
 
 @contextmanager

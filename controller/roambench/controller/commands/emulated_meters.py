@@ -13,7 +13,6 @@ import typer
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
-from roambench.controller.commands.meter_emulate import Load
 from roambench.meters.emulator import control
 from roambench.meters.emulator.drivers import driver_of, reader
 from roambench.meters.emulator.fault_list import parse_faults
@@ -25,11 +24,11 @@ from roambench.meters.emulator.truth import read_truth
 
 SOCKET: Final = "emulator.sock"
 
-#: (device seconds, activity), repeated.
-LOADS: Final[dict[Load, tuple[tuple[float, Activity], ...]]] = {
-    Load.IDLE: ((3600.0, IDLE),),
-    Load.TRAIN: ((3600.0, Activity(busy_cores=1.0)),),
-    Load.CYCLE: (
+#: A load's name -> (device seconds, activity), repeated.
+LOADS: Final[dict[str, tuple[tuple[float, Activity], ...]]] = {
+    "idle": ((3600.0, IDLE),),
+    "train": ((3600.0, Activity(busy_cores=1.0)),),
+    "cycle": (
         (10.0, IDLE),
         (5.0, Activity(busy_cores=0.3, rx_mbit_s=20.0)),
         (20.0, Activity(busy_cores=1.0)),
@@ -98,7 +97,7 @@ class Wish:
         )
 
 
-def run(wish: Wish, folder: Path, load: Load, seconds: float | None) -> None:
+def run(wish: Wish, folder: Path, load: str, seconds: float | None) -> None:
     """Emulate until Ctrl-C, or for so much device time; ConfigError lists everything wrong with the wish."""
     clock = DeviceClock(time.monotonic_ns(), wish.time_scale)
     asyncio.run(_serve(wish.spec(folder.resolve(), clock), clock, load, seconds))
@@ -113,7 +112,7 @@ def let_happen(folder: Path, faults: str, meter: str) -> None:
             control.inject(path, name, one)
 
 
-async def _serve(spec: EmulatorSpec, clock: DeviceClock, load: Load, seconds: float | None) -> None:
+async def _serve(spec: EmulatorSpec, clock: DeviceClock, load: str, seconds: float | None) -> None:
     server = EmulatorServer(spec)
     start_ns = 0
     chores: list[asyncio.Task[None]] = []

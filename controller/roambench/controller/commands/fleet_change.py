@@ -11,7 +11,7 @@ from roambench.controller.commands.fleet_options import BenchArgument, LimitOpti
 from roambench.controller.commands.fleet_shell import WaitOption
 
 if TYPE_CHECKING:
-    from roambench.provision.inventory import Host
+    from roambench.provision.bench import Host
 
 
 def register(app: typer.Typer) -> None:

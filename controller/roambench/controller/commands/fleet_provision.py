@@ -9,8 +9,8 @@ import typer
 from roambench.controller.commands.fleet_options import BenchArgument, JsonOption, LimitOption, OnlyOption
 
 if TYPE_CHECKING:
+    from roambench.provision.bench import Host
     from roambench.provision.hosts import HostOutcome
-    from roambench.provision.inventory import Host
     from roambench.provision.provisioning import Provisioned
 
 WaitOption = Annotated[

@@ -11,8 +11,8 @@ from roambench.controller.commands.fleet_options import BenchArgument, JsonOptio
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from roambench.provision.bench import Bench
     from roambench.provision.hosts import HostOutcome
-    from roambench.provision.inventory import Bench
     from roambench.provision.status import HostStatus
 
 

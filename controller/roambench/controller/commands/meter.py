@@ -12,7 +12,7 @@ from roambench.controller.commands.meter_emulate import emulate, fault
 from roambench.controller.stopping import run_async
 
 if TYPE_CHECKING:
-    from roambench.meters.power_switch import PowerState, PowerSwitch
+    from roambench.meters.switching import PowerState, PowerSwitch
 
 meter_app = typer.Typer(
     name="meter", help="Power meters: list, read, record, calibrate, switch, emulate.", no_args_is_help=True

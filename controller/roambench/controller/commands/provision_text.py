@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from roambench.provision.bench import Host
 from roambench.provision.hosts import HostOutcome
-from roambench.provision.inventory import Host
 from roambench.provision.provisioning import Provisioned
 from roambench.provision.step import RemoteFile, Step
 

@@ -25,8 +25,9 @@ from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import Lesson
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
+from roambench.provision.bench import Bench, Host, MeterEntry
 from roambench.provision.holding import Held, holding
-from roambench.provision.inventory import Bench, Host, MeterEntry, load_bench
+from roambench.provision.inventory import load_bench
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole

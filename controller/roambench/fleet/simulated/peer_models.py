@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roambench.contract.orders import NO_MODEL_HELD, ExchangeOrder, ExchangeReply, LeftOut, Vector
+from roambench.contract.orders import NO_MODEL_HELD, ExchangeOrder, LeftOut, Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.vectors import weighted_mean
-
-if TYPE_CHECKING:
-    from roambench.fleet.simulated.simulated_fleet import VirtualDevice
 
 _NONE = -1
 
@@ -148,30 +144,4 @@ def _left_out(
         LeftOut(neighbour, f"refused: {refused[neighbour]}" if neighbour in refused else "lost: no order")
         for neighbour in order.neighbours
         if neighbour not in half
-    )
-
-
-def exchange_reply(
-    order: ExchangeOrder, exchanged: Exchanged, model_bytes: int, device: VirtualDevice
-) -> ExchangeReply:
-    """What the device tells of it: a model to every neighbour at the modelled rate, one from all who sent."""
-    outcome = exchanged.outcome
-    sent_bytes, received_bytes = model_bytes * len(order.neighbours), model_bytes * exchanged.received
-    downloaded_bytes = model_bytes * len(order.model_digests)
-    return ExchangeReply(
-        samples=outcome.samples,
-        sgd_steps=outcome.sgd_steps,
-        mean_loss=outcome.mean_loss,
-        mean_squared_loss=outcome.mean_squared_loss,
-        model_digest="",
-        left_out=exchanged.left_out,
-        sent_bytes=sent_bytes,
-        received_bytes=received_bytes,
-        # One radio: it sends, then it receives.
-        exchange_s=device.transfer_s(sent_bytes, order.exchange_mbit_s or device.upload_mbit_s)
-        + device.transfer_s(received_bytes, order.exchange_mbit_s or device.download_mbit_s),
-        cpu_s=outcome.cpu_s,
-        device_s=device.train_s(order.device, outcome.sgd_steps),
-        downloaded_bytes=downloaded_bytes,
-        download_s=device.transfer_s(downloaded_bytes, order.download_mbit_s or device.download_mbit_s),
     )

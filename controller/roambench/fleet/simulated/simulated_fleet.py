@@ -29,7 +29,7 @@ from roambench.energy.device_power import drawn_step_s
 from roambench.fleet.simulated.held_models import HeldModels
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.peer_models import Exchanged, PeerModels, exchange_reply
+from roambench.fleet.simulated.peer_models import Exchanged, PeerModels
 from roambench.fleet.simulated.trainer import OnOutcome, Trainer, no_hurry
 from roambench.rounds.ports import OnAnswer, keep_all
 
@@ -304,3 +304,29 @@ def _done(order: Order, reply: TrainReply | UploadReply | SyncReply | ExchangeRe
 
 def _refused(order: Order, reason: str) -> Answer:
     return Answer(order.order_id, order.device, order.step, AnswerStatus.REFUSED, reason)
+
+
+def exchange_reply(
+    order: ExchangeOrder, exchanged: Exchanged, model_bytes: int, device: VirtualDevice
+) -> ExchangeReply:
+    """What the device tells of it: a model to every neighbour at the modelled rate, one from all who sent."""
+    outcome = exchanged.outcome
+    sent_bytes, received_bytes = model_bytes * len(order.neighbours), model_bytes * exchanged.received
+    downloaded_bytes = model_bytes * len(order.model_digests)
+    return ExchangeReply(
+        samples=outcome.samples,
+        sgd_steps=outcome.sgd_steps,
+        mean_loss=outcome.mean_loss,
+        mean_squared_loss=outcome.mean_squared_loss,
+        model_digest="",
+        left_out=exchanged.left_out,
+        sent_bytes=sent_bytes,
+        received_bytes=received_bytes,
+        # One radio: it sends, then it receives.
+        exchange_s=device.transfer_s(sent_bytes, order.exchange_mbit_s or device.upload_mbit_s)
+        + device.transfer_s(received_bytes, order.exchange_mbit_s or device.download_mbit_s),
+        cpu_s=outcome.cpu_s,
+        device_s=device.train_s(order.device, outcome.sgd_steps),
+        downloaded_bytes=downloaded_bytes,
+        download_s=device.transfer_s(downloaded_bytes, order.download_mbit_s or device.download_mbit_s),
+    )

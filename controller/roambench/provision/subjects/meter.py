@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roambench.provision import layout
+from roambench.provision.bench import METER_LINK, NO_METER
 from roambench.provision.differences import differing
 from roambench.provision.facts import Facts
-from roambench.provision.inventory import METER_LINK, NO_METER
 from roambench.provision.step import RemoteFile, Skip, Step
 from roambench.provision.wanted import Wanted
 

@@ -246,7 +246,7 @@ class Welcome(_message.Message):
     quiet: bool
     host_period_s: float
     host_during_phases: bool
-    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., experiment_json: _Optional[bytes] = ..., exchanges: _Optional[bool] = ..., revoked_serials: _Optional[_Iterable[str]] = ..., resumes_at: _Optional[int] = ..., part: _Optional[int] = ..., quiet: _Optional[bool] = ..., host_period_s: _Optional[float] = ..., host_during_phases: _Optional[bool] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., experiment_json: _Optional[bytes] = ..., exchanges: bool = ..., revoked_serials: _Optional[_Iterable[str]] = ..., resumes_at: _Optional[int] = ..., part: _Optional[int] = ..., quiet: bool = ..., host_period_s: _Optional[float] = ..., host_during_phases: bool = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "final")
@@ -254,7 +254,7 @@ class Refusal(_message.Message):
     FINAL_FIELD_NUMBER: _ClassVar[int]
     reason: str
     final: bool
-    def __init__(self, reason: _Optional[str] = ..., final: _Optional[bool] = ...) -> None: ...
+    def __init__(self, reason: _Optional[str] = ..., final: bool = ...) -> None: ...
 
 class Order(_message.Message):
     __slots__ = ("order_id", "step", "deadline_s", "resumes_at", "train", "upload", "discard", "idle", "sync", "transfer", "exchange")
@@ -292,7 +292,7 @@ class TransferOrder(_message.Message):
     total_bytes: int
     mbit_s: float
     repeats: int
-    def __init__(self, upload: _Optional[bool] = ..., total_bytes: _Optional[int] = ..., mbit_s: _Optional[float] = ..., repeats: _Optional[int] = ...) -> None: ...
+    def __init__(self, upload: bool = ..., total_bytes: _Optional[int] = ..., mbit_s: _Optional[float] = ..., repeats: _Optional[int] = ...) -> None: ...
 
 class TrainOrder(_message.Message):
     __slots__ = ("ap", "start_digest", "start_rule", "objective", "local_epochs", "seed", "download_mbit_s", "local_steps", "previous_digest")
@@ -328,7 +328,7 @@ class UploadOrder(_message.Message):
     upload_mbit_s: float
     keeps_model: bool
     free: bool
-    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: _Optional[bool] = ..., free: _Optional[bool] = ...) -> None: ...
+    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ...) -> None: ...
 
 class DiscardOrder(_message.Message):
     __slots__ = ("train_order_id", "reason", "keeps_model")
@@ -338,7 +338,7 @@ class DiscardOrder(_message.Message):
     train_order_id: str
     reason: str
     keeps_model: bool
-    def __init__(self, train_order_id: _Optional[str] = ..., reason: _Optional[str] = ..., keeps_model: _Optional[bool] = ...) -> None: ...
+    def __init__(self, train_order_id: _Optional[str] = ..., reason: _Optional[str] = ..., keeps_model: bool = ...) -> None: ...
 
 class SyncOrder(_message.Message):
     __slots__ = ("ap", "digest", "download_mbit_s", "free")
@@ -350,7 +350,7 @@ class SyncOrder(_message.Message):
     digest: bytes
     download_mbit_s: float
     free: bool
-    def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ..., free: _Optional[bool] = ...) -> None: ...
+    def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ..., free: bool = ...) -> None: ...
 
 class ExchangeOrder(_message.Message):
     __slots__ = ("device", "neighbours", "own_weight", "seed", "local_epochs", "local_steps", "start_digest", "objective", "download_mbit_s", "exchange_mbit_s", "deadline_s")
@@ -393,7 +393,7 @@ class IdleOrder(_message.Message):
     __slots__ = ("present",)
     PRESENT_FIELD_NUMBER: _ClassVar[int]
     present: bool
-    def __init__(self, present: _Optional[bool] = ...) -> None: ...
+    def __init__(self, present: bool = ...) -> None: ...
 
 class ClockProbe(_message.Message):
     __slots__ = ("probe",)
@@ -415,7 +415,7 @@ class Quiet(_message.Message):
     __slots__ = ("on",)
     ON_FIELD_NUMBER: _ClassVar[int]
     on: bool
-    def __init__(self, on: _Optional[bool] = ...) -> None: ...
+    def __init__(self, on: bool = ...) -> None: ...
 
 class Duty(_message.Message):
     __slots__ = ("levels", "block_s")

@@ -16,7 +16,7 @@ class DownloadRequest(_message.Message):
     ap: int
     digest: bytes
     shard: bool
-    def __init__(self, device: _Optional[str] = ..., order_id: _Optional[str] = ..., ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., shard: _Optional[bool] = ...) -> None: ...
+    def __init__(self, device: _Optional[str] = ..., order_id: _Optional[str] = ..., ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., shard: bool = ...) -> None: ...
 
 class DownloadHeader(_message.Message):
     __slots__ = ("total_bytes", "digest")
@@ -48,4 +48,4 @@ class UploadReceipt(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     accepted: bool
     reason: str
-    def __init__(self, accepted: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, accepted: bool = ..., reason: _Optional[str] = ...) -> None: ...

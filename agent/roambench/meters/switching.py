@@ -1,0 +1,41 @@
+"""What a switch of a meter's output can do, and what it reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+#: What both firmwares' settings pages offer; the hardware gives 4.08 to 5.25 V.
+LEAST_V: Final = 4.0
+MOST_V: Final = 5.3
+
+
+@dataclass(frozen=True, slots=True)
+class PowerState:
+    """What the meter says of its output. `volts` is what it is set to, None when it does not tell."""
+
+    on: bool
+    volts: float | None = None
+
+
+class PowerSwitch(Protocol):
+    """Every call connects, acts, asks the meter whether it did, and hangs up; MeterError when it did not."""
+
+    async def on(self) -> None: ...
+
+    async def off(self) -> None:
+        """Cut the board's power: whatever runs on it is lost."""
+        ...
+
+    async def set_volts(self, volts: float) -> None:
+        """ConfigError outside of LEAST_V to MOST_V."""
+        ...
+
+    async def state(self) -> PowerState: ...
+
+
+@runtime_checkable
+class ReadsAutorun(Protocol):
+    """A switch whose meter also tells whether its output comes back on after a reset."""
+
+    async def autorun(self) -> bool: ...

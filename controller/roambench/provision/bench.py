@@ -1,0 +1,111 @@
+"""A bench as its description says it: the hosts, their meters, and whom they dial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.errors import ConfigError
+from roambench.spool.influx_settings import InfluxSettings
+
+#: The driver of a host without a meter.
+NO_METER: Final = "none"
+#: The stable name that provisioning gives a host's own meter, whatever USB port it is in.
+METER_LINK: Final = "/dev/roambench-meter"
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerEntry:
+    """`address` is what the hosts dial; the ports are the same for every run."""
+
+    address: str
+    listen_host: str
+    control_port: int
+    data_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeterEntry:
+    """Calibrated watts = gain x reading + `offset_watts`. No `port`: the host has no meter.
+
+    `emulated`: the host is a container; `port` names a pty or a TCP address that a program there feeds.
+    `reopen_allowed`: somebody has seen that opening the port resets nothing; the agent keeps no latch.
+    """
+
+    driver: str
+    port: str
+    serial: str
+    gain: float
+    offset_watts: float
+    wifi_hop: str
+    emulated: bool
+    reopen_allowed: bool = False
+
+    @property
+    def known_serial(self) -> str:
+        """The serial number that the agent tells: the port's own where it has one."""
+        options = (item.partition("=") for item in self.port.partition("?")[2].split("&"))
+        return next((value for name, _, value in options if name == "serial"), self.serial)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """`name` is the device's and its certificate's; `slot` its place in the bench, from 1.
+
+    `machine_id` is what a spare says that it is, which plays a board that died ("": it is itself).
+    """
+
+    name: str
+    address: str
+    ssh_user: str
+    ssh_port: int
+    ssh_key: Path | None
+    slot: int
+    meter: MeterEntry
+    interface: str
+    tags: tuple[str, ...]
+    machine_id: str = ""
+
+    def is_called(self, word: str) -> bool:
+        """Whether `--only word` means this host: its name or one of its tags."""
+        return word == self.name or word in self.tags
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """`state_dir` holds what the bench itself records: authority, host keys, lease, meter map, wheels."""
+
+    name: str
+    file: Path
+    hosts: tuple[Host, ...]
+    controller: ControllerEntry
+    influxdb: InfluxSettings | None
+    time_server: str
+    state_dir: Path
+
+    def host(self, name: str) -> Host:
+        """ConfigError for an unknown name."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise ConfigError([f"{self.file.name}: no host is called {name!r}"])
+
+    def only(self, words: Sequence[str], limit: int | None = None) -> tuple[Host, ...]:
+        """The hosts that any of `words` (names, tags) means, all without words; at most `limit` of them.
+
+        ConfigError for a word that means none.
+        """
+        strangers = [word for word in words if not any(host.is_called(word) for host in self.hosts)]
+        if strangers:
+            known = sorted({tag for host in self.hosts for tag in host.tags})
+            raise ConfigError(
+                [
+                    f"--only {word}: no host and no tag of {self.file.name} is called so"
+                    + (f" (tags: {', '.join(known)})" if known else "")
+                    for word in strangers
+                ]
+            )
+        chosen = [host for host in self.hosts if not words or any(map(host.is_called, words))]
+        return tuple(chosen[:limit])
