@@ -299,7 +299,7 @@ def bench(tmp_path: Path) -> Path:
 def test_a_bench_s_file_says_who_takes_part_and_nobody_is_asked(file: Path, bench: Path) -> None:
     experiment = load_experiment(file, ['mobility.model="random"'])
     fleet = planned_fleet(experiment, f"bench:{bench}")
-    assert (fleet.kind, fleet.experiment.fleet.agents) == ("bench", 3)
+    assert (fleet.kind.name, fleet.experiment.fleet.agents) == ("bench", 3)
     assert fleet.names == ("board-0", "board-1", "board-2")
     (plan,) = plan_experiment(experiment, f"bench:{bench}", ["board-0", "board-2"])
     assert (plan.fleet.name, plan.trainings, plan.computed) == ("bench", 10, 0)
