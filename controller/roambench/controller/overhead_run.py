@@ -13,12 +13,13 @@ from typing import Any, Final
 import numpy as np
 from rich.console import Console
 
-from roambench.contract.duty import DUTY_BEGAN, DUTY_OVER, DutyLevel
+from roambench.contract.duty import DUTY_OVER, DutyLevel
 from roambench.contract.errors import ConfigError, FleetError, MeterError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.controller.agent_bench import AgentBench
-from roambench.controller.agents_place import AgentsPlace
 from roambench.controller.config.sections import Experiment
+from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import lesson_of
 from roambench.energy.overhead import (
@@ -89,7 +90,9 @@ def measure_overhead(place: AgentsPlace, minutes: float, path: Path, console: Co
     Raises RoambenchError leaves: FleetError when agents do not come back or a meter said too little.
     """
     experiment = place.experiment
-    with place.new_folder(path, experiment, "overhead") as folder:
+    devices = len(experiment.fleet.board_names)
+    with new_run_folder(place, path, system="overhead", trace_hash="", devices=devices) as folder:
+        folder.update(doubts=place.doubts)
         levels, block_s = duty_plan(minutes)
         run_async(_idle(place, folder, levels, block_s, console), STOPPING)
         result = overhead_of(folder, experiment, minutes, block_s, len(levels))
@@ -163,7 +166,7 @@ def overhead_of(
 
 def duty_blocks(events: Sequence[AgentEvent]) -> list[DutyBlock]:
     """The blocks that an agent says it lived through: an unknown level is none, nor one that never ended."""
-    began = [event for event in events if event.kind == DUTY_BEGAN]
+    began = [event for event in events if event.kind == EventKind.DUTY_BEGAN]
     known = {level.value: level for level in DutyLevel}
     return [
         DutyBlock(known[event.detail], event.monotonic_ns, after.monotonic_ns)

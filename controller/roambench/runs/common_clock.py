@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
 from roambench.energy.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
@@ -22,10 +22,7 @@ from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.folder import RunFolder
 from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore
 from roambench.runs.records import Records
-from roambench.spool.chapter import BEGINS, Chapter
-
-#: The fleet whose devices have clocks of their own.
-BENCH: Final = "bench"
+from roambench.spool.chapter import Chapter
 
 
 def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Records) -> Records:
@@ -33,7 +30,7 @@ def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Recor
 
     Records kept elsewhere than in the folder do not tell which boot they are of: they stay as they are.
     """
-    if folder.info.fleet != BENCH or not isinstance(store, RecordStore):
+    if not folder.info.kind.own_clocks or not isinstance(store, RecordStore):
         return store
     offsets: dict[str, dict[str, list[ClockBurst]]] = {}
     for record in journal:
@@ -159,7 +156,7 @@ class OneClock:
             found: dict[str, list[tuple[int, Chapter]]] = {}
             for spool, seq, payload in self._store.placed(device, RecordKind.EVENT):
                 event = AgentEvent.from_bytes(payload)
-                if event.kind == BEGINS:
+                if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
                     try:
                         found.setdefault(spool, []).append((seq, Chapter.from_json(event.detail)))
                     except ConfigError:

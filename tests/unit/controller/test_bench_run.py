@@ -14,19 +14,19 @@ from rich.console import Console
 from hand_agent import bench as hand_bench
 from hand_agent import connected, hand_agent
 from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.events import EventKind
 from roambench.controller.agent_bench import Watch
 from roambench.controller.arrivals import arrivals, state_of
 from roambench.controller.bench_fleet import Patience, _all_ready, drain
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.bench_run import bench_place, calibration_of, tell_lost_lease
 from roambench.controller.config import load_experiment
+from roambench.controller.places.bench import BenchPlace, calibration_of
 from roambench.controller.stopping import to_its_end
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.provision.holding import standing_of
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook
 from roambench.runs.folder import RunFolder
-from roambench.wire.v1.methods import HOLDS_NOTHING
 
 BENCH = """
 state_dir = "state"
@@ -73,35 +73,34 @@ def quiet() -> Console:
 
 
 def test_devices_are_played_in_the_order_of_the_slots(tmp_path, file):
-    with bench_place(experiment(tmp_path, "fleet.agents=2"), file, WAIVED, quiet()) as place:
-        assert place.names == ["c", "a"]
+    with BenchPlace.of(experiment(tmp_path, "fleet.agents=2"), file, WAIVED).held(quiet()) as place:
+        assert place.names(2) == ("c", "a")
         assert place.experiment.fleet.agents == 2
 
 
 def test_more_devices_than_hosts_become_as_many_and_the_report_says_so(tmp_path, file):
-    with bench_place(experiment(tmp_path, "fleet.agents=8"), file, WAIVED, quiet()) as place:
-        assert place.names == ["c", "a", "b"]
+    with BenchPlace.of(experiment(tmp_path, "fleet.agents=8"), file, WAIVED).held(quiet()) as place:
+        assert place.names(3) == ("c", "a", "b")
         assert place.experiment.fleet.agents == 3
         assert "asks for 8 devices; bench bench has 3 hosts" in place.doubts[0]
 
 
 def test_only_means_hosts_by_name_or_tag(tmp_path, file):
     waived = BenchOptions(only=("left",), preflight=False, unproven=True)
-    with bench_place(experiment(tmp_path, "fleet.agents=2"), file, waived, quiet()) as place:
-        assert place.names == ["c", "a"]
-    strangers = bench_place(experiment(tmp_path), file, BenchOptions(only=("right",)), quiet())
-    with pytest.raises(ConfigError, match="right"), strangers:
-        pass
+    with BenchPlace.of(experiment(tmp_path, "fleet.agents=2"), file, waived).held(quiet()) as place:
+        assert place.names(2) == ("c", "a")
+    with pytest.raises(ConfigError, match="right"):
+        BenchPlace.of(experiment(tmp_path), file, BenchOptions(only=("right",)))
 
 
 def test_two_users_cannot_run_at_once(tmp_path, file):
-    with bench_place(experiment(tmp_path), file, WAIVED, quiet()):
+    with BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet()):
         # Inside one's own lease the same process may go on; another process may not.
         from roambench.provision.holding import LEASE_VARIABLE
 
         with pytest.MonkeyPatch.context() as elsewhere:
             elsewhere.delenv(LEASE_VARIABLE)
-            second = bench_place(experiment(tmp_path), file, WAIVED, quiet())
+            second = BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet())
             with pytest.raises(FleetError, match="bench"), second:
                 pass
 
@@ -112,7 +111,7 @@ def test_who_waits_reads_whom_for_and_brackets_are_as_they_were_written(tmp_path
     waiting = BenchOptions(preflight=False, unproven=True, wait_s=0.05)
     with pytest.MonkeyPatch.context() as somebody_else:
         somebody_else.setenv("LOGNAME", "somebody-else")
-        with pytest.raises(FleetError), bench_place(experiment(tmp_path), file, waiting, shown):
+        with pytest.raises(FleetError), BenchPlace.of(experiment(tmp_path), file, waiting).held(shown):
             pass
     assert "who reserved it for 10 min more: [/run] or [bold]" in shown.file.getvalue()
 
@@ -128,15 +127,15 @@ def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
         device_names=["a"],
         config={},
     )
-    context = bench_place(experiment(tmp_path), file, WAIVED, quiet())
+    context = BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet())
     with folder:
         place = context.__enter__()
         folder.update(doubts=place.doubts)
-        tell_lost_lease(place, folder)
+        place.finished(folder)
         assert folder.info.doubts == place.doubts
         holder = standing_of(place.bench).holder
         LeaseBook(place.bench.state_dir).drop(holder.number)  # fleet release --force
-        tell_lost_lease(place, folder)
+        place.finished(folder)
         assert folder.info.doubts[len(place.doubts) :] == (
             "the bench's lease was lost while it ran: another user may have run on the same boards",
         )
@@ -157,9 +156,9 @@ def test_the_files_gain_and_offset_correct_a_reading_to_the_same_watts(file):
 def test_a_meter_without_calibration_adds_nothing_and_the_experiments_own_goes_first(tmp_path, file):
     assert calibration_of(load_bench(file).host("a").meter) is None
     own = ("energy.meters.c.gain=1.5", "energy.meters.c.u_gain=0.01")
-    with bench_place(experiment(tmp_path, *own), file, WAIVED, quiet()) as place:
+    with BenchPlace.of(experiment(tmp_path, *own), file, WAIVED).held(quiet()) as place:
         assert place.experiment.energy.meters["c"].gain == 1.5
-    with bench_place(experiment(tmp_path), file, WAIVED, quiet()) as place:
+    with BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet()) as place:
         assert place.experiment.energy.meters["c"].gain == 2.0
         assert set(place.experiment.energy.meters) == {"c"}
 
@@ -172,8 +171,8 @@ def watch() -> Watch:
 @pytest.mark.asyncio
 async def test_hosts_that_do_not_come_are_named_with_what_to_do(file):
     bench, seen = load_bench(file), watch()
-    seen.observe(0, "c", "hello", "")
-    seen.observe(1, "a", "session refused", "agent speaks protocol version 0")
+    seen.observe(0, "c", EventKind.SESSION_OPENED, "")
+    seen.observe(1, "a", EventKind.SESSION_REFUSED, "agent speaks protocol version 0")
     with pytest.raises(FleetError) as absent:
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(hello_s=0.0))
     told = str(absent.value)
@@ -185,14 +184,14 @@ async def test_hosts_that_do_not_come_are_named_with_what_to_do(file):
 async def test_hosts_whose_trainer_is_not_ready_are_named_too(file):
     bench, seen = load_bench(file), watch()
     for index, name in enumerate("cab"):
-        seen.observe(index, name, "hello", "")
-    seen.observe(0, "c", "trainer ready", "")
+        seen.observe(index, name, EventKind.SESSION_OPENED, "")
+    seen.observe(0, "c", EventKind.TRAINER_READY, "")
     with pytest.raises(FleetError, match=r"2 of 3 hosts had no trainer ready .*: b, a; next: .* --only b"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
-    seen.observe(1, "a", "trainer not ready", "illegal instruction")
+    seen.observe(1, "a", EventKind.TRAINER_NOT_READY, "illegal instruction")
     with pytest.raises(FleetError, match=r"cannot start: a: illegal instruction; try .*fleet preflight"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
-    seen.observe(2, "b", HOLDS_NOTHING, "run")
+    seen.observe(2, "b", EventKind.CANNOT_RESUME, "run")
     with pytest.raises(FleetError, match=r"^b: nothing of the run is left there .*\(--fresh\)"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
 
@@ -223,14 +222,14 @@ def test_the_table_says_how_far_each_host_is(file):
     bench, seen = load_bench(file), watch()
     assert state_of(seen, "a") == "not here yet"
     for kind, state in (
-        ("session refused", "not its certificate"),
-        ("hello", "warming up"),
-        ("fetching data", "fetching its data"),
-        ("trainer ready", "ready"),
+        (EventKind.SESSION_REFUSED, "not its certificate"),
+        (EventKind.SESSION_OPENED, "warming up"),
+        (EventKind.FETCHING_DATA, "fetching its data"),
+        (EventKind.TRAINER_READY, "ready"),
     ):
         seen.observe(0, "a", kind, "not its certificate")
         assert state_of(seen, "a") == state
-    seen.observe(1, "b", "trainer not ready", "cannot open [/dev/shm]")
+    seen.observe(1, "b", EventKind.TRAINER_NOT_READY, "cannot open [/dev/shm]")
     written = io.StringIO()
     screen = Console(width=100, file=written, force_terminal=True)
     with arrivals(screen, seen, bench.hosts) as show:
