@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import RoambenchError
+from roambench.contract.events import EventKind
 from roambench.controller.config.influxdb_section import InfluxdbSection
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
@@ -49,20 +51,23 @@ class InfluxLive:
         folder: RunFolder,
         section: InfluxdbSection,
         clock: DeviceClock,
-        tell: Callable[[str, str], None],
+        tell: Callable[[EventKind, str], None],
     ) -> None:
         settings = influx_settings(section)
         self._names = folder.info.device_names
+        self._traceback_path = folder.path / "traceback.txt"
         self._run_id = folder.info.run_id
         self._clock = clock
         self._tell = tell
         self._unix_minus_device_ns = time.time_ns() - time.monotonic_ns()
-        self._writer = InfluxWriter(settings) if settings is not None else None
+        self._writer = InfluxWriter(settings, self._keep) if settings is not None else None
         self._writing = asyncio.Lock()
         self._chores: set[asyncio.Task[None]] = set()
         self._forwarder: InfluxForwarder | None = None
         if settings is not None and section.via == "controller":
-            self._forwarder = InfluxForwarder(folder.records, self._run_id, settings, self._trouble)
+            self._forwarder = InfluxForwarder(
+                folder.records, self._run_id, settings, self._trouble, self._keep
+            )
 
     def start(self) -> None:
         if self._forwarder is not None:
@@ -86,7 +91,7 @@ class InfluxLive:
                 await self._forwarder.flush(flush_s)
                 left = self._forwarder.depth
                 if self._forwarder.dead:
-                    self._tell("store refuses", f"influxdb: {self._forwarder.dead} records for good")
+                    self._tell(EventKind.STORE_REFUSES, f"influxdb: {self._forwarder.dead} records for good")
             await self._forwarder.aclose()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
@@ -96,7 +101,8 @@ class InfluxLive:
         try:
             await forwarder.run()
         except* Exception as group:  # the run goes on; what is not forwarded is in its folder
-            self._tell("store refuses", f"influxdb: forwarding ended: {group.exceptions[0]}")
+            self._keep("".join(traceback.format_exception(group)))
+            self._tell(EventKind.STORE_REFUSES, f"influxdb: forwarding ended: {group.exceptions[0]}")
 
     async def _monitor(self, forwarder: InfluxForwarder) -> None:
         while True:
@@ -121,12 +127,20 @@ class InfluxLive:
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
+    def _keep(self, told: str) -> None:
+        """The traceback of a mistake of ours, for whoever is to mend it: not on the screen."""
+        with contextlib.suppress(OSError):
+            self._traceback_path.write_text(told, encoding="utf-8")
+
     def _trouble(self, reason: str) -> None:
-        self._tell(*(("store refuses", f"influxdb: {reason}") if reason else ("store recovered", "influxdb")))
+        if reason:
+            self._tell(EventKind.STORE_REFUSES, f"influxdb: {reason}")
+        else:
+            self._tell(EventKind.STORE_RECOVERED, "influxdb")
 
     @contextlib.contextmanager
     def _explained(self) -> Any:
         try:
             yield
         except RoambenchError as error:
-            self._tell("store refuses", f"influxdb: {error}")
+            self._tell(EventKind.STORE_REFUSES, f"influxdb: {error}")

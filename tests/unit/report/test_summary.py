@@ -8,6 +8,7 @@ import math
 import pytest
 
 from roambench.contract.errors import RunError
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Fate, Phase
 from roambench.contract.records import AgentEvent
 from roambench.energy.compared_transfer import Basis
@@ -84,7 +85,12 @@ def test_an_old_calibration_and_one_filed_under_a_board_are_flagged(hand_made):
     (old,) = (flag for flag in flags if "more than a year" in flag)
     assert old.startswith("meters calibrated more than a year before the run: pi-01 (2020-03-01)")
     assert "roambench meter calibrate" in old
-    assert not any("filed under the board's name" in flag for flag in flags)
+    assert not any("filed under the board's name" in flag or "without a date" in flag for flag in flags)
+    flags = summary_of(
+        hand_made("undated", events=[described], config={"energy": {"meters": {"A7": entry}}})
+    ).flags
+    (undated,) = (flag for flag in flags if "without a date" in flag)
+    assert undated.startswith("calibrations without a date: pi-01 (A7)")
     by_board = {"energy": {"meters": {"pi-01": meters["pi-02"]}}}
     flags = summary_of(hand_made("misfiled", events=[described], config=by_board)).flags
     (misfiled,) = (flag for flag in flags if "filed under the board's name" in flag)
@@ -141,8 +147,8 @@ def test_trainings_by_fate_and_orders_by_status(hand_made):
                 OrderGiven(1, 1, "r/1/1/train", "train", 0),
                 OrderAnswered(1, 1, "r/1/1/train", "lost", "session ended"),
                 OrderGiven(1, 0, "r/1/0/train", "train", 0),
-                FleetEvent(1, 1, "pi-02", "session lost", "ended without goodbye"),
-                FleetEvent(1, 1, "pi-02", "hello", "again"),
+                FleetEvent(1, 1, "pi-02", EventKind.SESSION_LOST, "ended without goodbye"),
+                FleetEvent(1, 1, "pi-02", EventKind.SESSION_OPENED, "again"),
             ]
         )
     )
@@ -157,7 +163,7 @@ def test_trainings_by_fate_and_orders_by_status(hand_made):
     (trouble,) = run.orders.troubles
     assert (trouble.device, trouble.status, trouble.reason) == ("pi-02", "lost", "session ended")
     (incident,) = run.incidents
-    assert (incident.device, incident.kind) == ("pi-02", "session lost")
+    assert (incident.device, incident.kind) == ("pi-02", EventKind.SESSION_LOST)
 
 
 def test_improvement_factors_are_the_other_run_over_mohawk(hand_made):
@@ -228,10 +234,10 @@ def test_an_agent_that_died_in_training_keeps_the_time_it_was_seen_in_that_train
             phases=False,
             extra=[OrderGiven(1, 0, "r/9/train", "train", 0), OrderGiven(1, 1, "r/9b/train", "train", 0)],
             events=[
-                AgentEvent("agent started", 100 * s, ""),
-                AgentEvent("train started", 160 * s, "r/9/train"),
-                AgentEvent("meter ok", 170 * s, ""),
-                AgentEvent("agent started", 180 * s, ""),
+                AgentEvent(EventKind.AGENT_STARTED, 100 * s, ""),
+                AgentEvent(EventKind.TRAIN_STARTED, 160 * s, "r/9/train"),
+                AgentEvent(EventKind.METER_OK, 170 * s, ""),
+                AgentEvent(EventKind.AGENT_STARTED, 180 * s, ""),
             ],
         )
     )
