@@ -114,6 +114,7 @@ class ControlLink:
         self._goodbye(reason)
 
     def wake(self) -> None:
+        """Dial at once instead of waiting out the pause between attempts."""
         self._awake.set()
 
     async def run(self) -> None:

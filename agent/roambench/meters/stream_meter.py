@@ -71,6 +71,7 @@ class StreamMeter:
 
     @property
     def state(self) -> MeterState:
+        """How the meter is now."""
         return self._state
 
     @property

@@ -21,7 +21,9 @@ class PowerState:
 class PowerSwitch(Protocol):
     """Every call connects, acts, asks the meter whether it did, and hangs up; MeterError when it did not."""
 
-    async def on(self) -> None: ...
+    async def on(self) -> None:
+        """Give the board power."""
+        ...
 
     async def off(self) -> None:
         """Cut the board's power: whatever runs on it is lost."""
@@ -31,11 +33,15 @@ class PowerSwitch(Protocol):
         """ConfigError outside of LEAST_V to MOST_V."""
         ...
 
-    async def state(self) -> PowerState: ...
+    async def state(self) -> PowerState:
+        """Ask the meter how its output is set."""
+        ...
 
 
 @runtime_checkable
 class ReadsAutorun(Protocol):
     """A switch whose meter also tells whether its output comes back on after a reset."""
 
-    async def autorun(self) -> bool: ...
+    async def autorun(self) -> bool:
+        """Whether the output comes back on after a reset."""
+        ...

@@ -60,6 +60,7 @@ class MeterDescription:
     remote_reader: str = ""
 
     def to_event(self, ns: int) -> AgentEvent:
+        """The event that puts the description among the records."""
         return AgentEvent(DESCRIBED, ns, json.dumps(asdict(self), separators=(",", ":")))
 
     @classmethod

@@ -37,6 +37,7 @@ class AgentsPlace:
 
     @property
     def fleet(self) -> str:
+        """ "local" or "bench"."""
         return LOCAL if self.bench is None else BENCH
 
     def new_folder(self, path: Path, experiment: Experiment, system: str) -> RunFolder:

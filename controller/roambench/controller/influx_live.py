@@ -65,6 +65,7 @@ class InfluxLive:
             self._forwarder = InfluxForwarder(folder.records, self._run_id, settings, self._trouble)
 
     def start(self) -> None:
+        """Begin to forward and to watch the server."""
         if self._forwarder is not None:
             self._begin(self._forward(self._forwarder))
             self._begin(self._monitor(self._forwarder))

@@ -17,6 +17,8 @@ REHEARSAL: Final = "rehearsal"
 
 
 class RunState(StrEnum):
+    """How a run stands."""
+
     RUNNING = "running"
     FINISHED = "finished"
     INTERRUPTED = "interrupted"  # Ctrl-C, or the process is gone without having said anything
@@ -58,6 +60,7 @@ class RunInfo:
     reason: str = ""
 
     def to_json(self) -> str:
+        """The text of run.json."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
