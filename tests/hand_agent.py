@@ -46,7 +46,9 @@ async def bench(
         CONTROLLER_NAME
     ),
     sink: RecordSink | None = None,
+    hears: Callable[[str, str], None] = lambda name, kind: None,
 ) -> AsyncIterator[Bench]:
+    """`hears` is told before an event is written down, and may raise."""
     authority = Authority.create()
     seen: list[tuple[int, str, str, str]] = []
     stored: list[tuple[str, int, int, bytes]] = []
@@ -55,12 +57,16 @@ async def bench(
         stored.extend((name, *record) for record in records)
         return max(seq for seq, _, _ in records)
 
+    def observe(device: int, name: str, kind: str, detail: str) -> None:
+        hears(name, kind)
+        seen.append((device, name, kind, detail))
+
     fleet = GrpcFleet(
         FleetSettings("run", ("pi-01", "pi-02"), (SPEC, SPEC), LAYOUT, deadline_s),
         identity(authority),
         DeviceClock(),
         sink or store,
-        lambda *event: seen.append(event),
+        observe,
         limits=limits,
     )
     await fleet.start()

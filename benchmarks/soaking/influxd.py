@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -74,6 +75,7 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._outage = threading.Lock()
 
     def command(self) -> list[str]:
         raise NotImplementedError
@@ -175,13 +177,14 @@ class Influxd(Server):
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """It is killed, and started again after the body."""
-        self.kill()
-        try:
-            yield
-        finally:
-            self.mend_logs()
-            self.start()
+        """It is killed, and started again after the body; one outage after the other."""
+        with self._outage:
+            self.kill()
+            try:
+                yield
+            finally:
+                self.mend_logs()
+                self.start()
 
 
 def whole_bytes(log: bytes) -> int:

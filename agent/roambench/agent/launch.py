@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from roambench.agent.settings import AgentSettings
 from roambench.agent.worker import fork_nursery
 from roambench.contract.errors import RoambenchError
+from roambench.contract.last_signals import run_to_its_end
 
 
 def load_trainer() -> Callable[[socket.socket], None]:
@@ -46,10 +46,10 @@ def _live(settings: AgentSettings, trainer: socket.socket) -> int:
     if settings.service:
         from roambench.agent.service import ServiceAgent
 
-        return asyncio.run(ServiceAgent(settings, trainer).run())
+        return run_to_its_end(ServiceAgent(settings, trainer).run())
     from roambench.agent.process import Agent
 
-    return asyncio.run(Agent(settings, trainer).run())
+    return run_to_its_end(Agent(settings, trainer).run())
 
 
 def _run_logger(settings: AgentSettings) -> int:

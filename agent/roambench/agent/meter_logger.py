@@ -18,6 +18,7 @@ from roambench.agent.meter_reader import read_meter
 from roambench.agent.settings import AgentSettings
 from roambench.agent.stores import Stores
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.last_signals import run_to_its_end
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.spool.chapter import following
 from roambench.spool.gate import Gate
@@ -29,7 +30,7 @@ _FLUSH_S = 20.0
 
 def log_meter(settings: AgentSettings) -> int:
     """Log until SIGTERM or Ctrl-C; returns the exit status. MeterError if the port cannot be opened."""
-    return asyncio.run(MeterLogger(settings).run())
+    return run_to_its_end(MeterLogger(settings).run())
 
 
 class MeterLogger:

@@ -39,9 +39,13 @@ class PowerSwitch(Protocol):
 
 
 @runtime_checkable
-class ReadsAutorun(Protocol):
-    """A switch whose meter also tells whether its output comes back on after a reset."""
+class HasAutorun(Protocol):
+    """A switch whose meter also tells, and is told, whether its output comes back on after a reset."""
 
     async def autorun(self) -> bool:
         """Whether the output comes back on after a reset."""
+        ...
+
+    async def set_autorun(self, on: bool) -> None:
+        """Whether the output shall come back on after a reset."""
         ...

@@ -94,6 +94,7 @@ class AgentBench:
 #: What the fleet sees of certificates and limits; each is told once a minute at most.
 REFUSALS: Final = frozenset(
     (
+        "call failed",
         "call refused",
         "connection refused",
         "drain refused",

@@ -68,6 +68,11 @@ def energy_doubts(
             continue
         if entry.date and day - dt.date.fromisoformat(entry.date) > VALID_FOR:
             told.append(f"{host.name}: its meter was calibrated {entry.date}: roambench meter calibrate")
+        if not entry.date:
+            told.append(
+                f"{host.name}: its meter's calibration has no date and may be older than a year: "
+                "roambench meter calibrate"
+            )
         if serial and serial not in energy.meters:
             told.append(
                 f"{host.name}: its meter's calibration is filed under the board's name, which another meter "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final
@@ -100,19 +100,19 @@ class ControlPlane:
         session = await self.sessions.open(hello)
         self.observe(session.device, session.name, "hello", _describe(hello))
         session.probes = ClockProbes(self.clock, session.send)
-        listener = asyncio.create_task(self._listen(frames, session))
-        greeting: asyncio.Task[ClockProbed | None] | None = None
+        tasks = [asyncio.create_task(_noted(self._listen(frames, session), session))]
         try:
             await context.write(wire.ControllerFrame(welcome=self.welcome(session.device)))
             self._catch_up(session)
-            greeting = asyncio.create_task(self.probe_clock(session, "hello"))
+            tasks.append(asyncio.create_task(_noted(self.probe_clock(session, "hello"), session)))
             while (frame := await session.outgoing.get()) is not None:
                 await context.write(frame)
+            if session.trouble is not None:
+                raise session.trouble
         finally:
-            listener.cancel()
+            for task in tasks:
+                task.cancel()
             session.probes.close()
-            if greeting is not None:
-                greeting.cancel()
             await self.sessions.close(session)
             if not session.said_goodbye:
                 self.observe(session.device, session.name, "session lost", "ended without goodbye")
@@ -272,6 +272,15 @@ class ControlPlane:
         self.guard.tell(identity, "drain refused", why)
         told = "not this device's records" if why.startswith("records of") else why
         await context.abort(code, told)
+
+
+async def _noted(work: Coroutine[object, object, object], session: Session) -> None:
+    """A session ends by what fails beside it."""
+    try:
+        await work
+    except Exception as error:
+        session.trouble = error
+        session.outgoing.put_nowait(None)
 
 
 def _describe(hello: wire.Hello) -> str:

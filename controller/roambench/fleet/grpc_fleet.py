@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from roambench.agent.settings import HostSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
+from roambench.contract.errors import RunError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import (
     Answer,
@@ -263,8 +265,10 @@ class GrpcFleet:
         )
 
     def _refused(self, name: str, kind: str, reason: str) -> None:
-        self._observe(self._device_of.get(name, -1), name, kind, reason)
+        with suppress(RunError):  # a disk that is full: it is refused all the same
+            self._observe(self._device_of.get(name, -1), name, kind, reason)
 
     def _stranger_refused(self, who: str, kind: str, reason: str) -> None:
         """What is no device: an address, a port of ours."""
-        self._observe(-1, who, kind, reason)
+        with suppress(RunError):
+            self._observe(-1, who, kind, reason)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roambench.contract.errors import IdentityError
+from roambench.contract.errors import IdentityError, RoambenchError
 from roambench.fleet.limits import AgentLimits
 from roambench.fleet.traced_grpc import grpc
 from roambench.identity.authority import Credential, check, expiry_of, name_of, serial_of
@@ -100,7 +100,8 @@ class Guard:
         """The caller's name, for the length of a call.
 
         A call is ended with UNAUTHENTICATED as soon as its certificate is revoked, expires or its authority
-        is trusted no more; too many calls of one method by one device end with UNAVAILABLE.
+        is trusted no more; too many calls of one method by one device end with UNAVAILABLE. What fails here
+        is told, and ends the call as UNKNOWN: gRPC would print a traceback where the caller is gone, too.
         """
         name = await self.identify(context)
         if self._open[name, method] >= self._calls_at_once:
@@ -121,6 +122,12 @@ class Guard:
             task.uncancel()
             self.tell(name, "identity refused", call.refusal)
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, call.refusal)
+        except grpc.aio.BaseError:  # the call is over
+            raise
+        except Exception as error:
+            what = str(error) if isinstance(error, RoambenchError) else f"{type(error).__name__}: {error}"
+            self.tell(name, "call failed", f"{method}: {what}")
+            await context.abort(grpc.StatusCode.UNKNOWN, what)
         finally:
             self._calls.discard(call)
             self._open[name, method] -= 1

@@ -28,6 +28,7 @@ class Session:
     outgoing: asyncio.Queue[wire.ControllerFrame | None] = field(default_factory=asyncio.Queue)
     said_goodbye: bool = False
     probes: ClockProbes | None = None
+    trouble: Exception | None = None  # what it ended by
     peer_address: str = ""  # where its neighbours find it; empty: its peer port is closed
     reachable: asyncio.Event = field(default_factory=asyncio.Event)  # set as soon as the address is known
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from roambench.provision.bench import NO_METER, Host
@@ -25,7 +26,8 @@ def autorun(told: bool | str, host: Host) -> Check:
         Verdict.WARN,
         "off",
         "on: after a reset of the meter its output, and the board, stay off",
-        "switch autorun on, on the settings page of the meter's web site",
+        f"roambench meter power autorun {shlex.quote(host.meter.port)} --on --driver {host.meter.driver}"
+        + (f" --wifi {host.meter.wifi_hop}" if host.meter.wifi_hop else ""),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from roambench.contract.errors import RoambenchError
 from roambench.meters.power_switch import Unavailable, power_switch
-from roambench.meters.switching import PowerSwitch, ReadsAutorun
+from roambench.meters.switching import HasAutorun, PowerSwitch
 from roambench.provision.bench import NO_METER, Host
 
 #: Off for so long before on again: capacitors, and a card that still writes.
@@ -57,7 +57,7 @@ async def autorun_of(host: Host) -> bool | str:
         switch = power_switch(meter.driver, meter.port, meter.wifi_hop)
         if isinstance(switch, Unavailable):
             return f"cannot be asked: {switch.reason}"
-        if isinstance(switch, ReadsAutorun):
+        if isinstance(switch, HasAutorun):
             return await switch.autorun()
     except RoambenchError as error:
         return f"cannot be asked: {error}"

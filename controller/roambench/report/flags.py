@@ -167,6 +167,14 @@ def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
             f"meters calibrated more than a year before the run: {_some(old)}; their gain may have drifted "
             "by more than u_gain says: roambench meter calibrate"
         )
+    undated = [
+        f"{board.device} ({board.meter.calibrated_as})" for board in energy.boards if board.meter.undated
+    ]
+    if undated:
+        flags.append(
+            f"calibrations without a date: {_some(undated)}; they may be older than a year: write when they "
+            'were made into their tables (date = "YYYY-MM-DD"), or roambench meter calibrate'
+        )
     misfiled = [
         f"{board.device} (serial {board.meter.serial})" for board in energy.boards if board.meter.misfiled
     ]

@@ -66,6 +66,11 @@ class DeviceMeter:
         """Whether it was calibrated more than a year before `day`."""
         return self.calibrated_on is not None and (day - self.calibrated_on) > VALID_FOR
 
+    @property
+    def undated(self) -> bool:
+        """Whether its own calibration has no date: it may be older than a year, and nobody would be told."""
+        return bool(self.calibrated_as) and self.calibrated_on is None
+
 
 def device_meter(
     device: str, events: Sequence[AgentEvent], config: Mapping[str, Any], nominal_s: float | None = None

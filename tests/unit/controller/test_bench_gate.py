@@ -127,3 +127,6 @@ def test_short_baselines_old_calibrations_and_those_of_boards_are_told(
     assert lines[0].startswith(f"preflight: pi-01: its meter was calibrated {old['date']}")
     assert lines[1].endswith("rename its table to [SN3]")
     assert len(lines) == 2
+    _, printed = told(hosts, idle_baseline_s=60.0, meters={"SN1": {"u_gain": 0.01}, "B7": new})
+    assert printed.startswith("preflight: pi-01: its meter's calibration has no date")
+    assert printed.count("\n") == 1

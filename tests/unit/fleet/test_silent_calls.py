@@ -14,6 +14,7 @@ from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done,
 from peer_devices import devices
 from roambench.agent.control_link import secure_channel
 from roambench.agent.dial_trouble import _context, dial_trouble
+from roambench.agent.peer_link import PeerLink, Silence
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import AnswerStatus, UploadOrder
 from roambench.contract.records import Reading, RecordKind
@@ -24,7 +25,9 @@ from roambench.spool.consumer import Record
 from roambench.spool.drain import Drain
 from roambench.spool.spool import CONTROLLER, Spool
 from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1 import peer_pb2 as wire_of_peers
 from roambench.wire.v1.methods import (
+    ASK,
     DOWNLOAD,
     DRAIN,
     HOLD,
@@ -156,8 +159,8 @@ async def test_calls_without_a_request_cost_no_neighbour_its_model(tmp_path: Pat
         revoked = [serial_of(credential.certificate_pem)] if kind == "revoked" else []
         first, second = await bench.join(revoked=revoked), await bench.join(revoked=revoked)
         async with (
-            silent_calls(first.address, credential, [PULL], "pi-01", 17) as one,
-            silent_calls(second.address, credential, [PULL], "pi-02", 17) as other,
+            silent_calls(first.address, credential, [PULL, ASK], "pi-01", 17) as one,
+            silent_calls(second.address, credential, [PULL, ASK], "pi-02", 17) as other,
         ):
             await until(lambda: min(one.opened, other.opened) >= 272)
             mixed = await asyncio.gather(
@@ -165,6 +168,11 @@ async def test_calls_without_a_request_cost_no_neighbour_its_model(tmp_path: Pat
             )
             assert [found.left_out for found in mixed] == [(), ()]
             assert [found.not_taken for found in mixed] == [(), ()]
+            link = PeerLink(second.credential)
+            request = wire_of_peers.PullRequest(run_id="run", step=7)
+            standing = await link.ask("pi-01", first.address, request, Silence())
+            await link.close()
+            assert standing == wire_of_peers.Standing.HERE
 
 
 async def test_idle_connections_end_and_a_full_port_is_called_full() -> None:

@@ -95,6 +95,8 @@ def test_read_fails_when_not_one_reading_came(pty):
         (["record", "x", "-o", "y", "--driver", "replay"], 2, "meter 'replay' has no wire of its own"),
         (["power", "on", "/dev/ttyUSB0"], 1, "power: unavailable (the serial port only talks"),
         (["power", "status", "/dev/ttyUSB0", "--driver", "smartpower3"], 1, "power: unavailable (a Smart Po"),
+        (["power", "autorun", "x", "--driver", "smartpower2-ytrikoz"], 1, "power: unavailable (the serial"),
+        (["power", "autorun", "x", "--driver", "smartpower2-ytrikoz", "--wifi", "y"], 1, "settings page"),
         (["power", "volts", "127.0.0.1:1", "9", "--driver", "smartpower2-websocket"], 2, "4 to 5.3, got 9"),
         (["power", "off", "127.0.0.1:1", "--driver", "smartpower2-websocket"], 1, "cannot be reached"),
     ],
@@ -180,6 +182,17 @@ def test_the_power_of_an_emulated_meter_is_switched_from_the_command_line(start_
                 power(*arguments, *options)
             assert ended.value.code in (0, None)
             assert capsys.readouterr().out == f"{port}: {told}\n"
+
+
+def test_a_meters_autorun_is_asked_for_and_set_from_the_command_line(start_emulator, capsys):
+    emulator = start_emulator({"websocket_port": 0, "autorun": False}, tolerance=0.0)
+    hop = control.addresses(emulator.socket)["pi-00"]["websocket"].removeprefix("ws://")
+    port = emulator.port(0)
+    for change, told in (([], "off"), (["--on"], "on"), ([], "on"), (["--off"], "off")):
+        with pytest.raises(SystemExit) as ended:
+            main(["meter", "power", "autorun", port, *change, "--wifi", hop])
+        assert ended.value.code in (0, None)
+        assert capsys.readouterr().out == f"{port}: autorun {told}\n"
 
 
 def test_a_meter_that_does_not_obey_is_an_error_with_what_it_says():

@@ -190,7 +190,7 @@ def test_what_is_wrong_with_an_agent_is_found(
 def test_an_output_that_would_stay_off_is_warned_of_and_one_that_nobody_knows_is_not_passed() -> None:
     off = checks(autorun=False)["autorun"]
     assert (off.verdict, off.found) == (Verdict.WARN, "off")
-    assert "autorun" in off.what_to_do
+    assert "roambench meter power autorun" in off.what_to_do
     unknown = checks(autorun="cannot be asked: the serial port only talks")["autorun"]
     assert (unknown.verdict, unknown.found) == (Verdict.SKIP, "cannot be asked: the serial port only talks")
 

@@ -145,13 +145,16 @@ def test_a_meters_serial_number_goes_before_its_boards_name_which_is_told(tmp_pa
     own = meter(**{"pi-01": of_board, "CP2104-7": of_meter})
     assert (own.calibration.gain, own.calibrated_as, own.misfiled) == (1.5, "CP2104-7", False)
     assert own.calibrated_on is None
+    assert own.undated
     boards = meter(**{"pi-01": of_board})
     assert (boards.calibration.gain, boards.calibrated_as, boards.misfiled) == (1.25, "pi-01", True)
     assert not boards.out_of_date(dt.date(2026, 3, 1))
     assert boards.out_of_date(dt.date(2026, 3, 2))
+    assert not boards.undated
     without_serial = device_meter("pi-01", [], {"energy": {"meters": {"pi-01": of_board}}})
     assert without_serial.calibrated
     assert not without_serial.misfiled
+    assert not device_meter("pi-01", [], {"energy": {"u_gain": 0.004}}).undated
 
 
 def test_only_a_gain_that_nobody_gave_is_the_types(tmp_path: Path) -> None:

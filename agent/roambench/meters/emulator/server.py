@@ -17,6 +17,7 @@ from typing import Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.last_signals import run_to_its_end
 from roambench.meters.emulator.addresses import unix_address
 from roambench.meters.emulator.port import MeterPort
 from roambench.meters.emulator.power import IDLE, Activity
@@ -288,7 +289,7 @@ def main(arguments: list[str]) -> int:
     path = Path(files[0])
     try:
         spec = EmulatorSpec.from_json(path.read_bytes(), str(path))
-        asyncio.run(_serve(spec, sys.stdin.fileno() if until_eof else None))
+        run_to_its_end(_serve(spec, sys.stdin.fileno() if until_eof else None))
     except OSError as error:  # a MeterError is one
         print(error, file=sys.stderr)
         return 1

@@ -146,6 +146,31 @@ def power_volts(
     _switch(driver, port, wifi, lambda switch: switch.set_volts(volts))
 
 
+@power_app.command("autorun")
+def power_autorun(
+    port: PortArgument,
+    on: Annotated[bool | None, typer.Option("--on/--off", help="Change it. Default: ask only.")] = None,
+    driver: DriverOption = "smartpower2",
+    wifi: WifiOption = "",
+) -> None:
+    """Ask whether the output comes back on after the meter's reset, or set that. Only some firmware tells."""
+    from roambench.contract.errors import MeterError
+    from roambench.meters.switching import HasAutorun
+
+    switch = _switch_of(driver, port, wifi)
+    if not isinstance(switch, HasAutorun):
+        raise MeterError(
+            f"meter {port}: this firmware's autorun cannot be reached: see its own settings page"
+        )
+
+    async def errand() -> bool:
+        if on is not None:
+            await switch.set_autorun(on)
+        return await switch.autorun()
+
+    typer.echo(f"{port}: autorun {'on' if run_async(errand()) else 'off'}")
+
+
 @power_app.command("status")
 def power_status(port: PortArgument, driver: DriverOption = "smartpower2", wifi: WifiOption = "") -> None:
     """Ask the meter whether its output is on."""
@@ -158,13 +183,8 @@ def _switch(
     wifi: str,
     act: Callable[[PowerSwitch], Coroutine[Any, Any, None]] | None,
 ) -> None:
-    """Act, then print what the meter says; a meter that cannot be switched is an error."""
-    from roambench.contract.errors import MeterError
-    from roambench.meters.power_switch import Unavailable, power_switch
-
-    switch = power_switch(driver, port, wifi)
-    if isinstance(switch, Unavailable):
-        raise MeterError(f"meter {port}: {switch}")
+    """Act, then print what the meter says."""
+    switch = _switch_of(driver, port, wifi)
 
     async def errand() -> PowerState:
         if act is not None:
@@ -174,3 +194,14 @@ def _switch(
     state = run_async(errand())
     volts = "" if state.volts is None else f", set to {state.volts:.2f} V"
     typer.echo(f"{port}: {'on' if state.on else 'off'}{volts}")
+
+
+def _switch_of(driver: str, port: str, wifi: str) -> PowerSwitch:
+    """MeterError for a meter that cannot be switched."""
+    from roambench.contract.errors import MeterError
+    from roambench.meters.power_switch import Unavailable, power_switch
+
+    switch = power_switch(driver, port, wifi)
+    if isinstance(switch, Unavailable):
+        raise MeterError(f"meter {port}: {switch}")
+    return switch

@@ -37,7 +37,7 @@ class CalibratedMeter(Section):
     date: Annotated[str, BeforeValidator(_date)] = Field(
         "",
         json_schema_extra={"expected": "a date, YYYY-MM-DD"},
-        description="When it was calibrated; after a year `preflight` and report warn.",
+        description="When it was calibrated; without it, and after a year, bench runs and reports warn.",
     )
     reference: str = Field("", description="Against what; meters of one reference are wrong by it together.")
     u_reference: float = Field(0.0, ge=0.0, description="The reference's share of u_gain, relative.")

@@ -1,0 +1,100 @@
+"""What fails in a call at the controller is told in one line; no console gets a traceback, also where the
+caller is gone just then."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable
+
+import pytest
+
+from hand_agent import Bench, bench
+from roambench.agent.dial_trouble import _context
+from roambench.contract.errors import RunError
+from roambench.identity.authority import CONTROLLER_NAME
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import PROTOCOL_VERSION, SESSION
+from secure_bench import lines, until
+from soaking import rubbish
+from soaking.sockets import reset
+
+HELLO = wire.AgentFrame(
+    hello=wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01", machine_id="machine", boot_id="boot")
+)
+EVENT = wire.AgentFrame(event=wire.Event(kind="trainer ready"))
+
+
+async def said_hello(where: Bench) -> asyncio.StreamWriter:
+    """A session of pi-01, its bytes written by hand."""
+    _, writer = await asyncio.open_connection(
+        "127.0.0.1",
+        where.fleet.control_port,
+        ssl=_context(where.authority.issue("pi-01")),
+        server_hostname=CONTROLLER_NAME,
+    )
+    writer.write(
+        rubbish.PREFACE + rubbish.frame(4, 0, 0, b"") + rubbish.frame(1, 4, 1, rubbish.headers(SESSION))
+    )
+    say(writer, HELLO)
+    return writer
+
+
+def say(writer: asyncio.StreamWriter, message: wire.AgentFrame) -> None:
+    payload = message.SerializeToString()
+    writer.write(rubbish.frame(0, 0, 1, b"\0" + len(payload).to_bytes(4, "big") + payload))
+
+
+class FullDisk:
+    """Refuses to write down events of some kinds, for as long as it is full; `meanwhile` happens first."""
+
+    def __init__(self, *kinds: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.kinds, self.meanwhile, self.refused = kinds, meanwhile, 0
+
+    def hears(self, name: str, kind: str) -> None:
+        if kind in self.kinds:
+            self.refused += 1
+            self.meanwhile()
+            raise RunError("events.sqlite: the disk is full")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("all_full", [False, True])
+async def test_a_caller_that_goes_while_its_call_fails_leaves_no_traceback(
+    capfd: pytest.CaptureFixture[str], all_full: bool
+) -> None:
+    """gRPC prints one where it cannot send a failed call's status."""
+    disk = FullDisk("hello", *(("call failed",) if all_full else ()))
+    async with bench(hears=disk.hears) as where:
+        writer = await said_hello(where)
+
+        def cut() -> None:
+            reset(writer.get_extra_info("socket"))
+            time.sleep(0.3)  # gRPC's core hears of it, its loop does not
+
+        disk.meanwhile = cut
+        await until(lambda: disk.refused)
+        await until(lambda: all_full or lines(where, "call failed"))
+        await asyncio.sleep(0.3)
+        writer.transport.abort()
+        if not all_full:
+            assert lines(where, "call failed") == ["pi-01: Session: events.sqlite: the disk is full"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.asyncio
+async def test_an_event_that_cannot_be_written_down_ends_its_session_by_name() -> None:
+    """And not by a task whose exception nobody takes."""
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about["message"]))
+    async with bench(hears=FullDisk("trainer ready").hears) as where:
+        writer = await said_hello(where)
+        await until(lambda: lines(where, "hello"))
+        say(writer, EVENT)
+        await until(lambda: lines(where, "session lost"))
+        await until(lambda: lines(where, "call failed"))
+        assert lines(where, "call failed") == ["pi-01: Session: events.sqlite: the disk is full"]
+        writer.transport.abort()
+    gc.collect()
+    assert complaints == []
