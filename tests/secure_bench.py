@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hand_agent import Bench, HandAgent
+from roambench.contract.events import EventKind
 from roambench.fleet.guard import FleetIdentity
 from roambench.identity.authority import Authority
 from roambench.provision.certificates import BenchAuthority
@@ -18,10 +19,10 @@ async def until(happened: Callable[[], object], seconds: float = 8.0) -> None:
 
 async def redialled(where: Bench, *agents: HandAgent) -> None:
     await until(lambda: all(agent.link.is_open for agent in agents))
-    before = where.kinds().count("hello")
+    before = where.kinds().count(EventKind.SESSION_OPENED)
     for agent in agents:
         agent.link.redial("test")
-    await until(lambda: where.kinds().count("hello") == before + len(agents))
+    await until(lambda: where.kinds().count(EventKind.SESSION_OPENED) == before + len(agents))
 
 
 def lines(where: Bench, kind: str) -> list[str]:

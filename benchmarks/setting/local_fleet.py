@@ -14,6 +14,7 @@ import numpy as np
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
+from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
@@ -27,7 +28,14 @@ from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 MODEL = "mohawk_cnn"
 BATCH = 8
 _EXPECTED = {
-    *("clock offset", "download started", "train started", "train finished", "upload started", "goodbye")
+    *(
+        EventKind.CLOCK_OFFSET,
+        EventKind.DOWNLOAD_STARTED,
+        EventKind.TRAIN_STARTED,
+        EventKind.TRAIN_FINISHED,
+        EventKind.UPLOAD_STARTED,
+        EventKind.SESSION_CLOSED,
+    )
 }
 
 
@@ -42,11 +50,11 @@ class Seen:
     problems: list[str] = field(default_factory=list)
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # all trainers ready, or a problem
 
-    def observe(self, device: int, name: str, kind: str, detail: str) -> None:
+    def observe(self, device: int, name: str, kind: AnyEventKind, detail: str) -> None:
         now_s = time.perf_counter() - self.started_s
-        if kind == "hello":
+        if kind == EventKind.SESSION_OPENED:
             self.hello_s.setdefault(name, now_s)
-        elif kind == "trainer ready":
+        elif kind == EventKind.TRAINER_READY:
             self.ready_s.setdefault(name, now_s)
         elif kind not in _EXPECTED:
             self.problems.append(f"{name}: {kind}: {detail}")

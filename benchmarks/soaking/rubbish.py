@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import encode
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1 import data_pb2, peer_pb2
@@ -19,7 +20,9 @@ _GOOD = (
         hello=wire.Hello(protocol_version=2**32 - 1, device="pi-01" * 50, capabilities=["x"] * 500)
     ),
     wire.AgentFrame(answer=wire.Answer(order_id="run/1/1/train", status=wire.Answer.DONE)),
-    wire.AgentFrame(event=wire.Event(order_id="run/1/1/train", kind="train started", monotonic_ns=-1)),
+    wire.AgentFrame(
+        event=wire.Event(order_id="run/1/1/train", kind=EventKind.TRAIN_STARTED, monotonic_ns=-1)
+    ),
     wire.AgentFrame(clock_echo=wire.ClockEcho(probe=2**64 - 1, sent_monotonic_ns=-(2**63))),
     wire.DrainRequest(device="pi-01", spool_uuid="u", records=[wire.Record(seq=2**64 - 1, payload=b"x")] * 9),
     wire.DrainRequest(device="pi-02", spool_uuid="u" * 9000),

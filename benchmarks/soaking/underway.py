@@ -20,6 +20,7 @@ from typing import Final
 import psutil
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from soaking.faults import KINDS
@@ -35,6 +36,7 @@ END_PATIENCE_S: Final = 420.0
 #: Host seconds that processes of a run may outlive it.
 ORPHAN_PATIENCE_S: Final = 45.0
 _DATABASE: Final = "soak"
+_TRANSFERS: Final = (EventKind.DOWNLOAD_STARTED, EventKind.UPLOAD_STARTED, EventKind.EXCHANGE_STARTED)
 
 
 class Broken(Exception):
@@ -255,14 +257,11 @@ class Underway:
 
     def wait_for_transfer(self, name: str, patience_s: float) -> bool:
         """Until the device begins a transfer; False if it does not."""
-        where = (
-            "body ->> 'name' = ? AND body ->> 'kind' IN "
-            "('download started', 'upload started', 'exchange started')"
-        )
-        before = self.count("FleetEvent", where, name)
+        where = "body ->> 'name' = ? AND body ->> 'kind' IN (?, ?, ?)"
+        before = self.count("FleetEvent", where, name, *_TRANSFERS)
         deadline_s = time.monotonic() + patience_s
         while time.monotonic() < deadline_s and not self._over():
-            if self.count("FleetEvent", where, name) > before:
+            if self.count("FleetEvent", where, name, *_TRANSFERS) > before:
                 return True
             time.sleep(0.02)
         return False

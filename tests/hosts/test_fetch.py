@@ -13,6 +13,7 @@ from safetensors import safe_open
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from hosts.lab.cli import roambench
+from roambench.contract.events import EventKind
 from roambench.runs.folder import RunFolder
 
 #: MOHAWK's CNN.
@@ -27,12 +28,12 @@ def test_after_a_killed_controller_the_bench_is_free_and_fetch_completes_its_run
     (tmp_path / "next").mkdir()
     run = BenchRun(provisioned.bench, tmp_path, 'systems=["mohawk"]', "trace.steps=3", *ALWAYS_THERE)
     try:
-        run.wait_for("train started", "pi1", "%/00001/00000/train")
+        run.wait_for(EventKind.TRAIN_STARTED, "pi1", "%/00001/00000/train")
         provisioned.inside("pi1", "pkill -STOP -u roambench")
         assert "run demo" in roambench("fleet", "who", provisioned.bench).out
         refused = roambench("fleet", "fetch", provisioned.bench)
         assert (refused.code, "used by" in refused.err) == (1, True)
-        run.wait_for("train finished", "pi2", "%/00001/00001/train")
+        run.wait_for(EventKind.TRAIN_FINISHED, "pi2", "%/00001/00001/train")
     finally:
         run.stop()
         provisioned.inside("pi1", "pkill -CONT -u roambench")

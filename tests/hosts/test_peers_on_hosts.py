@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import BenchRun
 from hosts.lab.network import Network
+from roambench.contract.events import EventKind
 from roambench.rounds.records import FleetEvent
 
 _ITERATIONS = 3
@@ -36,7 +37,7 @@ def test_three_hosts_exchange_half_step_models_at_their_own_addresses(
     sent = _sent_by_hosts(provisioned) - sent_before
     came = _came_to_this_machine(provisioned) - came_before
 
-    ports = {event.name: event.detail for event in events if event.kind == "peer port open"}
+    ports = {event.name: event.detail for event in events if event.kind == EventKind.PEER_PORT_OPEN}
     assert {name: port.rpartition(":")[0] for name, port in ports.items()} == {
         name: provisioned.address(name) for name in names
     }

@@ -19,7 +19,8 @@ import json, random, shutil, subprocess, sys
 from pathlib import Path
 from roambench.contract.records import Reading, RecordKind
 from roambench.runs.record_store import RecordStore
-from roambench.spool.chapter import BEGINS, Chapter
+from roambench.contract.events import EventKind
+from roambench.spool.chapter import Chapter
 from roambench.spool.spool import CONTROLLER, Spool
 
 folder, cuts = Path(sys.argv[1]), int(sys.argv[2])
@@ -64,7 +65,7 @@ for boot in range(cuts + 1):
     spool.close()
     subprocess.run(["umount", place], check=True)
 found = set(store.readings("pi-01").ns.tolist())
-begun = [e.detail for e in store.events("pi-01") if e.kind == BEGINS]
+begun = [e.detail for e in store.events("pi-01") if e.kind == EventKind.RECORD_CONTEXT_BEGINS]
 boots = {Chapter.from_json(detail).boot_id for detail in begun}
 print(json.dumps({
     "taken_back": taken_back,

@@ -15,6 +15,7 @@ from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from hosts.lab.card import opened
 from hosts.lab.cli import roambench
 from hosts.lab.network import Network
+from roambench.contract.events import EventKind
 from roambench.rounds.records import OrderAnswered, OrderGiven
 from roambench.runs.folder import RunFolder
 
@@ -44,9 +45,9 @@ def test_a_board_that_dies_in_mid_run_lives_on_in_a_spare_that_gets_its_card(
     machine = hosts.inside("pi2", "cat /etc/machine-id").strip()
     run = BenchRun(hosts.bench, tmp_path, *_two_devices("trace.steps=4"))
     try:
-        run.wait_for("train started", "pi1", "%/00001/00000/train")
+        run.wait_for(EventKind.TRAIN_STARTED, "pi1", "%/00001/00000/train")
         hosts.inside("pi1", "pkill -STOP -u roambench")
-        run.wait_for("train finished", "pi2", _PI2_TRAINED)
+        run.wait_for(EventKind.TRAIN_FINISHED, "pi2", _PI2_TRAINED)
         hosts.off("pi2")
         with opened(hosts.folder / "cards/pi2", tmp_path / "card") as card:
             said = roambench("fleet", "replace", hosts.bench, "pi2", "pi3", "--card", card)
@@ -88,9 +89,9 @@ def test_what_a_host_has_of_a_run_it_saw_no_end_of_moves_to_a_spare_and_is_fetch
     network = Network(int(hosts.folder.name))
     run = BenchRun(hosts.bench, tmp_path, *_two_devices("trace.steps=3", "fleet.deadline_s=10.0"))
     try:
-        run.wait_for("train started", "pi1", "%/00001/00000/train")
+        run.wait_for(EventKind.TRAIN_STARTED, "pi1", "%/00001/00000/train")
         hosts.inside("pi1", "pkill -STOP -u roambench")
-        run.wait_for("train finished", "pi2", _PI2_TRAINED)
+        run.wait_for(EventKind.TRAIN_FINISHED, "pi2", _PI2_TRAINED)
         network.plug(hosts.names.index("pi2"), into=False)
         hosts.inside("pi1", "pkill -CONT -u roambench")
         with run.finished() as folder:

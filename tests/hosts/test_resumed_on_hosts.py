@@ -13,6 +13,7 @@ from rich.console import Console
 
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
+from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.composition import run_experiment
 from roambench.controller.config import load_experiment
@@ -108,7 +109,7 @@ def test_a_run_whose_controller_was_killed_ends_as_one_left_alone(
     before = agents(provisioned)
     run = BenchRun(provisioned.bench, tmp_path, *ROUNDS)
     try:
-        run.wait_for("train started", "pi1", "%/00001/00000/train")
+        run.wait_for(EventKind.TRAIN_STARTED, "pi1", "%/00001/00000/train")
         run.stop()
         run.begin_again("resume")
         whole = unfaulted(tmp_path / "whole", ROUNDS)
@@ -128,7 +129,7 @@ def test_a_run_without_a_server_that_was_stopped_ends_as_one_left_alone(
 ) -> None:
     run = BenchRun(provisioned.bench, tmp_path, *PEERS)
     try:
-        run.wait_for("train started", "pi1", "%/00001/00000/exchange")
+        run.wait_for(EventKind.TRAIN_STARTED, "pi1", "%/00001/00000/exchange")
         assert run.stopped() == 143
         run.begin_again()
         whole = unfaulted(tmp_path / "whole", PEERS)

@@ -12,6 +12,7 @@ from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from hosts.lab.cli import roambench
 from hosts.readme_walk import PROVISION, ROOT, Walked, bench_chapter_commands
+from roambench.contract.events import EventKind
 from roambench.rounds.records import OrderAnswered, OrderGiven
 
 _SMALL = ("--set", 'systems=["mohawk"]', "--set", "trace.steps=6", "--set", "energy.idle_baseline_s=5.0")
@@ -55,9 +56,9 @@ def test_a_host_rebooted_in_mid_run_is_back_with_its_model_and_its_readings(
     upload might come first."""
     run = BenchRun(provisioned.bench, tmp_path, 'systems=["mohawk"]', "trace.steps=4", *ALWAYS_THERE)
     try:
-        run.wait_for("train started", "pi1", "%/00001/00000/train")
+        run.wait_for(EventKind.TRAIN_STARTED, "pi1", "%/00001/00000/train")
         provisioned.inside("pi1", "pkill -STOP -u roambench")
-        run.wait_for("train finished", "pi2", "%/00001/00001/train")
+        run.wait_for(EventKind.TRAIN_FINISHED, "pi2", "%/00001/00001/train")
         provisioned.reboot("pi2")
         provisioned.inside("pi1", "pkill -CONT -u roambench")
         with run.finished() as folder:

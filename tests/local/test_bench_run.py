@@ -17,6 +17,7 @@ from safetensors import safe_open
 
 from living_agents import LivingBench
 from roambench.agent.settings import AgentSettings, ChaosSettings
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.contract.records import RecordKind
 from roambench.energy.timeline import partition_check
@@ -105,7 +106,7 @@ def story(launch, bench) -> Story:
     first = launch(file=file, name="first", words=words).finish(300)
     statuses = [_settled(bench)]
     second = launch(f"--fleet=bench:{bench.file}", *SECOND, file=file, name="second")
-    second.wait_for_event("train finished", "board-b", "%/00001/00001/train", 150)
+    second.wait_for_event(EventKind.TRAIN_FINISHED, "board-b", "%/00001/00001/train", 150)
     bench.kill("board-b")
     killed_ns = time.monotonic_ns()
     time.sleep(2.0)  # systemd's RestartSec
@@ -171,7 +172,7 @@ class TestTwoRunsInSuccession:
         ended_ns = story.first.info.end_device_ns
         for name in NAMES:
             assert story.second.records.readings(name).ns[0] > ended_ns + 1e9
-            starts = [e for e in story.second.records.events(name) if e.kind == "meter described"]
+            starts = [e for e in story.second.records.events(name) if e.kind == EventKind.METER_DESCRIBED]
             assert starts, "a run that begins later must know the meter all the same"
 
     def test_every_run_has_its_own_phases_without_a_hole(self, story):
@@ -250,7 +251,7 @@ def after(launch, bench, story):
     file = bench.folder / "experiment.toml"
     fleet = f"--fleet=bench:{bench.file}"
     dead = launch(fleet, 'name="dead"', *SECOND[1:], "learning.local_epochs=400", file=file, name="dead")
-    dead.wait_for_event("train started", "board-a", "%/00000/00000/train", 150)
+    dead.wait_for_event(EventKind.TRAIN_STARTED, "board-a", "%/00000/00000/train", 150)
     dead.process.kill()
     dead.process.wait()
     run_id = RunFolder.open(dead.folder()).info.run_id

@@ -18,6 +18,7 @@ import pytest
 from roambench.agent.control_link import ControlLink
 from roambench.agent.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
+from roambench.contract.events import EventKind
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
 from roambench.wire.v1 import control_pb2 as wire
@@ -158,13 +159,13 @@ async def test_a_certificate_that_is_not_valid_here_is_told_with_its_reason_on_b
     at_the_controller: str,
 ) -> None:
     async with controller(tmp_path) as where, agent(where, made(where.authority)) as refused:
-        await until(lambda: refused.log and where.lines("connection refused"), PATIENCE_S)
+        await until(lambda: refused.log and where.lines(EventKind.CONNECTION_REFUSED), PATIENCE_S)
         assert at_the_agent in refused.log[0]
-        assert where.lines("connection refused")[0] == (
+        assert where.lines(EventKind.CONNECTION_REFUSED)[0] == (
             "127.0.0.1",
             BEFORE.format("control") + at_the_controller + AFTER,
         )
-        assert where.lines("hello") == []
+        assert where.lines(EventKind.SESSION_OPENED) == []
 
 
 async def test_a_missing_certificate_is_told_on_both_sides_and_at_both_ports(tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ async def test_a_missing_certificate_is_told_on_both_sides_and_at_both_ports(tmp
                     await channel.unary_unary(method)(b"", timeout=5)
             line = BEFORE.format(name) + "(it showed no certificate)" + AFTER
             await until(
-                lambda line=line: ("127.0.0.1", line) in where.lines("connection refused"), PATIENCE_S
+                lambda line=line: ("127.0.0.1", line) in where.lines(EventKind.CONNECTION_REFUSED), PATIENCE_S
             )
 
 
@@ -193,9 +194,9 @@ async def test_a_certificate_of_another_name_is_told_by_name_on_both_sides(tmp_p
     ):
         with pytest.raises(LinkError, match="device 'pi-77' is not part of this run"):
             await asyncio.wait_for(refused.task, PATIENCE_S)
-        await until(lambda: where.lines("session refused"), PATIENCE_S)
-        assert where.lines("session refused") == [("pi-77", "device 'pi-77' is not part of this run")]
-        assert where.lines("connection refused") == []  # TLS found nothing wrong
+        await until(lambda: where.lines(EventKind.SESSION_REFUSED), PATIENCE_S)
+        assert where.lines(EventKind.SESSION_REFUSED) == [("pi-77", "device 'pi-77' is not part of this run")]
+        assert where.lines(EventKind.CONNECTION_REFUSED) == []  # TLS found nothing wrong
 
 
 async def test_a_revoked_certificate_is_told_by_name_on_both_sides(tmp_path: Path) -> None:
@@ -203,12 +204,12 @@ async def test_a_revoked_certificate_is_told_by_name_on_both_sides(tmp_path: Pat
         lost = where.authority.issue("pi-01")
         assert where.authority.revoke_name("pi-01", "board lost") != []
         async with agent(where, lost) as refused:
-            await until(lambda: refused.log and where.lines("identity refused"), PATIENCE_S)
+            await until(lambda: refused.log and where.lines(EventKind.IDENTITY_REFUSED), PATIENCE_S)
             assert "the certificate of 'pi-01' is revoked (serial " in refused.log[0]
-            ((name, reason),) = where.lines("identity refused")
+            ((name, reason),) = where.lines(EventKind.IDENTITY_REFUSED)
             assert name == "pi-01"
             assert reason.startswith("the certificate of 'pi-01' is revoked (serial ")
-            assert where.lines("connection refused") == []
+            assert where.lines(EventKind.CONNECTION_REFUSED) == []
 
 
 async def test_who_speaks_no_tls_or_nothing_at_all_is_told_and_who_may_come_in_is_not(tmp_path: Path) -> None:
@@ -219,9 +220,10 @@ async def test_who_speaks_no_tls_or_nothing_at_all_is_told_and_who_may_come_in_i
             with socket.create_connection(("127.0.0.1", where.data_port), timeout=10.0) as open_one:
                 open_one.sendall(said)
                 await until(
-                    lambda line=line: ("127.0.0.1", line) in where.lines("connection refused"), PATIENCE_S
+                    lambda line=line: ("127.0.0.1", line) in where.lines(EventKind.CONNECTION_REFUSED),
+                    PATIENCE_S,
                 )
-        assert len(where.lines("connection refused")) == 2
+        assert len(where.lines(EventKind.CONNECTION_REFUSED)) == 2
         assert good.log == []
 
 
@@ -232,8 +234,8 @@ async def test_the_same_reason_of_the_same_address_is_told_once_a_minute(tmp_pat
                 open_one.sendall(rubbish.PREFACE)
                 assert open_one.recv(100) != b"?"
         async with agent(where, expired(where.authority)):
-            await until(lambda: len(where.lines("connection refused")) == 2, PATIENCE_S)
-        assert [("did not speak TLS" in line) for _, line in where.lines("connection refused")] == [
+            await until(lambda: len(where.lines(EventKind.CONNECTION_REFUSED)) == 2, PATIENCE_S)
+        assert [("did not speak TLS" in line) for _, line in where.lines(EventKind.CONNECTION_REFUSED)] == [
             True,
             False,
         ]

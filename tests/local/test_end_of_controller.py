@@ -14,6 +14,7 @@ import psutil
 import pytest
 from safetensors import safe_open
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import OrderGiven, StepClosed
@@ -31,7 +32,7 @@ LONG = ("trace.steps=8", "local.sgd_step_s=2.0", "local.upload_mbit_s=0.03")
 
 def in_full_swing(run) -> None:
     """Wait until the second step is closed and a training of the third is under way."""
-    run.wait_for_event("train started", "pi-01", "small-mohawk/00002/00000/train")
+    run.wait_for_event(EventKind.TRAIN_STARTED, "pi-01", "small-mohawk/00002/00000/train")
     time.sleep(0.3)
 
 

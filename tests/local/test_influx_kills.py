@@ -13,6 +13,7 @@ import pytest
 from influx_servers import Influxd, Shim, free_port, running
 from meter_loggers import PERIOD_S, Fact, Loggers, meter_loggers, stored_facts
 from roambench.contract.draws import generator
+from roambench.contract.events import EventKind
 from roambench.energy.integrate import power_curve
 from roambench.energy.samples import PowerSamples
 from roambench.spool.influx_settings import InfluxSettings
@@ -105,7 +106,7 @@ def agent_kills(folder: Path, meters: int, device_s: float, time_scale: float) -
             begun = sorted(
                 row["monotonic_ns"]
                 for row in lives
-                if (row["device"], row["kind"]) == (name, "agent started")
+                if (row["device"], row["kind"]) == (name, EventKind.AGENT_STARTED)
             )
             assert len(begun) == (2 if name in victims else 1)
             if len(begun) == 2:

@@ -10,6 +10,7 @@ import pytest
 
 from influx_servers import Influxd, Shim, free_port, running
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.contract.records import RecordKind
 from roambench.runs.folder import RunFolder
@@ -129,9 +130,9 @@ def test_the_controller_forwards_what_agents_drained_though_the_server_is_killed
             'influxdb.api="v1"',
             'influxdb.via="controller"',
         )
-        run.wait_for_event("train started", "pi-01", "%")
+        run.wait_for_event(EventKind.TRAIN_STARTED, "pi-01", "%")
         influxd.kill()
-        run.wait_for_event("train finished", "pi-01", "%")
+        run.wait_for_event(EventKind.TRAIN_FINISHED, "pi-01", "%")
         influxd.start()
         run.finish()
         keys, points = keys_in_influxdb(influxd, "forwarded")
@@ -154,10 +155,12 @@ def test_a_database_that_does_not_exist_is_said_aloud_and_the_run_goes_on(launch
     assert "404" in run.text()
     assert "database not found" in run.text()
     assert "left in the spool: influxdb" in run.text()
-    assert "database not found" in run.events("store refuses", "pi-01")[0].detail
+    assert "database not found" in run.events(EventKind.STORE_REFUSES, "pi-01")[0].detail
     folder = RunFolder.open(run.folder())
     states = [
-        json.loads(event.detail) for event in folder.records.events("pi-01") if event.kind == "spool state"
+        json.loads(event.detail)
+        for event in folder.records.events("pi-01")
+        if event.kind == EventKind.SPOOL_STATE
     ]
     assert folder.records.counts("pi-01")[RecordKind.READING] > 3
     folder.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.clock_fit import ClockVerdict
 from roambench.rounds.records import ClockProbed, FleetEvent
@@ -144,14 +145,16 @@ def test_readings_go_on_while_no_session_is_held(overhead):
     for name in NAMES:
         ns = folder.records.readings(name).ns
         assert (ns[1:] - ns[:-1]).max() < 2.5e9
-        began = [event for event in folder.records.events(name) if event.kind == "duty began"]
+        began = [event for event in folder.records.events(name) if event.kind == EventKind.DUTY_BEGAN]
         assert [event.detail for event in began] == [
             *("reader", "agent", "streaming", "streaming", "agent", "reader", "over")
         ]
         seen = [record for record in folder.read_journal() if isinstance(record, FleetEvent)]
-        farewells = [event.detail for event in seen if (event.name, event.kind) == (name, "goodbye")]
+        farewells = [
+            event.detail for event in seen if (event.name, event.kind) == (name, EventKind.SESSION_CLOSED)
+        ]
         assert farewells == ["duty: reader", "duty: reader", "the run is over"]
-        assert sum((event.name, event.kind) == (name, "hello") for event in seen) == 3
+        assert sum((event.name, event.kind) == (name, EventKind.SESSION_OPENED) for event in seen) == 3
         samples = folder.records.host_samples(name)
         for first, last in ((0, 1), (5, 6)):
             quiet = [

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.orders import order_id
 from roambench.contract.phases import Fate, Phase, PhaseSpan
 from roambench.energy.timeline import partition_check
@@ -53,14 +54,16 @@ class Disaster:
     def strike(self, name: str, moment: str, order: str, victim: str) -> None:
         """Kill `victim` of agent `name` as soon as the journal holds its event `moment` of `order`."""
         processes = self.run.agent(name)
-        hellos = self.run.count("hello", name)
+        hellos = self.run.count(EventKind.SESSION_OPENED, name)
         self.run.wait_for_event(moment, name, order)
         killed: psutil.Process = getattr(processes, victim)
         killed.kill()
         at_s, at_ns = time.monotonic(), self.clock().now_ns()
         hello_after_s = math.nan
         if victim == "reader":
-            self.until(lambda: self.run.count("hello", name) > hellos, 30, f"hello of {name}")
+            self.until(
+                lambda: self.run.count(EventKind.SESSION_OPENED, name) > hellos, 30, f"hello of {name}"
+            )
             hello_after_s = time.monotonic() - at_s
         self.strikes[name] = Strike(at_ns, hello_after_s)
 
@@ -90,11 +93,11 @@ def disaster(launch) -> Disaster:
         "energy.idle_baseline_s=4",
     )
     found = Disaster(run, launch.until)
-    run.wait_for_event("train started", "pi-01", found.order(0, "pi-01", "train"))
-    found.strike("pi-01", "train started", found.order(1, "pi-01", "train"), "reader")
-    found.strike("pi-02", "train started", found.order(2, "pi-02", "train"), "trainer")
-    found.strike("pi-03", "train finished", found.order(3, "pi-03", "train"), "reader")
-    found.strike("pi-04", "upload started", found.order(4, "pi-04", "upload"), "reader")
+    run.wait_for_event(EventKind.TRAIN_STARTED, "pi-01", found.order(0, "pi-01", "train"))
+    found.strike("pi-01", EventKind.TRAIN_STARTED, found.order(1, "pi-01", "train"), "reader")
+    found.strike("pi-02", EventKind.TRAIN_STARTED, found.order(2, "pi-02", "train"), "trainer")
+    found.strike("pi-03", EventKind.TRAIN_FINISHED, found.order(3, "pi-03", "train"), "reader")
+    found.strike("pi-04", EventKind.UPLOAD_STARTED, found.order(4, "pi-04", "upload"), "reader")
     run.finish()
     return found
 
@@ -124,7 +127,7 @@ def test_an_agent_killed_in_training_is_lost_and_its_training_wasted(disaster):
     assert disaster.answer(order).status == "lost"
     assert disaster.answer(order).reason == "the agent died while training"
     assert disaster.fate(order).fate is Fate.WASTED
-    lost = disaster.run.events("session lost", "pi-01")
+    lost = disaster.run.events(EventKind.SESSION_LOST, "pi-01")
     assert [event.step for event in lost] == [1]
     # It is well again in the very next step.
     assert disaster.answer(disaster.order(2, "pi-01", "train")).status == "done"
@@ -134,7 +137,7 @@ def test_an_agent_killed_in_training_is_lost_and_its_training_wasted(disaster):
 def test_a_killed_agent_says_hello_again_within_ten_seconds(disaster):
     for name in ("pi-01", "pi-03", "pi-04"):
         assert disaster.strikes[name].hello_after_s < 10
-        assert len(disaster.run.events("hello", name)) == 2
+        assert len(disaster.run.events(EventKind.SESSION_OPENED, name)) == 2
     assert f"pi-01: agent ended with status {-9}" in disaster.run.text()
 
 
@@ -144,7 +147,7 @@ def test_a_trainer_killed_in_training_is_a_failure_that_names_the_signal(disaste
     assert "SIGKILL" in disaster.answer(order).reason
     assert disaster.fate(order).fate is Fate.WASTED
     # Its reader lived on, and the nursery had a new trainer for the next order.
-    assert len(disaster.run.events("hello", "pi-02")) == 1
+    assert len(disaster.run.events(EventKind.SESSION_OPENED, "pi-02")) == 1
     assert disaster.answer(disaster.order(3, "pi-02", "train")).status == "done"
 
 
@@ -173,7 +176,7 @@ def test_a_model_trained_before_the_kill_arrives_when_the_agent_is_back(disaster
 
 def test_the_finished_training_was_not_done_twice(disaster, devices):
     order = disaster.order(3, "pi-03", "train")
-    started = [e for e in devices["pi-03"].events if e.kind == "train started" and e.detail == order]
+    started = [e for e in devices["pi-03"].events if e.kind == EventKind.TRAIN_STARTED and e.detail == order]
     assert len(started) == 1
 
 
@@ -218,5 +221,5 @@ def test_the_phases_still_partition_the_run(disaster, devices):
 
 
 def test_the_report_of_the_fleet_names_who_was_lost(disaster):
-    lost = {e.name for e in disaster.run.of(FleetEvent) if e.kind == "session lost"}
+    lost = {e.name for e in disaster.run.of(FleetEvent) if e.kind == EventKind.SESSION_LOST}
     assert lost == {"pi-01", "pi-03", "pi-04"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, StepClosed
 
 MIB = 2**20
@@ -23,7 +24,7 @@ AGENTS = 36
 @pytest.mark.timeout(200)
 def test_36_agents_are_there_in_20_seconds_and_train_and_upload_in_little_memory(launch):
     run = launch("energy.idle_baseline_s=2", file=FLEET36, name="fleet36")
-    run.wait_for_event("train finished", "pi-36", "%/00003/%", 150)
+    run.wait_for_event(EventKind.TRAIN_FINISHED, "pi-36", "%/00003/%", 150)
     resident_mib, own_mib, processes = memory_of(run)
     run.finish()
 

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from living_agents import LivingBench
+from roambench.contract.events import EventKind
 from roambench.rounds.records import FleetEvent, ModelsExchanged
 from roambench.runs.folder import RunFolder
 
@@ -105,7 +106,7 @@ def test_nobody_is_left_out(story: Story, system: str) -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_each_run_opens_a_port_of_its_own_on_the_data_interface(story: Story, system: str) -> None:
-    opened = [e for e in told(story.real[system], FleetEvent) if e.kind == "peer port open"]
+    opened = [e for e in told(story.real[system], FleetEvent) if e.kind == EventKind.PEER_PORT_OPEN]
     assert sorted({event.name for event in opened}) == sorted(NAMES)
     assert {event.detail.rpartition(":")[0] for event in opened} == {"127.0.0.1"}
 

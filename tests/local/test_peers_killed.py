@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from roambench.contract.draws import generator
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.energy.timeline import partition_check
 from roambench.rounds.exchanges import PeerTransfer, peer_transfers
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.timeout(500)  # on a machine that does other things
 
 AGENTS, STEPS, SYSTEM = 12, 20, "metropolis_hastings"
 DEADLINE_S, TIME_SCALE = 160.0, 4.0
-MOMENTS = ("train started", "exchange started")
+MOMENTS = (EventKind.TRAIN_STARTED, EventKind.EXCHANGE_STARTED)
 EXPERIMENT = f"""
 name = "killed"
 seed = 5
@@ -126,9 +127,13 @@ def survived(launch, tmp_path_factory) -> Survived:
     kills, before = planned_kills(), Counter()
     for kill in kills:
         wait_for(run, journal, kill, before[kill.name])
-        hellos = count(journal, "hello", kill.name)
+        hellos = count(journal, EventKind.SESSION_OPENED, kill.name)
         run.agent(kill.name, SYSTEM).reader.kill()
-        launch.until(lambda k=kill, n=hellos: count(journal, "hello", k.name) > n, 60, f"{kill.name} again")
+        launch.until(
+            lambda k=kill, n=hellos: count(journal, EventKind.SESSION_OPENED, k.name) > n,
+            60,
+            f"{kill.name} again",
+        )
         before[kill.name] = sum(count(journal, moment, kill.name) for moment in MOMENTS)
     run.finish(200)
     records = run.records(SYSTEM)
@@ -167,7 +172,7 @@ def test_the_run_goes_on_to_the_end_and_waits_for_no_order_deadline(survived: Su
     closed = survived.of(StepClosed)
     assert [record.step for record in closed] == list(range(STEPS))
     assert max(record.wall_s for record in closed) < DEADLINE_S / TIME_SCALE
-    lost = Counter(event.name for event in survived.of(FleetEvent) if event.kind == "session lost")
+    lost = Counter(event.name for event in survived.of(FleetEvent) if event.kind == EventKind.SESSION_LOST)
     assert lost == Counter(kill.name for kill in survived.kills)
 
 

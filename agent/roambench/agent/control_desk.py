@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.agent.host_metrics import HostMetrics
-from roambench.agent.meter_watch import MeterWatch
+from roambench.agent.meter_watch import STATES, MeterWatch
 from roambench.agent.unsent import Unsent
 from roambench.agent.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
 from roambench.contract.device_time import DeviceClock
@@ -139,7 +139,7 @@ class ControlDesk:
         watch = self.meter
         state, about = watch.state, watch.description
         values: dict[str, Any] = {
-            "state": state.kind.removeprefix("meter ") if state is not None else "unknown",
+            "state": STATES[state.kind] if state is not None else "unknown",
             "detail": state.detail if state is not None else "",
             "readings": watch.readings,
             "description": json.loads(about.detail) if about is not None else None,

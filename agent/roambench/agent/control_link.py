@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final
 
 import grpc
 import grpc.aio
@@ -23,7 +24,8 @@ _LONGEST_REDIAL_S = 10.0
 #: What the controller answers once it has read a batch, and nobody else on the way: unreadable, too many or
 #: too large records, or numbers that the run has already for others.
 _BATCHS_OWN_FAULT = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
-_REFUSED = "Connection refused"  # gRPC's words where nobody listens: nothing more is to be learnt
+
+_NOTHING_LEFT: Final[Mapping[str, int]] = {}
 
 
 def secure_channel(
@@ -87,15 +89,16 @@ class ControlLink:
         if self._outgoing is not None:
             self._outgoing.put_nowait(frame)
 
-    def hang_up(self, reason: str) -> None:
-        """Say Goodbye and end the session; `run` returns."""
+    def hang_up(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
+        """Say Goodbye, with how many records a store has yet to get, and end the session; `run` returns."""
         self._ended.set()
         self._awake.set()
-        self._goodbye(reason)
+        self._goodbye(reason, left_in_spool)
 
-    def _goodbye(self, reason: str) -> None:
+    def _goodbye(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
         if self._outgoing is not None:
-            self._outgoing.put_nowait(wire.AgentFrame(goodbye=wire.Goodbye(reason=reason)))
+            goodbye = wire.Goodbye(reason=reason, left_in_spool=left_in_spool)
+            self._outgoing.put_nowait(wire.AgentFrame(goodbye=goodbye))
             self._outgoing.put_nowait(None)
 
     @property
@@ -108,10 +111,10 @@ class ControlLink:
         self._at_once = True
         self._goodbye(reason)
 
-    def rest(self, reason: str) -> None:
-        """End the session politely and dial no more, until `wake`."""
+    def rest(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
+        """End the session politely, as `hang_up` does, and dial no more, until `wake`."""
         self._awake.clear()
-        self._goodbye(reason)
+        self._goodbye(reason, left_in_spool)
 
     def wake(self) -> None:
         """Dial at once instead of waiting out the pause between attempts."""
@@ -182,7 +185,7 @@ class ControlLink:
             return welcomed, "closed by the controller"
         except grpc.aio.AioRpcError as error:
             problem = error.details() or str(error.code())
-            if not welcomed and error.code() is grpc.StatusCode.UNAVAILABLE and _REFUSED not in problem:
+            if not welcomed and error.code() is grpc.StatusCode.UNAVAILABLE:
                 problem = await dial_trouble(self._address, credential) or problem
             return welcomed, problem
         finally:

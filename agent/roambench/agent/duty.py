@@ -6,7 +6,8 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.duty import DUTY_BEGAN, DUTY_OVER, LONGEST_BLOCK_S, MOST_BLOCKS, DutyLevel
+from roambench.contract.duty import DUTY_OVER, LONGEST_BLOCK_S, MOST_BLOCKS, DutyLevel
+from roambench.contract.events import EventKind
 from roambench.wire.v1 import control_pb2 as wire
 
 
@@ -17,7 +18,7 @@ class Duty:
         self,
         clock: DeviceClock,
         enter: Callable[[DutyLevel], Awaitable[None]],
-        note: Callable[[str, str], None],
+        note: Callable[[EventKind, str], None],
     ) -> None:
         self._clock = clock
         self._enter = enter
@@ -30,9 +31,9 @@ class Duty:
             for block, level in enumerate(levels):
                 await self._clock.sleep_until_ns(start_ns + round(block * block_s * 1e9))
                 await self._enter(level)
-                self._note(DUTY_BEGAN, level.value)
+                self._note(EventKind.DUTY_BEGAN, level.value)
             await self._clock.sleep_until_ns(start_ns + round(len(levels) * block_s * 1e9))
-            self._note(DUTY_BEGAN, DUTY_OVER)
+            self._note(EventKind.DUTY_BEGAN, DUTY_OVER)
         finally:
             await self._enter(DutyLevel.STREAMING)
 

@@ -10,6 +10,7 @@ from roambench.agent.duty import Duty, duty_from
 from roambench.agent.quiet import Quiet
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
+from roambench.contract.events import EventKind
 from roambench.wire.v1 import control_pb2 as wire
 
 
@@ -17,7 +18,7 @@ class DutyDesk:
     """`note(kind, detail)` keeps an event in the spool."""
 
     def __init__(
-        self, clock: DeviceClock, link: ControlLink, quiet: Quiet, note: Callable[[str, str], None]
+        self, clock: DeviceClock, link: ControlLink, quiet: Quiet, note: Callable[[EventKind, str], None]
     ) -> None:
         self._clock = clock
         self._link = link

@@ -17,11 +17,11 @@ from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainJob
 from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.errors import LinkError
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import NO_MODEL_HELD
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1.methods import PEER_PORT_OPEN
 
 #: Of the time in which an order has to be answered, this much is left for the mixing and the answer.
 _ANSWER_SHARE: Final = 0.1
@@ -48,7 +48,7 @@ class ExchangeDesk:
     place: Workplace
     peers: Peers
     held: HeldModel
-    tell: Callable[[str, str], None]
+    tell: Callable[[EventKind, str], None]
     radio: RadioLoad = lambda sending_mbit_s, coming_mbit_s: None
     _told: set[tuple[str, str]] = field(default_factory=set)
 
@@ -61,15 +61,15 @@ class ExchangeDesk:
         try:
             address = await self.peers.open(welcome.run_id, welcome.data_address, serials)
         except LinkError as error:
-            self.tell("no peer port", str(error))
+            self.tell(EventKind.NO_PEER_PORT, str(error))
         else:
-            self.tell(PEER_PORT_OPEN, address)
+            self.tell(EventKind.PEER_PORT_OPEN, address)
 
     def refused(self, name: str, reason: str) -> None:
         """Somebody asked for a model in vain."""
         if (name, reason) not in self._told and len(self._told) < _MOST_REFUSALS:
             self._told.add((name, reason))
-            self.tell("peer refused", f"{name}: {reason}")
+            self.tell(EventKind.PEER_REFUSED, f"{name}: {reason}")
 
     def recall(self, order_id: str) -> wire.Answer | None:
         """The answer of the exchange that left the held model, if it was this one: it may be unsent."""
@@ -144,13 +144,13 @@ class ExchangeDesk:
         )
         trained = await place.train(order, job, download.moved)
         blob = await asyncio.to_thread(self.held.half_step.read_bytes)
-        place.event("train finished", order_id)
+        place.event(EventKind.TRAIN_FINISHED, order_id)
         return _HalfStepDone(HalfStep(blob, trained.outcome.model_digest), trained, download)
 
     async def _download(self, order: wire.Order) -> Transfer:
         """The published start model, in a phase of its own."""
         spec = order.exchange
-        self.place.event("download started", order.order_id)
+        self.place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await self.place.download(
             order, 0, spec.start_digest, spec.download_mbit_s, train_order_id=order.order_id
         )
@@ -183,7 +183,7 @@ class ExchangeDesk:
                 on_air()
 
         started_ns = on_air()
-        place.event("exchange started", order_id)
+        place.event(EventKind.EXCHANGE_STARTED, order_id)
         left_s = (1.0 - _ANSWER_SHARE) * order.deadline_s - (started_ns - began_ns) * 1e-9
         limit_s = place.clock.host_seconds(max(0.0, min(spec.deadline_s, left_s)))
         mixed = await self.peers.exchange(
@@ -191,7 +191,7 @@ class ExchangeDesk:
         )
         moved_bytes = mixed.sent_bytes + mixed.received_bytes - booked_bytes
         place.timeline.enter(Phase.WAIT, order.step, moved=Moved(moved_bytes))
-        place.event("exchange finished", order_id)
+        place.event(EventKind.EXCHANGE_FINISHED, order_id)
         blob, digest = await asyncio.to_thread(_encoded, mixed)
         answer = wire.Answer(
             order_id=order_id, status=wire.Answer.DONE, exchange=_report(done, mixed, bytes.fromhex(digest))

@@ -18,6 +18,7 @@ from roambench.agent.meter_reader import read_meter
 from roambench.agent.settings import AgentSettings
 from roambench.agent.stores import Stores
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.last_signals import run_to_its_end
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.spool.chapter import following
@@ -59,15 +60,15 @@ class MeterLogger:
         )
         spool.begin_chapter(chapter, clock.now_ns())
 
-        def note(kind: str, detail: str) -> None:
+        def note(kind: EventKind, detail: str) -> None:
             spool.append(RecordKind.EVENT, AgentEvent(kind, clock.now_ns(), detail).to_bytes())
 
-        def tell(kind: str, detail: str) -> None:
+        def tell(kind: EventKind, detail: str) -> None:
             text = f"{time.strftime('%F %T')} {settings.device}: {kind}: {detail}"
             print(text, file=sys.stderr, flush=True)
             note(kind, detail)
 
-        note("agent started", f"pid {os.getpid()}, version {version('roambench')}, meter logger")
+        note(EventKind.AGENT_STARTED, f"pid {os.getpid()}, version {version('roambench')}, meter logger")
         stores = Stores(settings, spool, clock, Gate(), tell)
         tasks = [
             asyncio.create_task(read_meter(settings.meter, clock, spool, self._folder), name="meter"),
@@ -80,7 +81,7 @@ class MeterLogger:
         for task in (*tasks, stopping):
             task.cancel()
         await asyncio.gather(*tasks, stopping, return_exceptions=True)
-        note("agent stopping", "")
+        note(EventKind.AGENT_STOPPING, "")
         spool.append(RecordKind.EVENT, stores.state_event(clock.now_ns()).to_bytes())
         await stores.flush(_FLUSH_S)
         await stores.aclose()

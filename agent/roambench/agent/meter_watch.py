@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.records import AgentEvent, Reading
-from roambench.meters.traits import DESCRIBED
+from roambench.meters.protocol import MeterState
 
 #: What is kept for whoever asks: half an hour of a meter that speaks once a second, and of one that speaks
 #: more often every so many nanoseconds a reading, twelve minutes in all.
 NEWEST: Final = 1800
 KEPT_EVERY_NS: Final = 400_000_000
-_STATES: Final = ("meter ok", "meter stale", "meter off", "meter lost", "meter unavailable")
+#: The events that tell a meter's state, and the word for it.
+STATES: Final[Mapping[AnyEventKind, str]] = {
+    EventKind.METER_OK: MeterState.OK.value,
+    EventKind.METER_STALE: MeterState.STALE.value,
+    EventKind.METER_OFF: MeterState.OFF.value,
+    EventKind.METER_LOST: MeterState.LOST.value,
+    EventKind.METER_UNAVAILABLE: "unavailable",
+}
 
 
 @dataclass(slots=True)
@@ -33,9 +42,9 @@ class MeterWatch:
             self.readings += 1
             if not self.newest or item.monotonic_ns - self.newest[-1].monotonic_ns >= KEPT_EVERY_NS:
                 self.newest.append(item)
-        elif item.kind == DESCRIBED:
+        elif item.kind == EventKind.METER_DESCRIBED:
             self.description = item
-        elif item.kind in _STATES:
+        elif item.kind in STATES:
             self.state = item
 
     def told_again(self, ns: int) -> list[AgentEvent]:

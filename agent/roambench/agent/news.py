@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -21,21 +22,21 @@ class News:
     record: Callable[[RecordKind, bytes], object]
     emit: Callable[[wire.AgentFrame], None]
 
-    def note(self, kind: str, detail: str) -> None:
+    def note(self, kind: EventKind, detail: str) -> None:
         """An event for the records."""
         self.record(RecordKind.EVENT, AgentEvent(kind, self.clock.now_ns(), detail).to_bytes())
 
-    def tell(self, kind: str, detail: str) -> None:
+    def tell(self, kind: EventKind, detail: str) -> None:
         """An event that the controller should hear of now, too."""
         self.note(kind, detail)
         self.pass_on(kind, detail)
 
-    def pass_on(self, kind: str, detail: str) -> None:
+    def pass_on(self, kind: EventKind, detail: str) -> None:
         """An event for the controller alone."""
         event = wire.Event(kind=kind, monotonic_ns=self.clock.now_ns(), detail=detail)
         self.emit(wire.AgentFrame(event=event))
 
-    def tell_and_log(self, kind: str, detail: str) -> None:
+    def tell_and_log(self, kind: EventKind, detail: str) -> None:
         """Spool the event, and print it."""
         log(self.device, f"{kind}: {detail}")
         self.tell(kind, detail)

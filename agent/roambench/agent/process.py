@@ -14,6 +14,7 @@ from roambench.agent.meter_reader import read_meter
 from roambench.agent.settings import AgentSettings
 from roambench.agent.worker import TrainerDied, TrainerRefused, rss_bytes
 from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.wire.v1 import control_pb2 as wire
@@ -65,13 +66,11 @@ class Agent(AgentParts):
         await asyncio.gather(*(t for t in tasks if t.get_name() != "session"), return_exceptions=True)
         await self._duty.end()
         self._timeline.close()
-        self._news.note("agent stopping", self._stop_reason)
+        self._news.note(EventKind.AGENT_STOPPING, self._stop_reason)
         self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
         self._end_run()
         await self._stores.flush(self._drain_s)
-        left = self._stores.left
-        reason = self._stop_reason or "agent failed"
-        self._link.hang_up(f"{reason}; left in the spool: {left}" if left else reason)
+        self._link.hang_up(self._stop_reason or "agent failed", self._stores.left)
         session = next(task for task in tasks if task.get_name() == "session")
         await asyncio.wait({session}, timeout=2.0)
         session.cancel()
@@ -90,12 +89,13 @@ class Agent(AgentParts):
 
     def _report_damage(self) -> None:
         if self._spool.damage:
-            self._news.tell_and_log("spool damaged", self._spool.damage)
+            self._news.tell_and_log(EventKind.SPOOL_DAMAGED, self._spool.damage)
 
     def _begin_phases(self) -> None:
-        """One stamp for both: an "agent started" inside a phase would tell that the agent died in it."""
+        """One stamp for both: an AGENT_STARTED inside a phase would tell that the agent died in it."""
         started_ns, about = self._timeline.resume(), f"pid {os.getpid()}, version {version('roambench')}"
-        self._spool.append(RecordKind.EVENT, AgentEvent("agent started", started_ns, about).to_bytes())
+        event = AgentEvent(EventKind.AGENT_STARTED, started_ns, about)
+        self._spool.append(RecordKind.EVENT, event.to_bytes())
 
     async def _carry_out_orders(self) -> None:
         await self._desk.run()
@@ -154,9 +154,9 @@ class Agent(AgentParts):
         self._point.begin(welcome.run_id, welcome.resumes_at, welcome.part)
         self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
         if self._spool.damage:
-            self._news.pass_on("spool damaged", self._spool.damage)
+            self._news.pass_on(EventKind.SPOOL_DAMAGED, self._spool.damage)
         for trouble in self._stores.troubles:
-            self._news.pass_on("store refuses", trouble)
+            self._news.pass_on(EventKind.STORE_REFUSES, trouble)
         self._data.dial(welcome.data_address, keepalive=not self._quiet.on)  # or a restarted controller's
         self._peers.credential, self._peers.keepalive = self._identity.current, not self._quiet.on
         self._begin_chore(self._exchange.begin_run(welcome))
@@ -172,7 +172,7 @@ class Agent(AgentParts):
             before = self._identity.current
             self._identity.refresh()
             if self._identity.current is not before:
-                self._news.tell_and_log("certificate renewed", self._settings.identity_dir)
+                self._news.tell_and_log(EventKind.CERTIFICATE_RENEWED, self._settings.identity_dir)
                 self._data.renew(keepalive=not self._quiet.on)
 
     async def _keep_spool_synced(self) -> None:
@@ -184,16 +184,16 @@ class Agent(AgentParts):
         """Warm the trainer; a failure here comes back with the first train order, which tries again."""
         try:
             await self._worker.prepare(spec)
-            self._news.tell("trainer ready", f"{self._worker.rss_bytes} bytes resident")
+            self._news.tell(EventKind.TRAINER_READY, f"{self._worker.rss_bytes} bytes resident")
         except (TrainerDied, TrainerRefused) as error:
-            self._news.tell("trainer not ready", str(error))
+            self._news.tell(EventKind.TRAINER_NOT_READY, str(error))
 
     async def _read_meter(self) -> None:
         """Spool what the meter says. A meter that cannot be opened costs readings, not the agent."""
         try:
             await self._follow_meter()
         except (ConfigError, MeterError) as error:
-            self._news.tell("meter unavailable", str(error))
+            self._news.tell(EventKind.METER_UNAVAILABLE, str(error))
             await self._stopping.wait()
 
     async def _follow_meter(self) -> None:
@@ -207,7 +207,7 @@ class Agent(AgentParts):
         try:
             self._duty.take(message)
         except ValueError as error:
-            self._news.tell("duty refused", str(error))
+            self._news.tell(EventKind.DUTY_REFUSED, str(error))
 
     def _stop(self, reason: str, drain_s: float) -> None:
         self._stop_reason, self._drain_s = reason, drain_s

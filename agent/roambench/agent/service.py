@@ -29,12 +29,12 @@ from roambench.agent.shard_store import ShardStore
 from roambench.agent.undivided import undivided
 from roambench.agent.unsent import Unsent
 from roambench.contract.errors import ConfigError, LinkError, MeterError, RoambenchError
+from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.spool.consumer import Record
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1.methods import HOLDS_NOTHING
 
 #: Records of no run that are kept for whoever asks: an hour of readings.
 KEPT_BETWEEN_RUNS: Final = 3600
@@ -139,7 +139,7 @@ class ServiceAgent(Agent):
             return
         if not self.run_id:
             if welcome.part and not self._point.is_before(run, welcome.resumes_at):
-                self._news.tell_and_log(HOLDS_NOTHING, run)
+                self._news.tell_and_log(EventKind.CANNOT_RESUME, run)
                 return
             self._enter_run(run)
             if welcome.part:
@@ -150,7 +150,8 @@ class ServiceAgent(Agent):
             self._spec = None  # its trainer has died since, or was ended with the run before: prepare anew
         super()._take_welcome(welcome)
         if self._ready_for == self._spec and self._worker.is_prepared:
-            self._news.tell("trainer ready", "as before")  # the controller may be another, or have missed it
+            # The controller may be another, or have missed it.
+            self._news.tell(EventKind.TRAINER_READY, "as before")
 
     async def _drain(self, records: Sequence[Record]) -> int:
         """The records of a run whose controller died are none of the next one's."""
@@ -212,13 +213,12 @@ class ServiceAgent(Agent):
             self._quiet.follow(Phase.IDLE)
             if self._load is not None:
                 self._load.burn(0.0)
-            self._news.note("agent stopping", reason)
+            self._news.note(EventKind.AGENT_STOPPING, reason)
             self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
             super()._end_run()
             if drain_s is not None:
                 await self._stores.flush(drain_s)
-            left = self._stores.left
-            self._link.rest(f"{reason}; left in the spool: {left}" if left else reason)
+            self._link.rest(reason, self._stores.left)
             self._unsent.set_aside()  # what is left is of a run that is over: `fleet fetch` finds it there
             await self._forget_run()
             notify("STATUS=between runs")
@@ -266,7 +266,7 @@ class ServiceAgent(Agent):
                 break
             except (RoambenchError, OSError) as error:
                 if attempt == _SHARD_ATTEMPTS - 1:
-                    self._news.tell_and_log("trainer not ready", f"no training data: {error}")
+                    self._news.tell_and_log(EventKind.TRAINER_NOT_READY, f"no training data: {error}")
                     self._spec = None  # the next welcome tries again
                     return
             await asyncio.sleep(1.0 + attempt)
@@ -276,7 +276,7 @@ class ServiceAgent(Agent):
     async def _fetch_shard(self, digest: str, path: Path) -> None:
         if not isinstance(self._place.data, DataLink):
             raise ConnectionError("no data plane")
-        self._news.tell("fetching data", digest)
+        self._news.tell(EventKind.FETCHING_DATA, digest)
         await self._place.data.fetch_shard(digest, path, _SHARD_PATIENCE_S)
 
     # ---- the board -------------------------------------------------------------------------
@@ -290,8 +290,8 @@ class ServiceAgent(Agent):
             except (ConfigError, MeterError) as error:
                 if str(error) != told:
                     told = str(error)
-                    self._news.tell_and_log("meter unavailable", told)
-                    self._meter.hear(AgentEvent("meter unavailable", self._clock.now_ns(), told))
+                    self._news.tell_and_log(EventKind.METER_UNAVAILABLE, told)
+                    self._meter.hear(AgentEvent(EventKind.METER_UNAVAILABLE, self._clock.now_ns(), told))
             await asyncio.sleep(_METER_RETRY_S)
 
     def _hear_meter(self, item: Reading | AgentEvent) -> None:

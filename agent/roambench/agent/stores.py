@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from roambench.agent.settings import INFLUXDB, AgentSettings
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.spool.drain import BatchRefused, Drain, Send
 from roambench.spool.gate import Gate
@@ -18,15 +19,13 @@ from roambench.spool.spool import CONTROLLER, Spool
 
 #: Host seconds between points of the spool's own state in InfluxDB.
 MONITOR_PERIOD_S = 10.0
-#: Kind of the event that tells, at the end of an agent's life, how its spool stands; detail: JSON.
-SPOOL_STATE = "spool state"
 
 
 class Stores:
     """Drains `spool` into the controller, InfluxDB, or both. Nothing passes while `gate` is shut.
 
-    `tell(kind, detail)` hears of trouble that a person must mend ("store refuses") and of its end
-    ("store recovered").
+    `tell(kind, detail)` hears of trouble that a person must mend (STORE_REFUSES) and of its end
+    (STORE_RECOVERED).
     """
 
     def __init__(
@@ -35,7 +34,7 @@ class Stores:
         spool: Spool,
         clock: DeviceClock,
         gate: Gate,
-        tell: Callable[[str, str], None],
+        tell: Callable[[EventKind, str], None],
         to_controller: Send | None = None,
     ) -> None:
         self._device = settings.device
@@ -66,10 +65,10 @@ class Stores:
         return [f"{name}: {drain.trouble}" for name, drain in self._drains.items() if drain.trouble]
 
     @property
-    def left(self) -> str:
-        """How many records each store has yet to get, like "influxdb 35"; empty when they have all."""
+    def left(self) -> dict[str, int]:
+        """How many records a store has yet to get, by its name; empty when they all have all."""
         waiting = {name: consumer.depth for name, consumer in self._spool.consumers.items()}
-        return ", ".join(f"{name} {depth}" for name, depth in waiting.items() if depth)
+        return {name: depth for name, depth in waiting.items() if depth}
 
     def start(self) -> list[asyncio.Task[None]]:
         """One task per drain, and one that watches; they run until they are cancelled."""
@@ -95,15 +94,18 @@ class Stores:
             await self._influx.aclose()
 
     def state_event(self, ns: int) -> AgentEvent:
-        """ "spool state": per store its depth, and what was dropped or is dead over the spool's life."""
+        """SPOOL_STATE: per store its depth, and what was dropped or is dead over the spool's life."""
         state = {
             name: {"depth": consumer.depth, "dropped": consumer.dropped, "dead": consumer.dead}
             for name, consumer in self._spool.consumers.items()
         }
-        return AgentEvent(SPOOL_STATE, ns, json.dumps(state, separators=(",", ":")))
+        return AgentEvent(EventKind.SPOOL_STATE, ns, json.dumps(state, separators=(",", ":")))
 
     def _tell_trouble(self, store: str, reason: str) -> None:
-        self._tell(*(("store refuses", f"{store}: {reason}") if reason else ("store recovered", store)))
+        if reason:
+            self._tell(EventKind.STORE_REFUSES, f"{store}: {reason}")
+        else:
+            self._tell(EventKind.STORE_RECOVERED, store)
 
     async def _monitor(self, influx: InfluxSender) -> None:
         """Best effort: a point that cannot be written is not kept, the next one tells more."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, RecordKind, phase_to_bytes
 
@@ -154,7 +155,7 @@ class PhaseTimeline:
             return OpenPhase(boot_id, Phase(phase), int(step), int(start_ns), order_id, train_order_id)
         except (ValueError, TypeError, OSError) as error:
             detail = f"phase file unreadable, its span is a hole: {error}"
-            event = AgentEvent("agent state damaged", self._clock.now_ns(), detail)
+            event = AgentEvent(EventKind.AGENT_STATE_DAMAGED, self._clock.now_ns(), detail)
             self._record(RecordKind.EVENT, event.to_bytes())
             return None
 

@@ -10,6 +10,7 @@ from roambench.agent.shelf import Shelf
 from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainJob
 from roambench.agent.workplace import Trained, Workplace, overwrite
+from roambench.contract.events import EventKind
 from roambench.contract.orders import TrainReply
 from roambench.contract.phases import NOTHING_MOVED, Moved
 from roambench.wire.v1 import control_pb2 as wire
@@ -26,7 +27,7 @@ class TrainOrders:
         """Train as ordered; the answer holds a report or the reason why not."""
         place, spec, order_id = self.place, order.train, order.order_id
         await place.fall_quiet()
-        place.event("download started", order_id)
+        place.event(EventKind.DOWNLOAD_STARTED, order_id)
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"
         download = last = await self._fetch(order, spec.start_digest, start_path)
         if spec.previous_digest:
@@ -49,7 +50,7 @@ class TrainOrders:
         reply = _reply(await place.train(order, job, last.moved), download)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
         await undivided(self.shelf.keep, order_id, reply, draft)
-        place.event("train finished", order_id)
+        place.event(EventKind.TRAIN_FINISHED, order_id)
         return wire.Answer(status=wire.Answer.DONE, train=report_of(reply))
 
     async def _fetch(

@@ -9,6 +9,7 @@ from roambench.agent.data_link import DataLink, Transfer
 from roambench.agent.shelf import Shelf
 from roambench.agent.undivided import undivided
 from roambench.agent.workplace import Workplace
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import MAX_BLOB_BYTES
 from roambench.contract.phases import NOTHING_MOVED, Phase
 from roambench.wire.v1 import control_pb2 as wire
@@ -30,7 +31,7 @@ class TransferOrders:
                 status=wire.Answer.REFUSED, reason=f"no trained model of {spec.train_order_id} on disk"
             )
         await place.fall_quiet()
-        place.event("upload started", order_id)
+        place.event(EventKind.UPLOAD_STARTED, order_id)
         blob, digest = model.path.read_bytes(), model.reply.model_digest
 
         async def attempt(link: DataLink, limit_s: float) -> Transfer:
@@ -72,7 +73,7 @@ class TransferOrders:
         if spec.free:
             return await self._sync_for_free(order)
         await place.fall_quiet()
-        place.event("download started", order.order_id)
+        place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await place.download(order, spec.ap, spec.digest, spec.download_mbit_s)
         place.timeline.enter(Phase.WAIT, order.step, moved=download.moved)
         await undivided(self.shelf.synchronise, blob)

@@ -14,6 +14,7 @@ from roambench.agent.data_link import BrokeOff, DataLink, Transfer
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import TrainJob, TrainOutcome, Worker
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.wire.v1 import control_pb2 as wire
@@ -62,7 +63,7 @@ class Workplace:
         if self.before_phase is not None:
             await self.before_phase()
 
-    def event(self, kind: str, order_id: str) -> None:
+    def event(self, kind: EventKind, order_id: str) -> None:
         """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""
         ns = self.clock.now_ns()
         self.timeline.alive(ns)
@@ -95,7 +96,7 @@ class Workplace:
                 pause_s = next(pauses_s, math.inf)
                 if now_s() + pause_s >= end_s:
                     raise
-                self.event("transfer broke off", f"{order.order_id}: {error}")
+                self.event(EventKind.TRANSFER_BROKE_OFF, f"{order.order_id}: {error}")
             await asyncio.sleep(pause_s)
 
     async def download(
@@ -146,7 +147,7 @@ class Workplace:
             train_order_id=order.order_id,
             moved=before,
         )
-        self.event("train started", order.order_id)
+        self.event(EventKind.TRAIN_STARTED, order.order_id)
         outcome, ended_ns, late_s = await self._train_for_its_time(job, order.step, started_ns)
         return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
 

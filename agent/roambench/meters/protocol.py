@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading
 
 MeterItem = Reading | AgentEvent
@@ -21,9 +22,18 @@ class MeterState(StrEnum):
     LOST = "lost"  # the port is gone
 
 
+#: The event by which a meter tells that it is in that state; CLOSED is told by nobody.
+STATE_EVENTS: Final = {
+    MeterState.OK: EventKind.METER_OK,
+    MeterState.STALE: EventKind.METER_STALE,
+    MeterState.OFF: EventKind.METER_OFF,
+    MeterState.LOST: EventKind.METER_LOST,
+}
+
+
 class Meter(Protocol):
-    """Iterate over it: readings and events ("meter ok", "meter stale", "meter off", "meter lost",
-    "meter restarted"), stamped in device time. It ends with `aclose`, not with the meter's silence.
+    """Iterate over it: readings and events (METER_DESCRIBED, its states, METER_RESTARTED), stamped in device
+    time. It ends with `aclose`, not with the meter's silence.
     """
 
     @property

@@ -11,7 +11,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.meters.frames.counts import LineCounts
 from roambench.meters.frames.parser import FrameParser
-from roambench.meters.protocol import MeterItem, MeterState
+from roambench.meters.protocol import STATE_EVENTS, MeterItem, MeterState
 from roambench.meters.traits import MeterDescription
 from roambench.meters.transcript import TimedBytes, read_transcript, recorded_meter
 
@@ -29,7 +29,7 @@ def replay(port: str, clock: DeviceClock, *, reopen_allowed: bool, latch: Path |
 
 
 class ReplayMeter:
-    """A `Meter`. After the transcript's end it is a meter gone silent ("meter stale"), until `aclose`."""
+    """A `Meter`. After the transcript's end it is a meter gone silent (METER_STALE), until `aclose`."""
 
     def __init__(self, port: str, clock: DeviceClock | None = None) -> None:
         path, _, options = port.partition("?")
@@ -150,4 +150,4 @@ class ReplayMeter:
     def _become(self, state: MeterState, ns: int) -> None:
         if state is not self._state:
             self._state = state
-            self._items.append(AgentEvent(f"meter {state.value}", ns, self._port))
+            self._items.append(AgentEvent(STATE_EVENTS[state], ns, self._port))

@@ -9,11 +9,12 @@ from typing import Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.meters.frames.counts import LineCounts
-from roambench.meters.frames.parser import RESTARTED, FrameParser
+from roambench.meters.frames.parser import FrameParser
 from roambench.meters.latch import SURVIVED_AFTER_S, PortLatch
-from roambench.meters.protocol import MeterItem, MeterState
+from roambench.meters.protocol import STATE_EVENTS, MeterItem, MeterState
 from roambench.meters.sources.source import Source, cause
 from roambench.meters.traits import MeterDescription
 
@@ -30,8 +31,8 @@ REOPEN_MOST_S: Final = 10.0
 class StreamMeter:
     """A `Meter`: readings and events of the meter behind `source`.
 
-    Opening fails loudly the first time; a line that is lost later is an event ("meter lost") and is opened
-    again with backoff, unless the `latch` forbids it. After every opening comes the event "meter described",
+    Opening fails loudly the first time; a line that is lost later is an event (METER_LOST) and is opened
+    again with backoff, unless the `latch` forbids it. After every opening comes METER_DESCRIBED,
     and again when the meter's own clock has told its period.
     `redials`: the line is a connection, so long silence may mean that it is dead.
     """
@@ -139,7 +140,7 @@ class StreamMeter:
         if frames.news:
             for kind, detail in frames.news:
                 self._say(kind, now_ns, detail)
-                if kind == RESTARTED:
+                if kind == EventKind.METER_RESTARTED:
                     self._survived(restarted=True)
             frames.news.clear()
         if frames.counts.rejected != self._told_rejected:
@@ -199,7 +200,7 @@ class StreamMeter:
             except (OSError, ValueError):
                 continue
             except MeterError as error:  # the latch
-                self._say("meter lost", self._clock.now_ns(), str(error))
+                self._say(EventKind.METER_LOST, self._clock.now_ns(), str(error))
             return
 
     def _survived(self, *, restarted: bool = False) -> None:
@@ -217,7 +218,7 @@ class StreamMeter:
         if self._told_ns and now_ns - self._told_ns < COUNTS_EVERY_S * 1e9:
             return
         self._told_ns, self._told_rejected = now_ns, self._frames.counts.rejected
-        self._say("meter counts", now_ns, self._frames.counts.told())
+        self._say(EventKind.METER_LINE_COUNTS, now_ns, self._frames.counts.told())
 
     def _say_described(self, ns: int) -> None:
         self._items.append(self._describe(self._period_s).to_event(ns))
@@ -226,8 +227,8 @@ class StreamMeter:
     def _become(self, state: MeterState, ns: int, detail: str = "") -> None:
         if state is not self._state:
             self._state = state
-            self._say(f"meter {state.value}", ns, detail)
+            self._say(STATE_EVENTS[state], ns, detail)
 
-    def _say(self, kind: str, ns: int, detail: str) -> None:
+    def _say(self, kind: EventKind, ns: int, detail: str) -> None:
         self._items.append(AgentEvent(kind, ns, detail or self._port))
         self._news.set()

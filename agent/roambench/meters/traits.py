@@ -9,13 +9,12 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.events import EventKind
 from roambench.contract.json_values import from_json
 from roambench.contract.records import AgentEvent
 
 #: Other packages add rows by entry points of this group.
 GROUP: Final = "roambench.traits"
-#: The event by which an agent tells which meter it reads; its detail is a `MeterDescription`.
-DESCRIBED: Final = "meter described"
 
 #: What the Smart Power 2's firmware takes one step of the INA231's power register for, and what it is:
 #: 25 steps of current, each 5.12 mV / (calibration register x shunt). So its watts read 0.059 % high.
@@ -61,12 +60,12 @@ class MeterDescription:
 
     def to_event(self, ns: int) -> AgentEvent:
         """The event that puts the description among the records."""
-        return AgentEvent(DESCRIBED, ns, json.dumps(asdict(self), separators=(",", ":")))
+        return AgentEvent(EventKind.METER_DESCRIBED, ns, json.dumps(asdict(self), separators=(",", ":")))
 
     @classmethod
     def from_event(cls, event: AgentEvent) -> MeterDescription:
         """Inverse of `to_event`; ConfigError (a ValueError) for a detail that is none."""
-        return from_json(cls, event.detail, DESCRIBED)
+        return from_json(cls, event.detail, EventKind.METER_DESCRIBED)
 
 
 #: INA231 behind 15 mOhm: 16 averages of 2 x 8.244 ms, read without asking whether the value is new.

@@ -10,14 +10,11 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import Final
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.json_values import from_json
 from roambench.contract.records import AgentEvent
-
-#: Kind of the event by which a chapter begins; its detail is the Chapter as JSON.
-BEGINS: Final = "chapter begins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,12 @@ class Chapter:
 
     def to_event(self, ns: int) -> AgentEvent:
         """The event that puts the chapter's begin among the records."""
-        return AgentEvent(BEGINS, ns, self.to_json())
+        return AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, ns, self.to_json())
 
     @classmethod
     def from_json(cls, text: str) -> Chapter:
         """Inverse of `to_json`; ConfigError (a ValueError) for anything else."""
-        return from_json(cls, text, BEGINS)
+        return from_json(cls, text, EventKind.RECORD_CONTEXT_BEGINS)
 
 
 def following(last: Chapter | None, *, boot_id: str, clock: DeviceClock, meter: str, run: str) -> Chapter:

@@ -10,6 +10,7 @@ from typing import Final
 from rich.markup import escape
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.orders import IdleOrder, order_id
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.running_joules import RunningJoules
@@ -17,7 +18,6 @@ from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.ports import Fleet
 from roambench.rounds.records import ClockProbed, FleetEvent
 from roambench.runs.folder import RunFolder
-from roambench.wire.v1.methods import HOLDS_NOTHING
 
 
 @dataclass(slots=True)
@@ -36,20 +36,20 @@ class Watch:
     joules: RunningJoules = field(default_factory=RunningJoules)
     said: set[str] = field(default_factory=set)
 
-    def observe(self, device: int, name: str, kind: str, detail: str) -> None:
+    def observe(self, device: int, name: str, kind: AnyEventKind, detail: str) -> None:
         """Put an event of the fleet into the event log, and note who is there."""
         self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
-        if kind == "hello":
+        if kind == EventKind.SESSION_OPENED:
             self.hello_s.setdefault(name, time.monotonic() - self.started_s)
-        elif kind == "trainer ready":
+        elif kind == EventKind.TRAINER_READY:
             self.ready.add(name)
-        elif kind == "trainer not ready":
+        elif kind == EventKind.TRAINER_NOT_READY:
             self.not_ready[name] = detail
-        elif kind == HOLDS_NOTHING:
+        elif kind == EventKind.CANNOT_RESUME:
             self.not_resuming.add(name)
-        elif kind == "fetching data":
+        elif kind == EventKind.FETCHING_DATA:
             self.fetching.add(name)
-        elif kind == "session refused":
+        elif kind == EventKind.SESSION_REFUSED:
             self.refused[name] = detail
 
     def clock_probed(self, record: ClockProbed) -> None:
@@ -94,31 +94,33 @@ class AgentBench:
 #: What the fleet sees of certificates and limits; each is told once a minute at most.
 REFUSALS: Final = frozenset(
     (
-        "call failed",
-        "call refused",
-        "connection refused",
-        "drain refused",
-        "frames slowed",
-        "identity refused",
-        "port replaced",
-        "session ended",
-        "session refused",
+        EventKind.CALL_FAILED,
+        EventKind.CALL_REFUSED,
+        EventKind.CONNECTION_REFUSED,
+        EventKind.DRAIN_REFUSED,
+        EventKind.FRAMES_SLOWED,
+        EventKind.IDENTITY_REFUSED,
+        EventKind.PORT_REPLACED,
+        EventKind.SESSION_CUT_OFF,
+        EventKind.SESSION_REFUSED,
     )
 )
 
 
-def observe(watch: Watch, say: Callable[[str], None], device: int, name: str, kind: str, detail: str) -> None:
+def observe(
+    watch: Watch, say: Callable[[str], None], device: int, name: str, kind: AnyEventKind, detail: str
+) -> None:
     """Put an event into the log, and print what an operator should see at once."""
     watch.observe(device, name, kind, detail)
-    if kind == "store refuses" and detail not in watch.said:
+    if kind == EventKind.STORE_REFUSES and detail not in watch.said:
         watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times
         say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
     elif kind in REFUSALS:
         say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
-    elif kind == "goodbye" and "left in the spool" in detail:
-        say(f"[yellow]{escape(f'{name}: {detail}')} (agents/{escape(name)}/spool.sqlite)[/]")
+    elif kind == EventKind.LEFT_IN_SPOOL:
+        say(f"[yellow]{escape(f'{name}: {kind}: {detail}')} (agents/{escape(name)}/spool.sqlite)[/]")
 
 
-def tell(watch: Watch, say: Callable[[str], None], kind: str, detail: str) -> None:
+def tell(watch: Watch, say: Callable[[str], None], kind: EventKind, detail: str) -> None:
     """What the controller itself has to say of its own store."""
     observe(watch, say, -1, "controller", kind, detail)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import RoambenchError
+from roambench.contract.events import EventKind
 from roambench.controller.config.influxdb_section import InfluxdbSection
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
@@ -49,7 +50,7 @@ class InfluxLive:
         folder: RunFolder,
         section: InfluxdbSection,
         clock: DeviceClock,
-        tell: Callable[[str, str], None],
+        tell: Callable[[EventKind, str], None],
     ) -> None:
         settings = influx_settings(section)
         self._names = folder.info.device_names
@@ -87,7 +88,7 @@ class InfluxLive:
                 await self._forwarder.flush(flush_s)
                 left = self._forwarder.depth
                 if self._forwarder.dead:
-                    self._tell("store refuses", f"influxdb: {self._forwarder.dead} records for good")
+                    self._tell(EventKind.STORE_REFUSES, f"influxdb: {self._forwarder.dead} records for good")
             await self._forwarder.aclose()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
@@ -97,7 +98,7 @@ class InfluxLive:
         try:
             await forwarder.run()
         except* Exception as group:  # the run goes on; what is not forwarded is in its folder
-            self._tell("store refuses", f"influxdb: forwarding ended: {group.exceptions[0]}")
+            self._tell(EventKind.STORE_REFUSES, f"influxdb: forwarding ended: {group.exceptions[0]}")
 
     async def _monitor(self, forwarder: InfluxForwarder) -> None:
         while True:
@@ -123,11 +124,14 @@ class InfluxLive:
         chore.add_done_callback(self._chores.discard)
 
     def _trouble(self, reason: str) -> None:
-        self._tell(*(("store refuses", f"influxdb: {reason}") if reason else ("store recovered", "influxdb")))
+        if reason:
+            self._tell(EventKind.STORE_REFUSES, f"influxdb: {reason}")
+        else:
+            self._tell(EventKind.STORE_RECOVERED, "influxdb")
 
     @contextlib.contextmanager
     def _explained(self) -> Any:
         try:
             yield
         except RoambenchError as error:
-            self._tell("store refuses", f"influxdb: {error}")
+            self._tell(EventKind.STORE_REFUSES, f"influxdb: {error}")

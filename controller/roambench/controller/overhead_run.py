@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 from rich.console import Console
 
-from roambench.contract.duty import DUTY_BEGAN, DUTY_OVER, DutyLevel
+from roambench.contract.duty import DUTY_OVER, DutyLevel
 from roambench.contract.errors import ConfigError, FleetError, MeterError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.agents_place import AgentsPlace
@@ -166,7 +167,7 @@ def overhead_of(
 
 def duty_blocks(events: Sequence[AgentEvent]) -> list[DutyBlock]:
     """The blocks that an agent says it lived through: an unknown level is none, nor one that never ended."""
-    began = [event for event in events if event.kind == DUTY_BEGAN]
+    began = [event for event in events if event.kind == EventKind.DUTY_BEGAN]
     known = {level.value: level for level in DutyLevel}
     return [
         DutyBlock(known[event.detail], event.monotonic_ns, after.monotonic_ns)

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from roambench.agent.first_request import first_request
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, RecordConflict
+from roambench.contract.events import AnyEventKind, EventKind, event_kind
 from roambench.contract.orders import AnswerStatus, ExchangeOrder, TrainOrder
 from roambench.fleet.clock_probes import ClockProbes, clock_probed
 from roambench.fleet.frames import answer_from
@@ -23,18 +24,19 @@ from roambench.fleet.sessions import Session, Sessions
 from roambench.fleet.traced_grpc import grpc
 from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1.methods import CONTROL_SERVICE, PEER_PORT_OPEN
+from roambench.wire.v1.methods import CONTROL_SERVICE
 
 INVALID_ARGUMENT = grpc.StatusCode.INVALID_ARGUMENT
 ALREADY_EXISTS = grpc.StatusCode.ALREADY_EXISTS
 PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED
 _JOURNAL_LINE_BYTES: Final = 512  # what a frame may cost the journal, charged to the device's quota
+_MOST_STORES: Final = 4  # of one goodbye; an agent has two
 
 #: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable. A RecordConflict is the
 #: records' own fault.
 RecordSink = Callable[[str, str, Sequence[tuple[int, int, bytes]]], int]
 #: (device index or -1, device name, kind, detail): what the fleet saw, for the journal.
-Observer = Callable[[int, str, str, str], None]
+Observer = Callable[[int, str, AnyEventKind, str], None]
 #: Hears of every burst of clock probes.
 ClockObserver = Callable[[ClockProbed], None]
 
@@ -94,11 +96,11 @@ class ControlPlane:
         )
         if hello is None or refusal is not None:
             assert refusal is not None
-            self.guard.tell(identity, "session refused", refusal.reason)
+            self.guard.tell(identity, EventKind.SESSION_REFUSED, refusal.reason)
             await context.write(wire.ControllerFrame(refusal=refusal))
             return
         session = await self.sessions.open(hello)
-        self.observe(session.device, session.name, "hello", _describe(hello))
+        self.observe(session.device, session.name, EventKind.SESSION_OPENED, _describe(hello))
         session.probes = ClockProbes(self.clock, session.send)
         tasks = [asyncio.create_task(_noted(self._listen(frames, session), session))]
         try:
@@ -115,14 +117,16 @@ class ControlPlane:
             session.probes.close()
             await self.sessions.close(session)
             if not session.said_goodbye:
-                self.observe(session.device, session.name, "session lost", "ended without goodbye")
+                self.observe(session.device, session.name, EventKind.SESSION_LOST, "ended without goodbye")
 
     async def _frames(self, messages: AsyncIterator[bytes], identity: str) -> AsyncIterator[wire.AgentFrame]:
         """The frames of a session within its device's rate; ends at the first that is none."""
         allowance = self.allowances.of(identity)
         async for message in messages:
             if await allowance.frame(len(message)) > 0:
-                self.guard.tell(identity, "frames slowed", "more frames or bytes than a device may send")
+                self.guard.tell(
+                    identity, EventKind.FRAMES_SLOWED, "more frames or bytes than a device may send"
+                )
             try:
                 if len(message) > self.allowances.limits.frame_bytes:
                     raise DecodeError(f"it has {len(message)} bytes")
@@ -131,7 +135,7 @@ class ControlPlane:
                     allowance.store(_JOURNAL_LINE_BYTES)
             except (DecodeError, QuotaExceeded) as error:
                 why = str(error) if isinstance(error, QuotaExceeded) else "a frame is not readable"
-                self.guard.tell(identity, "session ended", why)
+                self.guard.tell(identity, EventKind.SESSION_CUT_OFF, why)
                 return
             yield frame
 
@@ -174,12 +178,12 @@ class ControlPlane:
         try:
             record = clock_probed(exchanges, session.device, occasion, session.hello.boot_id, self.clock)
         except ValueError as error:
-            self.observe(session.device, session.name, "clock not probed", str(error))
+            self.observe(session.device, session.name, EventKind.CLOCK_NOT_PROBED, str(error))
             return None
         self.clock_observed(record)
         if occasion == "hello":
             detail = f"{record.offset_ns * 1e-6:+.3f} ms ± {record.bound_ns * 1e-6:.3f} ms"
-            self.observe(session.device, session.name, "clock offset", detail)
+            self.observe(session.device, session.name, EventKind.CLOCK_OFFSET, detail)
         return record
 
     async def _listen(self, frames: AsyncIterator[wire.AgentFrame], session: Session) -> None:
@@ -194,11 +198,10 @@ class ControlPlane:
                     case "clock_echo":
                         self._take_echo(frame.clock_echo, session)
                     case "goodbye":
-                        session.said_goodbye = True
-                        self.observe(session.device, session.name, "goodbye", frame.goodbye.reason[:300])
+                        self._take_goodbye(frame.goodbye, session)
                     case kind:
                         what = f"unexpected {kind or 'empty frame'}"
-                        self.guard.tell(session.name, "frame ignored", what)
+                        self.guard.tell(session.name, EventKind.FRAME_IGNORED, what)
         finally:
             session.outgoing.put_nowait(None)
 
@@ -206,7 +209,7 @@ class ControlPlane:
         entry = self.outstanding.get(message.order_id, session.device)
         if entry is None:
             detail = f"{message.order_id[:120]}: not outstanding (late, or not this device's)"
-            self.observe(session.device, session.name, "answer ignored", detail)
+            self.observe(session.device, session.name, EventKind.ANSWER_IGNORED, detail)
             return
         if entry.refusal:
             entry.fail(AnswerStatus.GARBAGE, entry.refusal)
@@ -216,12 +219,21 @@ class ControlPlane:
 
     def _take_event(self, event: wire.Event, session: Session) -> None:
         entry = self.outstanding.get(event.order_id, session.device)
-        if entry is not None and event.kind == "train started":
+        kind = event_kind(event.kind[:60])
+        if entry is not None and kind is EventKind.TRAIN_STARTED:
             entry.started_by = session.hello.started_monotonic_ns
-        if event.kind == PEER_PORT_OPEN:
+        if kind is EventKind.PEER_PORT_OPEN:
             self.sessions.peer_port_open(session, event.detail)
         detail = event.order_id or event.detail
-        self.observe(session.device, session.name, event.kind[:60], detail[:200])
+        self.observe(session.device, session.name, kind, detail[:200])
+
+    def _take_goodbye(self, goodbye: wire.Goodbye, session: Session) -> None:
+        session.said_goodbye = True
+        device, name = session.device, session.name
+        self.observe(device, name, EventKind.SESSION_CLOSED, goodbye.reason[:300])
+        if left := sorted(goodbye.left_in_spool.items())[:_MOST_STORES]:
+            detail = ", ".join(f"{store[:40]} {records}" for store, records in left)
+            self.observe(device, name, EventKind.LEFT_IN_SPOOL, detail)
 
     def _take_echo(self, echo: wire.ClockEcho, session: Session) -> None:
         if session.probes is not None:
@@ -269,7 +281,7 @@ class ControlPlane:
             return wire.DrainReply(through_seq=through)
 
     async def _refuse_drain(self, identity: str, context: Context, code: grpc.StatusCode, why: str) -> None:
-        self.guard.tell(identity, "drain refused", why)
+        self.guard.tell(identity, EventKind.DRAIN_REFUSED, why)
         told = "not this device's records" if why.startswith("records of") else why
         await context.abort(code, told)
 

@@ -12,6 +12,7 @@ from roambench.agent.first_request import first_request
 from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import BULK_CHUNK_BYTES, LEAST_CHUNK_BYTES, chunks, digest_of
 from roambench.contract.orders import (
     ExchangeOrder,
@@ -52,7 +53,7 @@ class DataPlane:
     outstanding: OutstandingOrders
     device_of: Callable[[str], int | None]
     clock: DeviceClock
-    refused: Callable[[str, str, str], None]  # (device name, kind, reason): for the journal
+    refused: Callable[[str, EventKind, str], None]  # (device name, kind, reason): for the journal
     transfer_limit_s: float
     allowances: Allowances
     shards: Mapping[int, ShippedShard] = field(default_factory=dict)
@@ -203,11 +204,11 @@ class DataPlane:
             entry.refusal = ""  # of an attempt that broke off when the agent died
         except (LinkError, TimeoutError) as error:
             reason = str(error) or f"not finished within {self.transfer_limit_s:.0f} s"
-            self.refused(name, "upload broke off", reason)
+            self.refused(name, EventKind.UPLOAD_BROKE_OFF, reason)
             await context.abort(grpc.StatusCode.ABORTED, reason)
         except ModelError as error:
             reason = str(error)
-            self.refused(name, "upload refused", reason)
+            self.refused(name, EventKind.UPLOAD_REFUSED, reason)
             if entry is not None and entry.received is None:
                 entry.refusal = reason
             return wire.UploadReceipt(accepted=False, reason=reason).SerializeToString()
@@ -276,7 +277,7 @@ class DataPlane:
         return None if device is None else self.outstanding.get(order_id, device)
 
     async def _abort(self, context: Context, name: str, code: grpc.StatusCode, reason: str) -> None:
-        self.refused(name, "download refused", reason)
+        self.refused(name, EventKind.DOWNLOAD_REFUSED, reason)
         await context.abort(code, reason)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from roambench.contract.events import EventKind
 from roambench.fleet.guard import FleetIdentity, Guard
 from roambench.fleet.handshakes import Handshakes
 from roambench.fleet.limits import AgentLimits
@@ -14,7 +15,7 @@ from roambench.fleet.traced_grpc import LOG, grpc
 from roambench.wire.v1.methods import MAX_CONTROL_MESSAGE_BYTES, MAX_DATA_MESSAGE_BYTES
 
 #: (device name, address or port; kind; reason): what was refused, for the journal.
-Refused = Callable[[str, str, str], None]
+Refused = Callable[[str, EventKind, str], None]
 
 
 class FleetPorts:
@@ -60,7 +61,7 @@ class FleetPorts:
                 devices=devices,
                 limits=self._limits,
                 handshake=self.handshakes.began,
-                told=partial(self._stranger_refused, f"{name} port", "port replaced"),
+                told=partial(self._stranger_refused, f"{name} port", EventKind.PORT_REPLACED),
             )
         self.handshakes.most = self._limits.connections(devices)
         self.handshakes.ports = {port.port: name for name, port in self._ports.items()}
@@ -87,4 +88,4 @@ class FleetPorts:
         await asyncio.gather(*(port.stop(grace_s) for port in self._ports.values()))
 
     def _connection_refused(self, address: str, reason: str) -> None:
-        self._stranger_refused(address, "connection refused", reason)
+        self._stranger_refused(address, EventKind.CONNECTION_REFUSED, reason)

@@ -12,6 +12,7 @@ from roambench.agent.settings import HostSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import RunError
+from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import (
     Answer,
@@ -88,7 +89,7 @@ class GrpcFleet:
         self._outstanding = OutstandingOrders()
         self._hushed = False
         self.sessions = Sessions(
-            settings.names, lambda name, reason: self._refused(name, "session refused", reason)
+            settings.names, lambda name, reason: self._refused(name, EventKind.SESSION_REFUSED, reason)
         )
         self._giver = OrderGiver(
             settings.names,
@@ -264,11 +265,11 @@ class GrpcFleet:
             part=settings.part,
         )
 
-    def _refused(self, name: str, kind: str, reason: str) -> None:
+    def _refused(self, name: str, kind: EventKind, reason: str) -> None:
         with suppress(RunError):  # a disk that is full: it is refused all the same
             self._observe(self._device_of.get(name, -1), name, kind, reason)
 
-    def _stranger_refused(self, who: str, kind: str, reason: str) -> None:
+    def _stranger_refused(self, who: str, kind: EventKind, reason: str) -> None:
         """What is no device: an address, a port of ours."""
         with suppress(RunError):
             self._observe(-1, who, kind, reason)

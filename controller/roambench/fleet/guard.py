@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roambench.contract.errors import IdentityError, RoambenchError
+from roambench.contract.events import EventKind
 from roambench.fleet.limits import AgentLimits
 from roambench.fleet.traced_grpc import grpc
 from roambench.identity.authority import Credential, check, expiry_of, name_of, serial_of
 
 Context = grpc.aio.ServicerContext[Any, Any]
 #: (name, kind, reason): what was refused, for the journal.
-Told = Callable[[str, str, str], None]
+Told = Callable[[str, EventKind, str], None]
 
 _LOOK_S: Final = 1.0  # how long a revoked certificate is believed after the list has changed
 _SILENCE_S: Final = 60.0  # a refused agent redials for ever; the same line is told this seldom
@@ -91,7 +92,7 @@ class Guard:
             name = name_of(certificate_pem)
             return self.name_in(certificate_pem)
         except IdentityError as error:
-            self.tell(name, "identity refused", str(error))
+            self.tell(name, EventKind.IDENTITY_REFUSED, str(error))
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
             raise AssertionError("abort raises") from None
 
@@ -106,7 +107,7 @@ class Guard:
         name = await self.identify(context)
         if self._open[name, method] >= self._calls_at_once:
             reason = f"{name!r} has {self._calls_at_once} calls of {method} open already"
-            self.tell(name, "call refused", reason)
+            self.tell(name, EventKind.CALL_REFUSED, reason)
             await context.abort(grpc.StatusCode.UNAVAILABLE, reason)
         task, certificate_pem = asyncio.current_task(), _certificate(context)
         assert task is not None
@@ -120,13 +121,13 @@ class Guard:
             if not call.refusal:
                 raise
             task.uncancel()
-            self.tell(name, "identity refused", call.refusal)
+            self.tell(name, EventKind.IDENTITY_REFUSED, call.refusal)
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, call.refusal)
         except grpc.aio.BaseError:  # the call is over
             raise
         except Exception as error:
             what = str(error) if isinstance(error, RoambenchError) else f"{type(error).__name__}: {error}"
-            self.tell(name, "call failed", f"{method}: {what}")
+            self.tell(name, EventKind.CALL_FAILED, f"{method}: {what}")
             await context.abort(grpc.StatusCode.UNKNOWN, what)
         finally:
             self._calls.discard(call)
@@ -144,7 +145,7 @@ class Guard:
             try:
                 revoked, trusted = self._identity.revoked(), self._identity.credential().authority_pem
             except IdentityError as error:
-                self.tell("controller", "identity refused", str(error))
+                self.tell("controller", EventKind.IDENTITY_REFUSED, str(error))
                 continue
             trust_changed, self._trusted = trusted != self._trusted, trusted
             now = dt.datetime.now(dt.UTC)
@@ -160,7 +161,7 @@ class Guard:
                 call.refusal = str(error)
                 call.task.cancel()
 
-    def tell(self, name: str, kind: str, reason: str) -> None:
+    def tell(self, name: str, kind: EventKind, reason: str) -> None:
         """Pass on a refusal; the same one only once a minute, however often it is tried."""
         now_s = time.monotonic()
         key = (name, kind, reason)

@@ -15,7 +15,7 @@ _TOLD: Final = (AnswerStatus.DONE, AnswerStatus.GARBAGE)
 
 @dataclass(slots=True, eq=False)
 class OutstandingOrder:
-    """One order on its way. `started_by` is the agent process that said "train started"."""
+    """One order on its way. `started_by` is the agent process that said TRAIN_STARTED."""
 
     order: Task | TransferOrder
     frame: wire.ControllerFrame

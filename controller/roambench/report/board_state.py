@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample
 from roambench.energy.clock_fit import ClockVerdict
@@ -17,8 +18,6 @@ from roambench.rounds.records import RoundRecord
 from roambench.runs.accounts import RunEnergy
 from roambench.runs.clocks import BoardClock, ReaderCase, board_clocks, described
 
-#: The event in which an agent says at its end how its spool stands.
-SPOOL_STATE: Final = "spool state"
 #: The store that the run folder is filled from.
 CONTROLLER: Final = "controller"
 
@@ -134,7 +133,7 @@ def board_states(
 def spool_states(events: Sequence[AgentEvent]) -> tuple[SpoolState, ...]:
     """What the agent said last of its spool; () when it never did, or damaged."""
     for event in reversed(events):
-        if event.kind == SPOOL_STATE:
+        if event.kind == EventKind.SPOOL_STATE:
             try:
                 found = json.loads(event.detail)
                 return tuple(

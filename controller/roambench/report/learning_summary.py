@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Fate
 from roambench.rounds.records import (
@@ -260,15 +261,18 @@ def _troubles(log: EventLog, answer: Codes, kind: Codes, names: Sequence[str]) -
 #: Fleet events that are the ordinary life of a run.
 _ORDINARY = frozenset(
     {
-        "hello",
-        "goodbye",
-        "clock offset",
-        "trainer ready",
-        "fetching data",
-        "download started",
-        "train started",
-        "train finished",
-        "upload started",
+        EventKind.SESSION_OPENED,
+        EventKind.SESSION_CLOSED,
+        EventKind.CLOCK_OFFSET,
+        EventKind.TRAINER_READY,
+        EventKind.FETCHING_DATA,
+        EventKind.DOWNLOAD_STARTED,
+        EventKind.TRAIN_STARTED,
+        EventKind.TRAIN_FINISHED,
+        EventKind.UPLOAD_STARTED,
+        EventKind.PEER_PORT_OPEN,
+        EventKind.EXCHANGE_STARTED,
+        EventKind.EXCHANGE_FINISHED,
     }
 )
 

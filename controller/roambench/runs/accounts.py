@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
+from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.phases import Fate, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.account import DeviceAccount, account_device
@@ -31,14 +32,6 @@ from roambench.runs.meters import DeviceMeter, device_meter, samples_of
 from roambench.runs.record_store import NO_READINGS, ReadingColumns
 from roambench.runs.records import Records
 from roambench.runs.truth import BoardTruth, board_truth
-
-#: Events that begin a phase, should the phase itself never have been recorded as finished.
-_BEGINNINGS = {
-    "download started": Phase.DOWNLOAD,
-    "train started": Phase.TRAIN,
-    "upload started": Phase.UPLOAD,
-    "exchange started": Phase.EXCHANGE,
-}
 
 
 @dataclass(frozen=True)
@@ -182,6 +175,80 @@ def account_run(
     return RunEnergy(start_ns, end_ns, calibration, devices)
 
 
+def phase_begun(kind: AnyEventKind) -> Phase | None:
+    """The phase that an event of this kind begins, should the phase itself never have been recorded as
+    finished: its joules are booked there. None for a kind that begins none."""
+    if not isinstance(kind, EventKind):
+        return None  # another version's: where its joules belong nobody can say
+    match kind:
+        case EventKind.DOWNLOAD_STARTED:
+            return Phase.DOWNLOAD
+        case EventKind.TRAIN_STARTED:
+            return Phase.TRAIN
+        case EventKind.UPLOAD_STARTED:
+            return Phase.UPLOAD
+        case EventKind.EXCHANGE_STARTED:
+            return Phase.EXCHANGE
+        case (
+            # A phase that has ended is recorded as a span of its own.
+            EventKind.TRAIN_FINISHED
+            | EventKind.EXCHANGE_FINISHED
+            | EventKind.TRANSFER_BROKE_OFF
+            # What happens to an agent, its records, its meter and its readiness is in whatever phase is open.
+            | EventKind.AGENT_STARTED
+            | EventKind.AGENT_STOPPING
+            | EventKind.AGENT_STATE_DAMAGED
+            | EventKind.CERTIFICATE_RENEWED
+            | EventKind.DUTY_BEGAN
+            | EventKind.DUTY_REFUSED
+            | EventKind.RECORD_CONTEXT_BEGINS
+            | EventKind.SPOOL_DAMAGED
+            | EventKind.SPOOL_STATE
+            | EventKind.STORE_REFUSES
+            | EventKind.STORE_RECOVERED
+            | EventKind.METER_DESCRIBED
+            | EventKind.METER_OK
+            | EventKind.METER_STALE
+            | EventKind.METER_OFF
+            | EventKind.METER_LOST
+            | EventKind.METER_UNAVAILABLE
+            | EventKind.METER_RESTARTED
+            | EventKind.METER_ALARM
+            | EventKind.METER_LINE_COUNTS
+            | EventKind.FETCHING_DATA
+            | EventKind.TRAINER_READY
+            | EventKind.TRAINER_NOT_READY
+            | EventKind.CANNOT_RESUME
+            | EventKind.PEER_PORT_OPEN
+            | EventKind.NO_PEER_PORT
+            | EventKind.PEER_REFUSED
+            # What the controller sees is not an agent's record.
+            | EventKind.SESSION_OPENED
+            | EventKind.SESSION_CLOSED
+            | EventKind.LEFT_IN_SPOOL
+            | EventKind.SESSION_LOST
+            | EventKind.SESSION_REFUSED
+            | EventKind.SESSION_CUT_OFF
+            | EventKind.FRAMES_SLOWED
+            | EventKind.FRAME_IGNORED
+            | EventKind.ANSWER_IGNORED
+            | EventKind.CLOCK_OFFSET
+            | EventKind.CLOCK_NOT_PROBED
+            | EventKind.CALL_FAILED
+            | EventKind.CALL_REFUSED
+            | EventKind.CONNECTION_REFUSED
+            | EventKind.DOWNLOAD_REFUSED
+            | EventKind.DRAIN_REFUSED
+            | EventKind.IDENTITY_REFUSED
+            | EventKind.PORT_REPLACED
+            | EventKind.UPLOAD_BROKE_OFF
+            | EventKind.UPLOAD_REFUSED
+        ):
+            return None
+        case _:
+            assert_never(kind)
+
+
 def outages_of(records: Sequence[RoundRecord]) -> list[Interval]:
     """When the run had no controller, and what was done then and shortly before is void: device time,
     ascending. Those that overlap are one: the run was resumed more than once from the same step."""
@@ -230,7 +297,7 @@ class _Found:
 
     def restarts_ns(self) -> list[int]:
         """Starts of the agent's process after its first."""
-        return [event.monotonic_ns for event in self.events if event.kind == "agent started"][1:]
+        return [event.monotonic_ns for event in self.events if event.kind == EventKind.AGENT_STARTED][1:]
 
     def begun(self, device: str, given: Mapping[str, OrderGiven]) -> list[PhaseSpan]:
         """Phases that the agent began and never finished: it died and did not come back to say so."""
@@ -238,7 +305,7 @@ class _Found:
         boot_id = self.spans[-1].boot_id if self.spans else ""
         spans = []
         for event in self.events:
-            phase, order = _BEGINNINGS.get(event.kind), given.get(event.detail)
+            phase, order = phase_begun(event.kind), given.get(event.detail)
             if phase is not None and order is not None and (phase, order.order_id) not in recorded:
                 trains = order.kind in ("train", "exchange")
                 training = order.order_id if trains else order.train_order_id

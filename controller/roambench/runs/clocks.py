@@ -9,9 +9,10 @@ from enum import StrEnum
 from typing import Final
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.energy.clock_fit import FLAG_BOUND_NS, REFUSE_BOUND_NS, ClockBurst, ClockFit, ClockVerdict
-from roambench.meters.traits import DESCRIBED, MeterDescription
+from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockProbed, RoundRecord
 
 #: A remote reader of this name is the controller's own machine: its clock is the one that asks.
@@ -184,7 +185,7 @@ def described(events: Iterable[AgentEvent]) -> MeterDescription | None:
     """The latest meter among a device's events; None when there is none (or only damaged ones)."""
     found = None
     for event in events:
-        if event.kind == DESCRIBED:
+        if event.kind == EventKind.METER_DESCRIBED:
             try:
                 found = MeterDescription.from_event(event)
             except ConfigError:

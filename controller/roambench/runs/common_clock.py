@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
 from roambench.energy.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
@@ -22,7 +23,7 @@ from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.folder import RunFolder
 from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore
 from roambench.runs.records import Records
-from roambench.spool.chapter import BEGINS, Chapter
+from roambench.spool.chapter import Chapter
 
 #: The fleet whose devices have clocks of their own.
 BENCH: Final = "bench"
@@ -165,7 +166,7 @@ class OneClock:
             found: dict[str, list[tuple[int, Chapter]]] = {}
             for spool, seq, payload in self._store.placed(device, RecordKind.EVENT):
                 event = AgentEvent.from_bytes(payload)
-                if event.kind == BEGINS:
+                if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
                     try:
                         found.setdefault(spool, []).append((seq, Chapter.from_json(event.detail)))
                     except ConfigError:

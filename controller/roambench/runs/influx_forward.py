@@ -16,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.runs.database import naming, open_writer
 from roambench.runs.record_store import RecordStore
-from roambench.spool.chapter import BEGINS, Chapter
+from roambench.spool.chapter import Chapter
 from roambench.spool.consumer import Record
 from roambench.spool.drain import Drain
 from roambench.spool.influx import InfluxSender, InfluxWriter
@@ -116,7 +117,7 @@ class ForwardedSpool:
         if self._chapters and seq <= self._chapters[-1][0]:
             return  # handed out before
         event = AgentEvent.from_bytes(payload)
-        if event.kind == BEGINS:
+        if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
             with contextlib.suppress(ValueError):  # an agent's bytes: what is no chapter begins none
                 self._chapters.append((seq, replace(Chapter.from_json(event.detail), run=self._run_id)))
 

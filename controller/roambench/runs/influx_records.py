@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from roambench.contract.errors import RunError
+from roambench.contract.events import EventKind, event_kind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import NO_METER_CLOCK, AgentEvent, HostSample, RecordKind
 from roambench.runs.influxql import InfluxQL, named, quoted
 from roambench.runs.record_store import ReadingColumns
-from roambench.spool.chapter import BEGINS
 from roambench.spool.influx_schema import FIELDS, MEASUREMENTS
 
 #: Rows per request: 1.5 MB of readings; phases and events carry text of any length.
@@ -92,7 +92,7 @@ class InfluxRecords:
     def events(self, device: str) -> list[AgentEvent]:
         """A device's events in their order."""
         events = [
-            AgentEvent(row.text("kind"), row.integer("monotonic_ns"), row.text("detail"))
+            AgentEvent(event_kind(row.text("kind")), row.integer("monotonic_ns"), row.text("detail"))
             for row in self._rows(RecordKind.EVENT, device)
         ]
         return sorted(events, key=lambda event: event.monotonic_ns)
@@ -134,7 +134,9 @@ class InfluxRecords:
     def _find_preludes(self, device: str) -> Iterator[str]:
         """Per spool, the chapters without a run directly before the run's first one."""
         columns = ("spool", "seq", "run")
-        rows = self._pages(RecordKind.EVENT, device, columns, f'"kind" = {quoted(BEGINS)}')
+        rows = self._pages(
+            RecordKind.EVENT, device, columns, f'"kind" = {quoted(EventKind.RECORD_CONTEXT_BEGINS)}'
+        )
         # A tag that was left out comes back as null.
         chapters = sorted({(*row.key, "" if row.values["run"] is None else row.text("run")) for row in rows})
         for spool, own in groupby(chapters, key=lambda chapter: chapter[0]):

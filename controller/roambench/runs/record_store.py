@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, RecordConflict
+from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
 from roambench.runs.database import naming, open_reader, open_writer
-from roambench.spool.chapter import BEGINS, Chapter
+from roambench.spool.chapter import Chapter
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
@@ -318,7 +319,7 @@ def _event_doubt(event: AgentEvent) -> str | None:
     if not -MOST_NS <= event.monotonic_ns <= MOST_NS:
         return _far("event", event.monotonic_ns)
     (event.kind + event.detail).encode()
-    if event.kind == BEGINS:
+    if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
         with suppress(ConfigError):  # what is no chapter begins none
             if abs(Chapter.from_json(event.detail).unix_minus_device_ns) > MOST_WALL_NS:
                 return "a chapter's wall clock is more than a century from any"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-#: Event at the start of a block of a duty; its detail is the level, DUTY_OVER ends the last one.
-DUTY_BEGAN: Final = "duty began"
+#: Detail of the event DUTY_BEGAN that ends a duty; each block begins with one whose detail is the level.
 DUTY_OVER: Final = "over"
 #: The longest duty an agent accepts, in blocks and in device seconds per block.
 MOST_BLOCKS: Final = 1000

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Final
 
+from roambench.contract.events import AnyEventKind, event_kind
 from roambench.contract.phases import Phase, PhaseSpan
 
 #: `Reading.meter_ms` of a meter that has no clock of its own.
@@ -87,14 +88,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """Something that happened on the device besides readings and phases.
+    """Something that happened on the device besides readings and phases."""
 
-    Kinds in use: "agent started", "agent stopping", "meter described" (detail: meters.traits.MeterDescription
-    as JSON), "meter ok", "meter stale", "meter off", "meter lost", "meter restarted", "train started",
-    "train finished", "order answered", "emulation late".
-    """
-
-    kind: str
+    kind: AnyEventKind
     monotonic_ns: int
     detail: str = ""
 
@@ -106,7 +102,7 @@ class AgentEvent:
     def from_bytes(cls, payload: bytes) -> AgentEvent:
         """The event of such bytes; ValueError for anything else."""
         kind, ns, detail = _json_list(payload, (str, int, str))
-        return cls(kind, ns, detail)
+        return cls(event_kind(kind), ns, detail)
 
 
 @dataclass(frozen=True, slots=True)

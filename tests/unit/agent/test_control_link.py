@@ -12,6 +12,7 @@ import pytest
 from roambench.agent.control_link import ControlLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError
+from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import AnswerStatus, TrainOrder
 from roambench.contract.records import RecordKind
@@ -128,7 +129,7 @@ async def test_an_agent_redials_a_controller_that_comes_back_on_its_port_and_tak
             await until(lambda: here.frames)
         await until(lambda: len(here.log) >= 2)  # the session's end, then at least one dial in vain
         async with controller(authority, port=port) as second:
-            await until(lambda: "hello" in second.kinds())
+            await until(lambda: EventKind.SESSION_OPENED in second.kinds())
             order = TrainOrder("run/1/0/train", 0, 1, 3, "ab" * 32, 1, 7)
             asked = asyncio.create_task(second.fleet.perform([order]))
             await until(lambda: any(frame.order.order_id == order.order_id for frame in here.frames))
@@ -188,11 +189,12 @@ async def test_hanging_up_says_goodbye_with_its_reason_and_ends_the_dialling() -
     authority = Authority.create()
     async with controller(authority) as there, agent(authority, there.fleet.control_port) as here:
         await until(lambda: here.frames)
-        here.link.hang_up("SIGTERM")
+        here.link.hang_up("SIGTERM", {"influxdb": 35, "controller": 3})
         await asyncio.wait_for(here.task, 5)
-        await until(lambda: ("goodbye", "SIGTERM") in there.seen)
+        await until(lambda: (EventKind.SESSION_CLOSED, "SIGTERM") in there.seen)
+        assert (EventKind.LEFT_IN_SPOOL, "controller 3, influxdb 35") in there.seen
         here.link.send(wire.AgentFrame(goodbye=wire.Goodbye(reason="nobody hears this")))
-        assert "session lost" not in there.kinds()
+        assert EventKind.SESSION_LOST not in there.kinds()
 
 
 async def test_a_session_that_ends_under_a_drain_fails_the_drain_and_not_the_agent():

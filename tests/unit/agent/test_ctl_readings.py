@@ -12,6 +12,7 @@ import pytest
 from roambench.agent.control_desk import ControlDesk
 from roambench.agent.meter_watch import NEWEST, MeterWatch
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 
 S = 1_000_000_000
@@ -50,7 +51,7 @@ def test_the_readings_of_the_last_seconds_come_with_stamps_and_flags() -> None:
     watch = MeterWatch()
     for second, watts in ((50, 1.5), (90, 2.0), (95, math.nan), (99, 3.0)):
         watch.hear(Reading(second * S, 5.0, 0.4, watts, math.nan, flags=ReadingFlag.TORN * (second == 99)))
-    watch.hear(AgentEvent("meter ok", 99 * S, ""))
+    watch.hear(AgentEvent(EventKind.METER_OK, 99 * S, ""))
     assert told(watch, "10") == {
         "now_ns": 100 * S,
         "ns": [90 * S, 95 * S, 99 * S],

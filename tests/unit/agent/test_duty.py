@@ -9,6 +9,7 @@ from roambench.agent.duty import Duty, duty_from
 from roambench.agent.quiet import Quiet
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -29,7 +30,7 @@ class Notebook:
         await asyncio.sleep(self._slow_s)
 
     def _note(self, kind: str, detail: str) -> None:
-        assert kind == "duty began"
+        assert kind == EventKind.DUTY_BEGAN
         self.noted.append(detail)
         self.stamps_ns.append(self._clock.now_ns())
 
@@ -82,7 +83,7 @@ def test_a_duty_that_makes_no_sense_is_refused(levels, block_s) -> None:
 async def test_a_resting_agent_keeps_its_frames_and_its_gate_shut_whatever_the_experiment_wants() -> None:
     sent: list[wire.AgentFrame] = []
     quiet = Quiet(False, sent.append)
-    frame = wire.AgentFrame(event=wire.Event(kind="meter ok"))
+    frame = wire.AgentFrame(event=wire.Event(kind=EventKind.METER_OK))
     await quiet.rest(True)
     quiet.follow(Phase.IDLE)
     await quiet.tell(False)  # a new session's welcome

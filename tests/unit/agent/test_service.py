@@ -11,6 +11,7 @@ import pytest
 from roambench.agent.service import ServiceAgent
 from roambench.agent.settings import AgentSettings
 from roambench.contract.errors import LinkError
+from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.identity.authority import Authority
@@ -60,7 +61,7 @@ async def test_a_spoilt_spool_is_reported_and_the_agent_lives_on(tmp_path: Path,
         agent = ServiceAgent(settings, ours)
         agent._begin_life()
         events = [AgentEvent.from_bytes(payload) for _, _, payload in agent._spool.batch()]
-        assert [event.kind for event in events] == ["chapter begins", "spool damaged"]
+        assert [event.kind for event in events] == [EventKind.RECORD_CONTEXT_BEGINS, EventKind.SPOOL_DAMAGED]
         assert events[1].detail == "file is not a database; its file is now spool.sqlite.damaged-1"
         assert "pi-01: spool damaged: file is not a database" in capsys.readouterr().err
         assert spoilt.with_name("spool.sqlite.damaged-1").stat().st_size == 40_960

@@ -12,12 +12,12 @@ import pytest
 
 from roambench.agent.service import ServiceAgent
 from roambench.agent.settings import AgentSettings
+from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import TrainReply
 from roambench.contract.phases import Phase
 from roambench.identity.authority import Authority
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1.methods import HOLDS_NOTHING
 
 SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors").to_json()
 
@@ -152,4 +152,6 @@ async def test_who_has_nothing_to_go_on_from_says_so_and_stays_out(tmp_path: Pat
         agent._quiet._send = told.append
         welcomed(agent, "run", resumes_at=2, part=1)
         assert (agent.run_id, agent._welcomed) == ("", False)
-        assert [(frame.event.kind, frame.event.detail) for frame in told] == [(HOLDS_NOTHING, "run")]
+        assert [(frame.event.kind, frame.event.detail) for frame in told] == [
+            (EventKind.CANNOT_RESUME, "run")
+        ]

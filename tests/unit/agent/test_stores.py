@@ -14,6 +14,7 @@ from roambench.agent import stores as stores_module
 from roambench.agent.settings import AgentSettings
 from roambench.agent.stores import Stores
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.spool.chapter import following
 from roambench.spool.consumer import Record
@@ -56,12 +57,12 @@ def bench(tmp_path: Path, influxd: Influxd) -> Iterator[Bench]:
 
 @pytest.mark.asyncio
 async def test_both_stores_get_everything_and_the_spool_is_empty_then(bench: Bench, influxd: Influxd):
-    assert bench.stores.left == "controller 41, influxdb 41"
+    assert bench.stores.left == {"controller": 41, "influxdb": 41}
     assert await bench.stores.flush(20.0)
     await bench.stores.aclose()
     assert bench.at_controller == list(range(1, 42))
     assert len(influxd.rows('SELECT "seq" FROM "power"', "stores")) == 40
-    assert (bench.spool.depth, bench.stores.left, bench.stores.troubles) == (0, "", [])
+    assert (bench.spool.depth, bench.stores.left, bench.stores.troubles) == (0, {}, [])
 
 
 @pytest.mark.asyncio
@@ -69,12 +70,12 @@ async def test_a_store_in_trouble_is_told_of_and_holds_up_no_other(bench: Bench,
     influxd.query('DROP DATABASE "stores"')
     assert not await bench.stores.flush(20.0)
     assert bench.at_controller == list(range(1, 42))
-    assert bench.stores.left == "influxdb 41"
-    assert [kind for kind, _ in bench.told] == ["store refuses"]
+    assert bench.stores.left == {"influxdb": 41}
+    assert [kind for kind, _ in bench.told] == [EventKind.STORE_REFUSES]
     assert "database not found" in bench.stores.troubles[0]
     influxd.create_database("stores")
     assert await bench.stores.flush(20.0)
-    assert bench.told[1:] == [("store recovered", "influxdb")]
+    assert bench.told[1:] == [(EventKind.STORE_RECOVERED, "influxdb")]
     state = json.loads(bench.stores.state_event(5).detail)
     assert state == {name: {"depth": 0, "dropped": 0, "dead": 0} for name in ("controller", "influxdb")}
     await bench.stores.aclose()
@@ -105,6 +106,6 @@ async def test_the_spools_state_is_in_the_database_but_not_while_the_gate_is_shu
 async def test_a_server_that_is_away_costs_the_controller_nothing(tmp_path: Path):
     bench = Bench(tmp_path, InfluxSettings(f"http://127.0.0.1:{free_port()}", "stores"))
     assert not await bench.stores.flush(0.5)
-    assert (len(bench.at_controller), bench.stores.left, bench.told) == (41, "influxdb 41", [])
+    assert (len(bench.at_controller), bench.stores.left, bench.told) == (41, {"influxdb": 41}, [])
     await bench.stores.aclose()
     bench.spool.close()

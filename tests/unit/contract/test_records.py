@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import (
     AgentEvent,
@@ -67,7 +68,7 @@ def test_mutated_payloads_raise_nothing_but_value_errors() -> None:
     random = np.random.Generator(np.random.PCG64(3))
     payloads = [
         phase_to_bytes(PhaseSpan("pi-01", "boot", Phase.TRAIN, 7, 10, 25, "o", "o", 1)),
-        AgentEvent("train started", 5, "x").to_bytes(),
+        AgentEvent(EventKind.TRAIN_STARTED, 5, "x").to_bytes(),
         b"[" * 5000,
     ]
     refused = 0

@@ -14,6 +14,7 @@ from rich.console import Console
 from hand_agent import bench as hand_bench
 from hand_agent import connected, hand_agent
 from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.events import EventKind
 from roambench.controller.agent_bench import Watch
 from roambench.controller.arrivals import arrivals, state_of
 from roambench.controller.bench_fleet import Patience, _all_ready, drain
@@ -26,7 +27,6 @@ from roambench.provision.holding import standing_of
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook
 from roambench.runs.folder import RunFolder
-from roambench.wire.v1.methods import HOLDS_NOTHING
 
 BENCH = """
 state_dir = "state"
@@ -172,8 +172,8 @@ def watch() -> Watch:
 @pytest.mark.asyncio
 async def test_hosts_that_do_not_come_are_named_with_what_to_do(file):
     bench, seen = load_bench(file), watch()
-    seen.observe(0, "c", "hello", "")
-    seen.observe(1, "a", "session refused", "agent speaks protocol version 0")
+    seen.observe(0, "c", EventKind.SESSION_OPENED, "")
+    seen.observe(1, "a", EventKind.SESSION_REFUSED, "agent speaks protocol version 0")
     with pytest.raises(FleetError) as absent:
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(hello_s=0.0))
     told = str(absent.value)
@@ -185,14 +185,14 @@ async def test_hosts_that_do_not_come_are_named_with_what_to_do(file):
 async def test_hosts_whose_trainer_is_not_ready_are_named_too(file):
     bench, seen = load_bench(file), watch()
     for index, name in enumerate("cab"):
-        seen.observe(index, name, "hello", "")
-    seen.observe(0, "c", "trainer ready", "")
+        seen.observe(index, name, EventKind.SESSION_OPENED, "")
+    seen.observe(0, "c", EventKind.TRAINER_READY, "")
     with pytest.raises(FleetError, match=r"2 of 3 hosts had no trainer ready .*: b, a; next: .* --only b"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
-    seen.observe(1, "a", "trainer not ready", "illegal instruction")
+    seen.observe(1, "a", EventKind.TRAINER_NOT_READY, "illegal instruction")
     with pytest.raises(FleetError, match=r"cannot start: a: illegal instruction; try .*fleet preflight"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
-    seen.observe(2, "b", HOLDS_NOTHING, "run")
+    seen.observe(2, "b", EventKind.CANNOT_RESUME, "run")
     with pytest.raises(FleetError, match=r"^b: nothing of the run is left there .*\(--fresh\)"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
 
@@ -223,14 +223,14 @@ def test_the_table_says_how_far_each_host_is(file):
     bench, seen = load_bench(file), watch()
     assert state_of(seen, "a") == "not here yet"
     for kind, state in (
-        ("session refused", "not its certificate"),
-        ("hello", "warming up"),
-        ("fetching data", "fetching its data"),
-        ("trainer ready", "ready"),
+        (EventKind.SESSION_REFUSED, "not its certificate"),
+        (EventKind.SESSION_OPENED, "warming up"),
+        (EventKind.FETCHING_DATA, "fetching its data"),
+        (EventKind.TRAINER_READY, "ready"),
     ):
         seen.observe(0, "a", kind, "not its certificate")
         assert state_of(seen, "a") == state
-    seen.observe(1, "b", "trainer not ready", "cannot open [/dev/shm]")
+    seen.observe(1, "b", EventKind.TRAINER_NOT_READY, "cannot open [/dev/shm]")
     written = io.StringIO()
     screen = Console(width=100, file=written, force_terminal=True)
     with arrivals(screen, seen, bench.hosts) as show:

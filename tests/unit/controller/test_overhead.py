@@ -8,6 +8,7 @@ import pytest
 
 from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import FleetError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.controller.cli import main
 from roambench.controller.config import load_experiment
@@ -21,17 +22,17 @@ LEVELS = ("reader", "agent", "streaming", "streaming", "agent", "reader", "over"
 
 
 def began(at_s: int, level: str) -> AgentEvent:
-    return AgentEvent("duty began", at_s * S, level)
+    return AgentEvent(EventKind.DUTY_BEGAN, at_s * S, level)
 
 
 def test_a_block_ends_where_the_next_begins_and_other_events_are_none() -> None:
     events = [
-        AgentEvent("agent started", 0),
+        AgentEvent(EventKind.AGENT_STARTED, 0),
         began(10, "reader"),
-        AgentEvent("meter ok", 12 * S),
+        AgentEvent(EventKind.METER_OK, 12 * S),
         began(20, "agent"),
         began(30, "over"),
-        AgentEvent("agent stopping", 90 * S),
+        AgentEvent(EventKind.AGENT_STOPPING, 90 * S),
     ]
     assert duty_blocks(events) == [DutyBlock(A, 10 * S, 20 * S), DutyBlock(B, 20 * S, 30 * S)]
 

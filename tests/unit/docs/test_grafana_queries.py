@@ -13,6 +13,7 @@ import pytest
 
 import influx_runs
 from influx_servers import Influxd
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import (
     AgentEvent,
@@ -54,9 +55,16 @@ def readings(influxd: Influxd) -> dict[str, list[Reading]]:
         if index == 0:
             span = PhaseSpan(name, "boot", Phase.EXCHANGE, 3, 70 * S, 72 * S, "r/3/0/exchange")
             rows.append((RecordKind.PHASE, phase_to_bytes(span)))
-        for second, kind in ((1, "agent started"), (2, "meter ok"), (100, "meter stale"), (104, "meter ok")):
+        for second, kind in (
+            (1, EventKind.AGENT_STARTED),
+            (2, EventKind.METER_OK),
+            (100, EventKind.METER_STALE),
+            (104, EventKind.METER_OK),
+        ):
             rows.append((RecordKind.EVENT, AgentEvent(kind, second * S, "3 s").to_bytes()))
-        rows.append((RecordKind.EVENT, AgentEvent("store refuses", 150 * S, "influxdb: 401").to_bytes()))
+        rows.append(
+            (RecordKind.EVENT, AgentEvent(EventKind.STORE_REFUSES, 150 * S, "influxdb: 401").to_bytes())
+        )
         for second in range(0, 200, 5):
             hot = second >= 40
             bits = 0x80008 if hot else 0x80000  # has been too warm since boot; is it now?
@@ -188,11 +196,13 @@ def test_a_phase_is_a_region_from_its_start_to_its_end(influxd: Influxd, reading
 
 def test_trouble_is_marked_and_ordinary_events_are_not(influxd: Influxd, readings):
     meter = influxd.rows(filled(ANNOTATIONS["meter trouble"]["query"]), "roambench")
-    assert sorted((row["device"], row["kind"]) for row in meter) == [(name, "meter stale") for name in BOARDS]
+    assert sorted((row["device"], row["kind"]) for row in meter) == [
+        (name, EventKind.METER_STALE) for name in BOARDS
+    ]
     store = influxd.rows(filled(ANNOTATIONS["store trouble"]["query"]), "roambench")
-    assert {row["kind"] for row in store} == {"store refuses"}
+    assert {row["kind"] for row in store} == {EventKind.STORE_REFUSES}
     listed = rows(influxd, "Meters", boards=("pi-03",))
-    assert [row["kind"] for row in listed] == ["meter ok", "meter stale", "meter ok"]
+    assert [row["kind"] for row in listed] == [EventKind.METER_OK, EventKind.METER_STALE, EventKind.METER_OK]
 
 
 def test_the_boards_health_is_what_the_host_samples_say(influxd: Influxd, readings):

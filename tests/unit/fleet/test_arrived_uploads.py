@@ -11,6 +11,7 @@ import pytest
 from cut_device import BLOB, TRAINED, arrived, device, uploaded
 from hand_agent import MODEL, HandAgent, bench, connected, hand_agent
 from roambench.contract.errors import LinkError
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import AnswerStatus, DiscardOrder, UploadOrder, UploadReply
 from roambench.wire.v1 import control_pb2 as wire
@@ -122,9 +123,9 @@ async def test_a_discard_that_nobody_may_have_heard_is_said_again() -> None:
     discard = DiscardOrder("run/2/0/discard", 0, 2, TRAINED, "late")
     for shelf in ([TRAINED], []):  # the second has no such model any more
         async with bench() as where, hand_agent(where, trained=shelf) as agent:
-            await until(lambda: where.kinds().count("clock offset") == 1)  # it has caught up
+            await until(lambda: where.kinds().count(EventKind.CLOCK_OFFSET) == 1)  # it has caught up
             await where.fleet.perform([discard])
             await until(lambda: len(agent.orders) == 1)
             await redialled(where, agent)
-            await until(lambda: where.kinds().count("clock offset") == 2)
+            await until(lambda: where.kinds().count(EventKind.CLOCK_OFFSET) == 2)
             assert len(agent.orders) == 1 + len(shelf)

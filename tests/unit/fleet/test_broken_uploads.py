@@ -22,6 +22,7 @@ from hand_agent import (
     hand_agent,
     train_order,
 )
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import AnswerStatus, SyncOrder, UploadOrder
 from roambench.contract.phases import Phase
@@ -54,7 +55,7 @@ async def test_an_upload_that_a_broken_connection_cut_is_done_again_within_its_o
         pi.shelve(TRAINED)
         where.fleet.publish(MODEL)
         arrived(await uploaded(where, pi))
-        assert "upload refused" not in where.kinds()
+        assert EventKind.UPLOAD_REFUSED not in where.kinds()
         assert pi.desk.shelf.trained() is None
         assert pi.links.connections in (2, 3)  # gRPC may have begun one of its own by then
         # Every attempt is a phase, and only the one that arrived claims its bytes.
@@ -69,7 +70,7 @@ async def test_a_link_that_breaks_again_and_again_delivers_in_the_end(tmp_path: 
         where.fleet.publish(MODEL)
         arrived(await uploaded(where, pi))
         assert [span.transferred_bytes for span in pi.phases(Phase.UPLOAD)] == [0, 0, 0, 0, len(BLOB)]
-        broken = [detail for _, _, kind, detail in where.seen if kind == "transfer broke off"]
+        broken = [detail for _, _, kind, detail in where.seen if kind == EventKind.TRANSFER_BROKE_OFF]
         assert len(broken) == 4
 
 

@@ -11,6 +11,7 @@ import pytest
 from hand_agent import MODEL, HandAgent, bench, connected, hand_agent, train_order
 from roambench.agent.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
+from roambench.contract.events import EventKind
 from roambench.fleet.secure_port import SecurePort
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
@@ -38,13 +39,13 @@ async def test_a_certificate_that_is_not_valid_here_is_refused_and_told_on_both_
             ca = ca + stranger.certificate_pem  # its own check finds nothing wrong: only the controller does
         credential = Credential(theirs.certificate_pem, theirs.key_pem, ca)
         async with hand_agent(where, credential=credential) as agent:
-            await until(lambda: agent.log and lines(where, "connection refused"))
+            await until(lambda: agent.log and lines(where, EventKind.CONNECTION_REFUSED))
             said = {
                 "expired": "the certificate of 'pi-01' expired 20",
                 "another authority": "the certificate of 'pi-01' was not issued by this bench's authority",
             }.get(what, "does not take this agent's certificate (serial ")
             assert said in agent.log[0]
-            (told, *_) = lines(where, "connection refused")
+            (told, *_) = lines(where, EventKind.CONNECTION_REFUSED)
             assert told.startswith("127.0.0.1: ")
             assert "ended without a certificate of this bench that is valid now" in told
             assert where.fleet.sessions.all() == []
@@ -64,7 +65,9 @@ async def test_a_caller_without_a_certificate_is_refused_and_told(tmp_path: Path
                 assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
             where.fleet._ports.handshakes._told_s.clear()
             await until(
-                lambda name=name: any(f"the {name} port" in x for x in lines(where, "connection refused"))
+                lambda name=name: any(
+                    f"the {name} port" in x for x in lines(where, EventKind.CONNECTION_REFUSED)
+                )
             )
 
 
@@ -83,7 +86,7 @@ async def test_a_device_of_another_name_is_refused_and_told_on_both_sides() -> N
     async with bench() as where, hand_agent(where, "pi-77") as agent:
         with pytest.raises(LinkError, match="device 'pi-77' is not part of this run"):
             await asyncio.wait_for(agent.task, 5)
-        assert lines(where, "session refused") == ["pi-77: device 'pi-77' is not part of this run"]
+        assert lines(where, EventKind.SESSION_REFUSED) == ["pi-77: device 'pi-77' is not part of this run"]
 
 
 async def test_the_controllers_own_certificate_opens_no_session() -> None:
@@ -159,7 +162,7 @@ async def test_a_serial_revoked_in_mid_run_ends_the_session_and_everything_that_
             assert "the certificate of 'pi-01' is revoked (serial" in first.log[0]
             assert "the certificate of 'pi-01' is revoked (serial" in broken[0]
             assert [session.name for session in where.fleet.sessions.all()] == ["pi-02"]
-            (told,) = lines(where, "identity refused")  # however often it redials
+            (told,) = lines(where, EventKind.IDENTITY_REFUSED)  # however often it redials
             assert told.startswith("pi-01: the certificate of 'pi-01' is revoked")
             fresh = authority.issue("pi-01")
             async with hand_agent(where, "pi-01", credential=fresh):
@@ -176,7 +179,7 @@ async def test_a_certificate_that_expires_in_mid_run_ends_its_session_by_name() 
             await connected(where)
             await until(lambda: agent.log)
             assert "the certificate of 'pi-01' expired 20" in agent.log[0]
-            (told, *_) = lines(where, "identity refused")
+            (told, *_) = lines(where, EventKind.IDENTITY_REFUSED)
             assert told.startswith("pi-01: the certificate of 'pi-01' expired 20")
 
 

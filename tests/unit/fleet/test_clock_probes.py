@@ -19,6 +19,7 @@ from roambench.agent.control_link import ControlLink
 from roambench.agent.settings import AgentSettings, MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.controller.clocks import FleetClocks, check_clocks
 from roambench.energy.clock_fit import ClockVerdict
@@ -218,7 +219,7 @@ async def test_a_board_that_reads_its_own_meter_needs_no_offset() -> None:
     authority = Authority.create()
     async with controller(authority) as (fleet, _):  # nobody is here: no clock is known at all
         clocks = FleetClocks(fleet, NAMES, DeviceClock(), period_s=60.0)
-        await clocks.before({"pi-01": [LOCAL.to_event(1)], "pi-02": [AgentEvent("meter ok", 1)]})
+        await clocks.before({"pi-01": [LOCAL.to_event(1)], "pi-02": [AgentEvent(EventKind.METER_OK, 1)]})
         with pytest.raises(FleetError, match="pi-02: its clock did not answer a single probe"):
             await clocks.before({"pi-01": [LOCAL.to_event(1)], "pi-02": [REMOTE.to_event(2)]})
         lost = MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2", remote_reader="gateway")
@@ -260,7 +261,7 @@ async def test_no_probe_is_sent_to_a_device_that_has_an_order() -> None:
 
     async with bench() as where, hand_agent(where, on_order=serve) as agent:
         await connected(where)
-        await until(lambda: "clock offset" in where.kinds())
+        await until(lambda: EventKind.CLOCK_OFFSET in where.kinds())
         take = agent.link._on_frame
 
         def count(frame: wire.ControllerFrame) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
 from roambench.agent.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import AnswerStatus, IdleOrder, UploadOrder, UploadReply
 from roambench.wire.v1 import control_pb2 as wire
@@ -41,7 +42,7 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
     async with bench() as where, hand_agent(where, on_order=serve):
         await connected(where)
         async with asyncio.timeout(5):  # eight probes go to and fro before there is an order
-            while "clock offset" not in where.kinds():
+            while EventKind.CLOCK_OFFSET not in where.kinds():
                 await asyncio.sleep(0.01)
         digest = where.fleet.publish(MODEL)
         (trained,) = await where.fleet.perform([train_order(digest)])
@@ -110,7 +111,7 @@ async def test_a_spoilt_upload_is_refused_and_logged_and_the_controller_stays_up
         where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([UploadOrder("run/2/0/upload", 0, 2, 4, "run/1/0/train")])
         assert answer.status is AnswerStatus.GARBAGE
-        assert any(kind == "upload refused" and reason in why for _, _, kind, why in where.seen)
+        assert any(kind == EventKind.UPLOAD_REFUSED and reason in why for _, _, kind, why in where.seen)
         (again,) = await where.fleet.perform([IdleOrder("run/3/0/idle", 0, 3, True)])
         assert again.status is AnswerStatus.DONE
 
@@ -155,7 +156,7 @@ async def test_no_device_answers_downloads_or_uploads_for_another() -> None:
             victim, thief = await where.fleet.perform([train_order(digest), train_order(digest, device=1)])
         assert victim.status is AnswerStatus.LOST
         assert thief.status is AnswerStatus.DONE
-        assert "answer ignored" in where.kinds()
+        assert EventKind.ANSWER_IGNORED in where.kinds()
 
 
 async def test_an_upload_that_broke_off_counts_once_it_is_done_again() -> None:
@@ -192,7 +193,7 @@ async def test_an_upload_that_broke_off_counts_once_it_is_done_again() -> None:
         await connected(where)
         where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([UploadOrder("run/2/0/upload", 0, 2, 4, "run/1/0/train")])
-    assert "upload broke off" in where.kinds()
+    assert EventKind.UPLOAD_BROKE_OFF in where.kinds()
     assert answer.status is AnswerStatus.DONE
     assert isinstance(answer.reply, UploadReply)
     np.testing.assert_array_equal(answer.reply.model, MODEL)

@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from hand_agent import HandAgent, bench, hand_agent
+from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.runs.record_store import RecordStore
 from roambench.spool.consumer import Record
@@ -86,7 +87,7 @@ async def test_records_under_numbers_that_the_run_has_already_are_refused_by_nam
         await until(lambda: agent.link.is_open)
         store.insert("pi-01", spool.uuid, [(11, RecordKind.READING, other), (30, RecordKind.READING, other)])
         assert await draining(spool, agent).flush(10.0)
-        told = lines(where, "drain refused")
+        told = lines(where, EventKind.DRAIN_REFUSED)
     assert (spool.depth, spool.dead) == (0, 2)
     assert len(store.readings("pi-01")) == 40
     assert sorted(store.readings("pi-01").watts)[-3:] == [2.5, 99.0, 99.0]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hand_agent import HandAgent, bench, connected, done, hand_agent
+from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus, ExchangeOrder, ExchangeReply, LeftOut
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1.methods import PEER_PORT_OPEN
 
 pytestmark = pytest.mark.asyncio
 
@@ -39,7 +39,7 @@ DONE: dict[str, Any] = {
 
 
 def opens(address: str) -> wire.AgentFrame:
-    return wire.AgentFrame(event=wire.Event(kind=PEER_PORT_OPEN, detail=address))
+    return wire.AgentFrame(event=wire.Event(kind=EventKind.PEER_PORT_OPEN, detail=address))
 
 
 async def test_an_order_names_its_neighbours_and_where_they_are() -> None:
@@ -97,14 +97,14 @@ async def test_a_neighbour_whose_session_has_just_broken_is_where_it_was() -> No
         hand_agent(where, "pi-02", machine="machine-2") as other,
     ):
         await connected(where, 2)
-        while PEER_PORT_OPEN not in where.kinds():
+        while EventKind.PEER_PORT_OPEN not in where.kinds():
             other.link.send(opens("127.0.0.1:4711"))  # unheard before it has its welcome
             await asyncio.sleep(0.1)
         other.task.cancel()  # it does not dial again
         session = where.fleet.sessions.of(1)
         assert session is not None
         session.outgoing.put_nowait(None)
-        while "session lost" not in where.kinds():
+        while EventKind.SESSION_LOST not in where.kinds():
             await asyncio.sleep(0.01)
         await where.fleet.perform([ORDER])
     assert {n.address for order in one.orders for n in order.exchange.neighbours} == {"127.0.0.1:4711"}
@@ -133,14 +133,14 @@ async def test_a_report_that_cannot_be_is_garbage(changes: dict[str, Any], compl
 
 async def test_an_agent_that_died_over_its_half_step_is_lost_when_it_is_back() -> None:
     async def die(agent: HandAgent, order: wire.Order) -> None:
-        event = wire.Event(order_id=order.order_id, kind="train started")
+        event = wire.Event(order_id=order.order_id, kind=EventKind.TRAIN_STARTED)
         agent.link.send(wire.AgentFrame(event=event))
 
     async with bench(deadline_s=30.0) as where:
         async with hand_agent(where, on_order=die) as before:
             await connected(where)
             giving = asyncio.create_task(where.fleet.perform([replace(ORDER, neighbours=(), weights=())]))
-            while "train started" not in where.kinds():
+            while EventKind.TRAIN_STARTED not in where.kinds():
                 await asyncio.sleep(0.01)
             assert before.orders
         async with hand_agent(where, started=2, trained=["run/00003/00000/exchange"]):

@@ -13,6 +13,7 @@ import pytest
 from hand_agent import Bench, bench
 from roambench.agent.dial_trouble import _context
 from roambench.contract.errors import RunError
+from roambench.contract.events import EventKind
 from roambench.identity.authority import CONTROLLER_NAME
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import PROTOCOL_VERSION, SESSION
@@ -23,7 +24,7 @@ from soaking.sockets import reset
 HELLO = wire.AgentFrame(
     hello=wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01", machine_id="machine", boot_id="boot")
 )
-EVENT = wire.AgentFrame(event=wire.Event(kind="trainer ready"))
+EVENT = wire.AgentFrame(event=wire.Event(kind=EventKind.TRAINER_READY))
 
 
 async def said_hello(where: Bench) -> asyncio.StreamWriter:
@@ -65,7 +66,7 @@ async def test_a_caller_that_goes_while_its_call_fails_leaves_no_traceback(
     capfd: pytest.CaptureFixture[str], all_full: bool
 ) -> None:
     """gRPC prints one where it cannot send a failed call's status."""
-    disk = FullDisk("hello", *(("call failed",) if all_full else ()))
+    disk = FullDisk(EventKind.SESSION_OPENED, *((EventKind.CALL_FAILED,) if all_full else ()))
     async with bench(hears=disk.hears) as where:
         writer = await said_hello(where)
 
@@ -75,11 +76,11 @@ async def test_a_caller_that_goes_while_its_call_fails_leaves_no_traceback(
 
         disk.meanwhile = cut
         await until(lambda: disk.refused)
-        await until(lambda: all_full or lines(where, "call failed"))
+        await until(lambda: all_full or lines(where, EventKind.CALL_FAILED))
         await asyncio.sleep(0.3)
         writer.transport.abort()
         if not all_full:
-            assert lines(where, "call failed") == ["pi-01: Session: events.sqlite: the disk is full"]
+            assert lines(where, EventKind.CALL_FAILED) == ["pi-01: Session: events.sqlite: the disk is full"]
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -88,13 +89,13 @@ async def test_an_event_that_cannot_be_written_down_ends_its_session_by_name() -
     """And not by a task whose exception nobody takes."""
     complaints: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about["message"]))
-    async with bench(hears=FullDisk("trainer ready").hears) as where:
+    async with bench(hears=FullDisk(EventKind.TRAINER_READY).hears) as where:
         writer = await said_hello(where)
-        await until(lambda: lines(where, "hello"))
+        await until(lambda: lines(where, EventKind.SESSION_OPENED))
         say(writer, EVENT)
-        await until(lambda: lines(where, "session lost"))
-        await until(lambda: lines(where, "call failed"))
-        assert lines(where, "call failed") == ["pi-01: Session: events.sqlite: the disk is full"]
+        await until(lambda: lines(where, EventKind.SESSION_LOST))
+        await until(lambda: lines(where, EventKind.CALL_FAILED))
+        assert lines(where, EventKind.CALL_FAILED) == ["pi-01: Session: events.sqlite: the disk is full"]
         writer.transport.abort()
     gc.collect()
     assert complaints == []

@@ -14,6 +14,7 @@ from hand_agent import (
     hand_agent,
     train_order,
 )
+from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus, IdleOrder
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -31,7 +32,9 @@ async def test_a_silent_agent_times_out_and_an_absent_one_is_lost() -> None:
 
 async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back() -> None:
     async def begin(agent: HandAgent, order: wire.Order) -> None:
-        agent.link.send(wire.AgentFrame(event=wire.Event(order_id=order.order_id, kind="train started")))
+        agent.link.send(
+            wire.AgentFrame(event=wire.Event(order_id=order.order_id, kind=EventKind.TRAIN_STARTED))
+        )
 
     async with bench(deadline_s=30) as where:
         async with hand_agent(where, on_order=begin, started=1):
@@ -39,7 +42,7 @@ async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back()
             digest = where.fleet.publish(MODEL)
             asked = asyncio.create_task(where.fleet.perform([train_order(digest)]))
             async with asyncio.timeout(5):
-                while "train started" not in where.kinds():
+                while EventKind.TRAIN_STARTED not in where.kinds():
                     await asyncio.sleep(0.01)
         async with hand_agent(where, started=2):
             (answer,) = await asyncio.wait_for(asked, 5)
@@ -49,7 +52,9 @@ async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back()
 
 async def test_an_agent_back_with_its_model_is_asked_again_and_its_answer_counts() -> None:
     async def begin(agent: HandAgent, order: wire.Order) -> None:
-        agent.link.send(wire.AgentFrame(event=wire.Event(order_id=order.order_id, kind="train started")))
+        agent.link.send(
+            wire.AgentFrame(event=wire.Event(order_id=order.order_id, kind=EventKind.TRAIN_STARTED))
+        )
 
     async def finish(agent: HandAgent, order: wire.Order) -> None:
         agent.link.send(done(order, train=REPORT))
@@ -61,7 +66,7 @@ async def test_an_agent_back_with_its_model_is_asked_again_and_its_answer_counts
             digest = where.fleet.publish(MODEL)
             asked = asyncio.create_task(where.fleet.perform([train_order(digest)]))
             async with asyncio.timeout(5):
-                while "train started" not in where.kinds():
+                while EventKind.TRAIN_STARTED not in where.kinds():
                     await asyncio.sleep(0.01)
         async with hand_agent(where, on_order=finish, started=2, trained=["run/1/0/train"]):
             (answer,) = await asyncio.wait_for(asked, 5)

@@ -18,6 +18,7 @@ from hand_agent import (
 from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, LinkError
+from roambench.contract.events import EventKind
 from roambench.contract.records import RecordKind
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.sessions import Lives
@@ -112,7 +113,7 @@ async def test_of_a_byte_copied_card_the_second_machine_is_refused_and_the_first
                 await second.link.drain("spool-2", [(1, RecordKind.EVENT, b"b")])
             assert await first.link.drain("spool-1", [(1, RecordKind.EVENT, b"a")]) == 1
             assert not first.task.done()
-        (told,) = lines(where, "session refused")
+        (told,) = lines(where, EventKind.SESSION_REFUSED)
         assert told.startswith("pi-01: device 'pi-01' dials from two machines at once")
         assert "booted as aaaaaaaa, the other as bbbbbbbb, which is refused: a copied SD card?" in told
         # It is not believed later, either; a new boot of the first is.
@@ -123,7 +124,7 @@ async def test_of_a_byte_copied_card_the_second_machine_is_refused_and_the_first
         for boot in ("aaaaaaaa-1", "cccccccc-3", "dddddddd-4"):  # a board that reboots, and redials
             async with hand_agent(where, boot=boot) as board:
                 await redialled(where, board)
-        assert lines(where, "session refused") == []
+        assert lines(where, EventKind.SESSION_REFUSED) == []
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ async def test_drained_records_are_stored_only_under_the_certificates_own_name()
     async with bench() as where, hand_agent(where) as agent:
         await connected(where)
         async with asyncio.timeout(5):
-            while "clock offset" not in where.kinds():
+            while EventKind.CLOCK_OFFSET not in where.kinds():
                 await asyncio.sleep(0.01)
         through = await agent.link.drain(
             "spool-1", [(4, RecordKind.EVENT, b"a"), (5, RecordKind.EVENT, b"b")]

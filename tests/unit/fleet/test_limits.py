@@ -12,6 +12,7 @@ import pytest
 from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
 from roambench.agent.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import AnswerStatus, UploadOrder
 from roambench.contract.records import RecordKind
@@ -74,12 +75,12 @@ async def test_a_flood_of_frames_waits_at_its_sender_while_others_are_served() -
         started_s = time.monotonic()
         for number in range(3000):
             noisy.link.send(wire.AgentFrame(event=wire.Event(kind="noise", detail=str(number))))
-        await until(lambda: lines(where, "frames slowed"))
+        await until(lambda: lines(where, EventKind.FRAMES_SLOWED))
         digest = where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([train_order(digest, device=1)])
         assert answer.status is AnswerStatus.DONE
         assert where.kinds().count("noise") <= 31 + 20.0 * (time.monotonic() - started_s)
-        assert len(lines(where, "frames slowed")) == 1
+        assert len(lines(where, EventKind.FRAMES_SLOWED)) == 1
 
 
 @pytest.mark.asyncio
@@ -88,17 +89,17 @@ async def test_a_flood_of_frames_waits_at_its_sender_while_others_are_served() -
     [
         ([b"\xff\xff\xff"], "session refused: pi-01: a session begins with hello"),
         ([], "session refused: pi-01: a session begins with hello"),
-        ([HELLO.SerializeToString(), b"\x0a\xff"], "session ended: pi-01: a frame is not readable"),
+        ([HELLO.SerializeToString(), b"\x0a\xff"], "session cut off: pi-01: a frame is not readable"),
         (
             [HELLO.SerializeToString(), bytes(2000)],
-            "session ended: pi-01: a frame is not readable",
+            "session cut off: pi-01: a frame is not readable",
         ),
         (
             [
                 HELLO.SerializeToString(),
                 wire.AgentFrame(hello=wire.Hello(build="b" * 2000)).SerializeToString(),
             ],
-            "session ended: pi-01: a frame is not readable",
+            "session cut off: pi-01: a frame is not readable",
         ),
         ([HELLO.SerializeToString(), b""], "frame ignored: pi-01: unexpected empty frame"),
     ],
@@ -135,8 +136,10 @@ async def test_a_device_has_so_many_calls_of_one_kind_and_no_more() -> None:
                 yield b""
 
             calls = [channel.stream_stream(SESSION)(messages()) for _ in range(3)]
-            await until(lambda: lines(where, "call refused"))
-            assert lines(where, "call refused") == ["pi-01: 'pi-01' has 2 calls of Session open already"]
+            await until(lambda: lines(where, EventKind.CALL_REFUSED))
+            assert lines(where, EventKind.CALL_REFUSED) == [
+                "pi-01: 'pi-01' has 2 calls of Session open already"
+            ]
             over.set()
             for call in calls:
                 await asyncio.gather(_read_all(call), return_exceptions=True)
@@ -273,7 +276,9 @@ async def test_an_agent_reads_no_model_that_was_not_ordered_for_it() -> None:
         await where.fleet.perform([other, mine])
         assert len(set(outcome)) == 2
         assert all("no outstanding order names this model" in line for line in outcome)
-        assert all(line.startswith("pi-02: no outstanding") for line in lines(where, "download refused"))
+        assert all(
+            line.startswith("pi-02: no outstanding") for line in lines(where, EventKind.DOWNLOAD_REFUSED)
+        )
 
 
 @asynccontextmanager
@@ -302,7 +307,7 @@ async def test_silent_connections_are_closed_and_do_not_keep_an_agent_out() -> N
         assert ends == [b""] * 200
         # Of the agent itself, slowed by 200 others, a handshake may have ended late, too.
         told = "to the control port ended without a certificate"
-        await until(lambda: [line for line in lines(where, "connection refused") if told in line])
+        await until(lambda: [line for line in lines(where, EventKind.CONNECTION_REFUSED) if told in line])
 
 
 @pytest.mark.asyncio

@@ -8,6 +8,7 @@ import pytest
 
 from hand_agent import MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
 from roambench.agent.identity_files import IdentityFiles
+from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
@@ -71,7 +72,7 @@ async def test_both_sides_rotate_and_no_session_ends(tmp_path: Path) -> None:
             assert idle.hello.device == "pi-01"
             await redialled(where, agent)  # as after any loss of the line: now the new one is shown
             assert agent.log == []
-            assert lines(where, "session lost") == []
+            assert lines(where, EventKind.SESSION_LOST) == []
 
 
 async def test_one_authority_follows_another_without_a_session_that_ends(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ async def test_an_authority_that_is_trusted_no_more_ends_the_sessions_it_opened(
         authority.finish_next(["pi-01"], force=True)
         await until(lambda: agent.log)
         assert "'pi-01' was not issued by this bench's authority" in agent.log[0]
-        assert any("was not issued by" in told for told in lines(where, "identity refused"))
+        assert any("was not issued by" in told for told in lines(where, EventKind.IDENTITY_REFUSED))
 
 
 async def test_a_half_replaced_folder_is_not_used_and_told_once(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from hand_agent import MODEL, REPORT, Bench, HandAgent, bench, connected, done, hand_agent, train_order
 from roambench.agent.dial_trouble import _context
+from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.identity.authority import CONTROLLER_NAME, Credential
 from roambench.wire.v1 import control_pb2 as wire
@@ -51,7 +52,7 @@ async def test_a_path_that_is_no_text_does_not_take_the_port_away(times: int) ->
                 async with connection(where, port, bad) as (reader, writer):
                     writer.write(rubbish.PREFACE + rubbish.frame(4, 0, 0, b"") + rubbish.frame(1, 5, 1, call))
                     await reader.read(9)
-            await until(lambda number=number: len(lines(where, "port replaced")) == 2 * number)
+            await until(lambda number=number: len(lines(where, EventKind.PORT_REPLACED)) == 2 * number)
         digest = where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([train_order(digest)])
         assert answer.status is AnswerStatus.DONE

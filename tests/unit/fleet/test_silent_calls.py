@@ -15,6 +15,7 @@ from peer_devices import devices
 from roambench.agent.control_link import secure_channel
 from roambench.agent.dial_trouble import _context, dial_trouble
 from roambench.agent.peer_link import PeerLink, Silence
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import AnswerStatus, UploadOrder
 from roambench.contract.records import Reading, RecordKind
@@ -117,16 +118,16 @@ async def test_a_call_without_its_request_ends_by_name(tmp_path: Path) -> None:
     async with bench(limits=limits) as where:
         credential = where.authority.issue("pi-02")
         for port, method, kind in (
-            (where.fleet.control_port, DRAIN, "drain refused"),
-            (where.fleet.data_port, DOWNLOAD, "download refused"),
-            (where.fleet.data_port, UPLOAD, "upload broke off"),
+            (where.fleet.control_port, DRAIN, EventKind.DRAIN_REFUSED),
+            (where.fleet.data_port, DOWNLOAD, EventKind.DOWNLOAD_REFUSED),
+            (where.fleet.data_port, UPLOAD, EventKind.UPLOAD_BROKE_OFF),
         ):
             attack = silent_calls(f"127.0.0.1:{port}", credential, [method], CONTROLLER_NAME, 1, 4)
             async with attack as told:
                 await until(lambda told=told: sum(told.refused.values()) >= 4)
             assert (1, "pi-02", kind, "no request within 0.3 s") in where.seen
         many = "'pi-02' has 2 calls of Drain open already"
-        assert (1, "pi-02", "call refused", many) in where.seen
+        assert (1, "pi-02", EventKind.CALL_REFUSED, many) in where.seen
 
 
 async def test_half_a_request_holds_neither_a_place_nor_memory() -> None:
@@ -145,11 +146,11 @@ async def test_half_a_request_holds_neither_a_place_nor_memory() -> None:
             )
             writer.write(rubbish.PREFACE + rubbish.frame(4, 0, 0, b"") + call + half)
             await writer.drain()
-            told = "identity refused" if credential is attackers.revoked else "drain refused"
+            told = EventKind.IDENTITY_REFUSED if credential is attackers.revoked else EventKind.DRAIN_REFUSED
             await until(lambda told=told: lines(where, told))
             writer.transport.abort()
-        assert "is revoked" in lines(where, "identity refused")[0]
-        assert lines(where, "drain refused") == ["pi-02: no request within 0.3 s"]
+        assert "is revoked" in lines(where, EventKind.IDENTITY_REFUSED)[0]
+        assert lines(where, EventKind.DRAIN_REFUSED) == ["pi-02: no request within 0.3 s"]
 
 
 @pytest.mark.parametrize("kind", ["valid", "revoked"])
@@ -185,7 +186,9 @@ async def test_idle_connections_end_and_a_full_port_is_called_full() -> None:
         await stack.enter_async_context(silent_calls(address, attackers.revoked, [], CONTROLLER_NAME, 12, 0))
         assert "its port is full" in await dial_trouble(address, where.authority.issue("pi-01"))
         full = "127.0.0.1: the control port is full: it has 12 connections, 12 of them from here; others"
-        await until(lambda: any(line.startswith(full) for line in lines(where, "connection refused")), 30.0)
+        await until(
+            lambda: any(line.startswith(full) for line in lines(where, EventKind.CONNECTION_REFUSED)), 30.0
+        )
         async with hand_agent(where) as agent:
             await until(lambda: agent.link.is_open, 30.0)
         assert not any("does not take this agent's certificate" in line for line in agent.log)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.meters.catalogue import open_meter
 from roambench.meters.emulator import control
@@ -18,7 +19,7 @@ from roambench.meters.emulator.telnet import UNSENT_LIMIT, TelnetPort
 from roambench.meters.emulator.truth import energy_j, read_truth
 from roambench.meters.protocol import Meter
 from roambench.meters.sources.websocket import connect_websocket
-from roambench.meters.traits import DESCRIBED, MeterDescription, traits
+from roambench.meters.traits import MeterDescription, traits
 from roambench.meters.websocket_switch import Smartpower2Switch, YtrikozSwitch
 
 SECOND = 1_000_000_000
@@ -92,7 +93,9 @@ async def test_every_driver_reads_its_firmware(start_emulator, name, transport):
     # Over all eight: a busy host is late with one line, and then in time with the next.
     steps_s = np.diff([r.monotonic_ns for r in readings]) / SECOND
     assert np.mean(steps_s) == pytest.approx(period_s, rel=0.5, abs=0.05)
-    described = MeterDescription.from_event(next(event for event in events if event.kind == DESCRIBED))
+    described = MeterDescription.from_event(
+        next(event for event in events if event.kind == EventKind.METER_DESCRIBED)
+    )
     assert described.driver == DRIVERS[profile(name).traits][transport]
     assert (described.nominal_s or traits(described.traits).nominal_s) == period_s
     if profile(name).sensor == "pac1933":
@@ -114,8 +117,8 @@ async def test_the_websocket_cuts_the_boards_power_and_every_way_of_reading_show
         await take(telnet, 1)
         await switch.off()
         off_ns = emulator.clock.now_ns()
-        await until(telnet, "meter off")
-        await until(serial, "meter stale")
+        await until(telnet, EventKind.METER_OFF)
+        await until(serial, EventKind.METER_STALE)
         assert not (await switch.state()).on
         await switch.on()
         on_ns = emulator.clock.now_ns()
@@ -162,7 +165,7 @@ async def test_somebody_else_takes_the_telnet_port_and_gives_it_back(start_emula
     async with contextlib.aclosing(meter_of(emulator, TELNET)) as meter:
         await take(meter, 2)
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.SECOND_CLIENT, duration_s=8.0))
-        lost = await until(meter, "meter lost")
+        lost = await until(meter, EventKind.METER_LOST)
         readings, _ = await take(meter, 1)
     assert readings[0].monotonic_ns - lost.monotonic_ns > 6 * SECOND
 
@@ -175,9 +178,9 @@ async def test_an_unplugged_port_vanishes_and_comes_back(start_emulator):
         await take(meter, 1)
         before = link.readlink()
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.UNPLUG, duration_s=24.0))
-        await until(meter, "meter lost")
+        await until(meter, EventKind.METER_LOST)
         assert not link.is_symlink()
-        await until(meter, "meter ok")
+        await until(meter, EventKind.METER_OK)
         await take(meter, 2)
     assert link.is_symlink()
     assert before.name.isdigit()
@@ -189,8 +192,8 @@ async def test_a_reset_without_autorun_ends_connections_and_leaves_the_board_dar
     async with contextlib.aclosing(meter_of(emulator, TELNET)) as meter:
         await take(meter, 1)
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.RESET))
-        await until(meter, "meter lost")
-        await until(meter, "meter off")
+        await until(meter, EventKind.METER_LOST)
+        await until(meter, EventKind.METER_OFF)
         dark_ns = emulator.clock.now_ns()
     assert emulator.end() == 0
     assert read_truth(emulator.truth(0)).watts_at(dark_ns) == 0.0
@@ -202,7 +205,7 @@ async def test_a_reset_ends_a_browsers_connection_and_its_driver_comes_back(star
     async with contextlib.aclosing(meter_of(emulator, WEBSOCKET)) as meter:
         await take(meter, 1)
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.RESET))
-        lost = await until(meter, "meter lost")
+        lost = await until(meter, EventKind.METER_LOST)
         readings, _ = await take(meter, 1)
     assert readings[0].monotonic_ns - lost.monotonic_ns > 4 * SECOND
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
 from roambench.meters.catalogue import driver_row, wired_names
 from roambench.meters.frames.parser import FrameParser
@@ -96,10 +97,10 @@ def test_every_variant_of_a_smart_power_3_tells_the_same(variant):
     assert not flagged(readings, ReadingFlag.TORN)
     assert any(r.meter_ms == 816_000 for r in readings)
     assert frames.period_s == pytest.approx(0.0133, abs=0.0006)
-    news = [detail for kind, detail in frames.news if kind == "meter alarm"]
+    news = [detail for kind, detail in frames.news if kind == EventKind.METER_ALARM]
     assert news == ["current limit", "none"] * (variant[:3] != "1.2") + ["input under-voltage", "none"]
     if serial:
-        assert frames.news[-1] == ("meter restarted", "reset")
+        assert frames.news[-1] == (EventKind.METER_RESTARTED, "reset")
         assert readings[-1].meter_ms < 4_000
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.meters.catalogue import open_meter
 from roambench.meters.emulator import control
@@ -131,7 +132,7 @@ async def test_a_stalled_meter_is_called_stale_and_leaves_a_gap_that_nobody_fill
     async with contextlib.aclosing(serial_meter(emulator)) as meter:
         before = (await take(meter, 3))[-1]
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.SILENCE, duration_s=12.0))
-        stale, missed = await until(meter, "meter stale")
+        stale, missed = await until(meter, EventKind.METER_STALE)
         assert len(missed) <= 1
         assert stale.detail.startswith("no line for ")
         assert meter.state == "stale"
@@ -147,7 +148,7 @@ async def test_a_reset_meter_says_so_and_boot_noise_becomes_no_reading(start_emu
     async with contextlib.aclosing(serial_meter(emulator)) as meter:
         await take(meter, 2)
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.RESET))
-        event, _ = await until(meter, "meter restarted")
+        event, _ = await until(meter, EventKind.METER_RESTARTED)
         assert event.detail == "firmware 1.60"
         assert (await take(meter, 2))[-1].watts == pytest.approx(1.9, rel=0.035)
 
@@ -160,10 +161,10 @@ async def test_a_port_that_vanishes_is_lost_and_opened_again_when_it_is_back(sta
         emulator.process.kill()
         emulator.process.wait()
         emulator.socket.unlink()
-        await until(meter, "meter lost")
+        await until(meter, EventKind.METER_LOST)
         assert meter.state == "lost"
         again = start_emulator({})
-        await until(meter, "meter ok")
+        await until(meter, EventKind.METER_OK)
         assert len(await take(meter, 2)) == 2
     # What the killed emulator knew and what the new one knows are both there; between them nothing is.
     assert again.end() == 0
@@ -180,9 +181,9 @@ async def test_a_latched_meter_that_was_lost_is_opened_again(start_emulator, tmp
         emulator.process.kill()
         emulator.process.wait()
         emulator.socket.unlink()
-        await until(meter, "meter lost")
+        await until(meter, EventKind.METER_LOST)
         start_emulator({})
-        await until(meter, "meter ok")
+        await until(meter, EventKind.METER_OK)
     assert '"survived": true' in latch.read_text()
 
 

@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.meters.catalogue import open_meter
 from roambench.meters.protocol import Meter, MeterItem
@@ -78,19 +79,19 @@ async def test_a_port_that_is_pulled_out_and_put_in_again_is_opened_again(tmp_pa
         pty.say(LINE + LINE[:11])  # pulled out amid a line
         first = await items(meter, 1)
         pty.unplug()
-        lost = await items(meter, "meter lost")
+        lost = await items(meter, EventKind.METER_LOST)
         pty = Pty(tmp_path / "port")
-        again = await items(meter, "meter described")
+        again = await items(meter, EventKind.METER_DESCRIBED)
         pty.say(LINE[:7])
         pty.say(LINE[7:] + LINE)
         back = await items(meter, 1)
         # The half line of before and the whole one of after are one line without meaning.
         assert (meter.counts.accepted, meter.counts.partial) == (2, 1)
         pty.unplug()
-    assert kinds(first) == ["meter described", "meter ok", "3.416 W"]
-    assert kinds(lost) == ["meter lost"]
-    assert kinds(again) == ["meter described"]
-    assert kinds(back) == ["meter counts", "meter ok", "3.416 W"]
+    assert kinds(first) == [EventKind.METER_DESCRIBED, EventKind.METER_OK, "3.416 W"]
+    assert kinds(lost) == [EventKind.METER_LOST]
+    assert kinds(again) == [EventKind.METER_DESCRIBED]
+    assert kinds(back) == [EventKind.METER_LINE_COUNTS, EventKind.METER_OK, "3.416 W"]
     assert meter.state == "closed"
 
 
@@ -109,8 +110,8 @@ async def test_boot_noise_half_lines_and_garbage_are_counted_by_kind_and_told_on
     assert found[0] == MeterDescription(
         driver="smartpower2", port=f"{pty.link}?serial=SP2-12", traits="smartpower2", serial="SP2-12"
     ).to_event(found[0].monotonic_ns)
-    assert kinds(found).count("meter counts") == 1
-    assert "meter restarted" in kinds(found)
+    assert kinds(found).count(EventKind.METER_LINE_COUNTS) == 1
+    assert EventKind.METER_RESTARTED in kinds(found)
 
 
 @pytest.mark.asyncio
@@ -127,13 +128,13 @@ async def test_an_analysis_is_told_again_when_the_meters_clock_has_told_its_peri
     told = [
         MeterDescription.from_event(item)
         for item in found
-        if isinstance(item, AgentEvent) and item.kind == "meter described"
+        if isinstance(item, AgentEvent) and item.kind == EventKind.METER_DESCRIBED
     ]
     assert [description.nominal_s for description in told] == [0.0, pytest.approx(0.0133, abs=0.0006)]
     assert {description.traits for description in told} == {"smartpower3"}
     # Four lines of an output that is off, told as a state.
-    assert kinds(found).count("meter off") == 1
-    assert kinds(found).count("meter ok") == 2
+    assert kinds(found).count(EventKind.METER_OFF) == 1
+    assert kinds(found).count(EventKind.METER_OK) == 2
 
 
 def test_dtr_and_rts_are_only_ever_raised_together_and_never_lowered(tmp_path):
@@ -251,14 +252,20 @@ async def test_telnet_says_off_with_zeros_and_is_dialled_again_after_a_hang_up()
         await telnet.say(LINE[:5])
         await telnet.say(LINE[5:] + b"0.000,0.000,0.000,0.000\r\n")
         found = await items(meter, 2)
-        assert kinds(found) == ["meter described", "meter ok", "3.416 W", "meter off", "0.0 W"]
+        assert kinds(found) == [
+            EventKind.METER_DESCRIBED,
+            EventKind.METER_OK,
+            "3.416 W",
+            EventKind.METER_OFF,
+            "0.0 W",
+        ]
         assert meter.state == "off"
         await telnet.stop()
-        lost = await items(meter, "meter lost")
+        lost = await items(meter, EventKind.METER_LOST)
         assert lost[-1].detail == "closed by the meter"
         await telnet.start()
         await telnet.say(LINE)
-        assert kinds(await items(meter, 1)) == ["meter described", "meter ok", "3.416 W"]
+        assert kinds(await items(meter, 1)) == [EventKind.METER_DESCRIBED, EventKind.METER_OK, "3.416 W"]
     await telnet.stop()
 
 
@@ -272,7 +279,7 @@ async def test_a_meter_that_serves_another_client_says_why_it_hung_up():
         await first.open()
         await telnet.say(LINE)
         await items(first, 1)
-        lost = (await items(second, "meter lost"))[-1]
+        lost = (await items(second, EventKind.METER_LOST))[-1]
         assert lost.detail == "closed by the meter before a word; it may be serving another client"
         assert telnet.refused == 1
     await telnet.stop()
@@ -287,10 +294,10 @@ async def test_a_silent_connection_is_stale_and_then_given_up_and_dialled_anew()
         await meter.open()
         await telnet.say(JSON)
         await items(meter, 1)
-        found = await items(meter, "meter lost")  # 3 s, then 10 s of device time: 0.25 s here
-        assert kinds(found)[-2:] == ["meter stale", "meter lost"]
+        found = await items(meter, EventKind.METER_LOST)  # 3 s, then 10 s of device time: 0.25 s here
+        assert kinds(found)[-2:] == [EventKind.METER_STALE, EventKind.METER_LOST]
         assert found[-1].detail.startswith("no line for 1")
-        await items(meter, "meter described")
+        await items(meter, EventKind.METER_DESCRIBED)
     await telnet.stop()
 
 
@@ -375,18 +382,18 @@ async def test_a_websocket_meter_is_greeted_heard_off_on_and_dialled_again():
         port = next(iter(server.sockets)).getsockname()[1]
         meter = meter_at("smartpower2-websocket", f"127.0.0.1:{port}", time_scale=40.0)
         async with contextlib.aclosing(meter):
-            assert kinds(await items(meter, 1)) == ["meter described", "meter ok", "3.416 W"]
+            assert kinds(await items(meter, 1)) == [EventKind.METER_DESCRIBED, EventKind.METER_OK, "3.416 W"]
             await clients[0].send("o1")
-            assert kinds(await items(meter, "meter off")) == ["meter off"]
+            assert kinds(await items(meter, EventKind.METER_OFF)) == [EventKind.METER_OFF]
             await asyncio.sleep(0.5)  # 20 s of device time: off is not stale, and no reason to dial again
             assert meter.state == "off"
             await clients[0].send("o0")
             await clients[0].send(b"\xff\xfe\x00")
             await clients[0].send("d1.900,5.098,0.373,0.000")
-            assert kinds(await items(meter, 1))[-2:] == ["meter ok", "1.9 W"]
+            assert kinds(await items(meter, 1))[-2:] == [EventKind.METER_OK, "1.9 W"]
             assert meter.counts.garbage == 1
             await clients[0].close()
-            await items(meter, "meter lost")
-            assert kinds(await items(meter, 1)) == ["meter described", "meter ok", "3.416 W"]
+            await items(meter, EventKind.METER_LOST)
+            assert kinds(await items(meter, 1)) == [EventKind.METER_DESCRIBED, EventKind.METER_OK, "3.416 W"]
     assert heard == ["p0", "p0"]
     assert ReadingFlag.NONE == 0

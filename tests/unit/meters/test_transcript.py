@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading
 from roambench.meters.catalogue import open_meter
 from roambench.meters.frames.smartpower2 import Smartpower2Frames
@@ -61,15 +62,15 @@ async def test_a_replayed_meter_gives_its_readings_and_then_falls_silent():
     items = []
     async for item in meter:
         items.append(item)
-        if isinstance(item, AgentEvent) and item.kind == "meter stale":
+        if isinstance(item, AgentEvent) and item.kind == EventKind.METER_STALE:
             await meter.aclose()
     readings = [item for item in items if isinstance(item, Reading)]
     assert len(readings) == 22
     assert [item.kind for item in items if isinstance(item, AgentEvent)] == [
-        "meter described",
-        "meter ok",
-        "meter restarted",
-        "meter stale",
+        EventKind.METER_DESCRIBED,
+        EventKind.METER_OK,
+        EventKind.METER_RESTARTED,
+        EventKind.METER_STALE,
     ]
     assert (readings[-1].monotonic_ns - readings[0].monotonic_ns) * 1e-9 == pytest.approx(24.0, abs=0.5)
 

@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, HostSample
 from roambench.meters.traits import MeterDescription
@@ -67,8 +68,10 @@ def test_what_a_spool_lost_is_told_and_an_empty_one_is_silent(hand_made):
         "influxdb": {"depth": 3, "dropped": 1200, "dead": 2},
         "controller": {"depth": 4, "dropped": 0, "dead": 0},
     }
-    early = AgentEvent("spool state", AT, json.dumps({"influxdb": {"depth": 9, "dropped": 0, "dead": 0}}))
-    made, run = shown(hand_made(events=[early, AgentEvent("spool state", AT + S, json.dumps(state))]))
+    early = AgentEvent(
+        EventKind.SPOOL_STATE, AT, json.dumps({"influxdb": {"depth": 9, "dropped": 0, "dead": 0}})
+    )
+    made, run = shown(hand_made(events=[early, AgentEvent(EventKind.SPOOL_STATE, AT + S, json.dumps(state))]))
     assert (
         "pi-01: spool for influxdb: 1,200 records dropped, 2 refused for good, 3 not yet delivered at the "
         "end (roambench fleet fetch BENCH RUN --dead-letters tries again)" in run.flags
@@ -82,7 +85,7 @@ def test_what_a_spool_lost_is_told_and_an_empty_one_is_silent(hand_made):
     "detail", ["", "[]", '{"a":1}', '{"a":{"depth":-1,"dropped":0,"dead":0}}', "[" * 5000]
 )
 def test_a_damaged_spool_state_is_no_state(hand_made, detail):
-    _, run = shown(hand_made(events=[AgentEvent("spool state", AT, detail)]))
+    _, run = shown(hand_made(events=[AgentEvent(EventKind.SPOOL_STATE, AT, detail)]))
     assert run.boards[0].spools == ()
 
 

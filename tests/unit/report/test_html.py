@@ -11,6 +11,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from roambench.contract.errors import RunError
+from roambench.contract.events import EventKind
 from roambench.report.html import MOST_ROWS
 from roambench.report.power_data import MOST_POINTS, thin
 from roambench.report.report import report
@@ -118,7 +119,7 @@ def test_a_hostile_device_name_is_text_everywhere(hand_made):
         {"accuracies": (None, None)},
         {"stall_s": (20.0, 50.0)},
         {"names": ()},
-        {"extra": [FleetEvent(1, 1, "pi-02", "session lost", "ended without goodbye")]},
+        {"extra": [FleetEvent(1, 1, "pi-02", EventKind.SESSION_LOST, "ended without goodbye")]},
     ],
     ids=lambda changes: ",".join(changes),
 )
@@ -148,7 +149,7 @@ def test_a_run_that_died_before_its_first_step_renders(hand_made, tmp_path):
 
 
 def test_a_table_of_thousands_of_rows_is_cut_and_says_so(hand_made):
-    lost = [FleetEvent(1, 1, "pi-02", "session lost", f"number {n}.") for n in range(MOST_ROWS + 5)]
+    lost = [FleetEvent(1, 1, "pi-02", EventKind.SESSION_LOST, f"number {n}.") for n in range(MOST_ROWS + 5)]
     made = report([hand_made(extra=lost)])
     page = Page(made.html())
     assert f"number {MOST_ROWS - 1}." in page.words

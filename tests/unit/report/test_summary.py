@@ -8,6 +8,7 @@ import math
 import pytest
 
 from roambench.contract.errors import RunError
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Fate, Phase
 from roambench.contract.records import AgentEvent
 from roambench.energy.compared_transfer import Basis
@@ -146,8 +147,8 @@ def test_trainings_by_fate_and_orders_by_status(hand_made):
                 OrderGiven(1, 1, "r/1/1/train", "train", 0),
                 OrderAnswered(1, 1, "r/1/1/train", "lost", "session ended"),
                 OrderGiven(1, 0, "r/1/0/train", "train", 0),
-                FleetEvent(1, 1, "pi-02", "session lost", "ended without goodbye"),
-                FleetEvent(1, 1, "pi-02", "hello", "again"),
+                FleetEvent(1, 1, "pi-02", EventKind.SESSION_LOST, "ended without goodbye"),
+                FleetEvent(1, 1, "pi-02", EventKind.SESSION_OPENED, "again"),
             ]
         )
     )
@@ -162,7 +163,7 @@ def test_trainings_by_fate_and_orders_by_status(hand_made):
     (trouble,) = run.orders.troubles
     assert (trouble.device, trouble.status, trouble.reason) == ("pi-02", "lost", "session ended")
     (incident,) = run.incidents
-    assert (incident.device, incident.kind) == ("pi-02", "session lost")
+    assert (incident.device, incident.kind) == ("pi-02", EventKind.SESSION_LOST)
 
 
 def test_improvement_factors_are_the_other_run_over_mohawk(hand_made):
@@ -233,10 +234,10 @@ def test_an_agent_that_died_in_training_keeps_the_time_it_was_seen_in_that_train
             phases=False,
             extra=[OrderGiven(1, 0, "r/9/train", "train", 0), OrderGiven(1, 1, "r/9b/train", "train", 0)],
             events=[
-                AgentEvent("agent started", 100 * s, ""),
-                AgentEvent("train started", 160 * s, "r/9/train"),
-                AgentEvent("meter ok", 170 * s, ""),
-                AgentEvent("agent started", 180 * s, ""),
+                AgentEvent(EventKind.AGENT_STARTED, 100 * s, ""),
+                AgentEvent(EventKind.TRAIN_STARTED, 160 * s, "r/9/train"),
+                AgentEvent(EventKind.METER_OK, 170 * s, ""),
+                AgentEvent(EventKind.AGENT_STARTED, 180 * s, ""),
             ],
         )
     )

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.energy.clock_fit import ClockVerdict
 from roambench.meters.traits import MeterDescription
@@ -97,7 +98,7 @@ def test_the_boards_of_a_run_are_told_apart_by_device_and_their_latest_meter() -
     records = [burst(100, 1.0, device=1), StepClosed(0, 0, (), (), None, None), burst(200, 7.0, device=0)]
     events = {
         "pi-01": [LOCAL.to_event(1), REMOTE.to_event(2)],
-        "pi-02": [AgentEvent("meter described", 1, "{damaged"), LOCAL.to_event(3)],
+        "pi-02": [AgentEvent(EventKind.METER_DESCRIBED, 1, "{damaged"), LOCAL.to_event(3)],
     }
     first, second, third = board_clocks(("pi-01", "pi-02", "pi-03"), records, events)
     assert (first.case, first.reader, first.offset_ms) == (ReaderCase.REMOTE, "gateway", pytest.approx(7.0))
@@ -105,7 +106,7 @@ def test_the_boards_of_a_run_are_told_apart_by_device_and_their_latest_meter() -
     assert first.sentence().startswith("pi-01: gateway reads its meter; nobody probed the clock of gateway")
     assert (second.case, second.offset_ms) == (ReaderCase.LOCAL, pytest.approx(1.0))
     assert (third.case, third.bursts) == (ReaderCase.UNKNOWN, 0)
-    assert described([AgentEvent("meter described", 1, "[]")]) is None
+    assert described([AgentEvent(EventKind.METER_DESCRIBED, 1, "[]")]) is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_to_bytes
 from roambench.meters.traits import traits
@@ -115,7 +116,7 @@ def test_a_board_that_booted_in_mid_run_counts_from_nothing_again(folder):
     for second in (100.0, 101.0, 102.0):
         agent.reading(second)
     agent.boot("second", -120.0)
-    agent.event(AgentEvent("agent started", agent.at(130.0)))
+    agent.event(AgentEvent(EventKind.AGENT_STARTED, agent.at(130.0)))
     agent.phase(Phase.IDLE, 130.0, 140.0)
     agent.put(RecordKind.HOST, HostSample(agent.at(133.0), temperature_c=51.0).to_bytes())
     for second in (131.0, 132.0):
@@ -124,7 +125,7 @@ def test_a_board_that_booted_in_mid_run_counts_from_nothing_again(folder):
     placed = on_one_clock(folder, journal, folder.records)
     assert [ns // S for ns in placed.readings("pi-01").ns] == [100, 101, 102, 131, 132]
     assert [(s.start_ns // S, s.end_ns // S) for s in placed.spans("pi-01")] == [(100, 103), (130, 140)]
-    (started,) = [e for e in placed.events("pi-01") if e.kind == "agent started"]
+    (started,) = [e for e in placed.events("pi-01") if e.kind == EventKind.AGENT_STARTED]
     assert started.monotonic_ns == 130 * S
     assert placed.host_samples("pi-01")[0].monotonic_ns == 133 * S
 

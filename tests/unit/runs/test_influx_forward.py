@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from influx_servers import Influxd, free_port
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.runs.influx_forward import InfluxForwarder
 from roambench.runs.record_store import RecordStore
@@ -121,7 +122,7 @@ async def test_records_that_are_no_points_are_set_aside_and_hold_nothing_up(
     store: RecordStore, influxd: Influxd
 ):
     influxd.create_database("odd")
-    bogus = (83, int(RecordKind.EVENT), AgentEvent("chapter begins", 1, "{}").to_bytes())
+    bogus = (83, int(RecordKind.EVENT), AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, 1, "{}").to_bytes())
     store.insert("pi-01", "aa", [bogus, reading(84)])
     store.insert("pi-09", "ee", [reading(1), chapter_event(2, replace(CHAPTER, run="")), reading(3)])
     forward = forwarder(store, InfluxSettings(influxd.url, "odd", api="v1"))

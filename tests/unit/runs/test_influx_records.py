@@ -17,6 +17,7 @@ import influx_runs
 from influx_servers import Influxd, Shim, free_port, running
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError, RunError
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import (
     AgentEvent,
@@ -186,7 +187,7 @@ def test_what_a_board_stored_before_its_run_was_named_belongs_to_the_run(influxd
     for second, run in enumerate(("", "r-1", "r-2", "", "", "r-3", "", "r-1")):
         spool.begin_chapter(replace(between, run=run, clock=f"{second}/1.0"), second * S)
         spool.append(RecordKind.READING, Reading(second * S + 5, 5.0, 0.4, float(second)).to_bytes())
-        spool.append(RecordKind.EVENT, AgentEvent("meter ok", second * S + 5).to_bytes())
+        spool.append(RecordKind.EVENT, AgentEvent(EventKind.METER_OK, second * S + 5).to_bytes())
     encoder = LineEncoder("pi-01", spool)
     points = [encoder.line(*record) for record in spool.batch(1000)]
     spool.close()

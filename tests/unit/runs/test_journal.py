@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import RunError
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Fate
 from roambench.rounds.records import (
     ClockProbed,
@@ -86,7 +87,7 @@ def test_a_batch_is_read_back_like_its_records_one_by_one(tmp_path):
 
 def test_a_batch_that_cannot_be_written_leaves_nothing_and_the_next_one_works(tmp_path):
     journal = SqliteJournal(tmp_path / "events.sqlite")
-    stepless = FleetEvent(None, 0, "pi-00", "hello")  # type: ignore[arg-type]
+    stepless = FleetEvent(None, 0, "pi-00", EventKind.SESSION_OPENED)  # type: ignore[arg-type]
     with pytest.raises(RunError, match=r"events\.sqlite: NOT NULL"):
         journal.extend([EVERY_KIND[0], stepless])
     journal.extend(EVERY_KIND[1:3])
@@ -285,7 +286,7 @@ def test_the_log_can_be_read_from_a_folder_that_cannot_be_written(tmp_path):
 def test_what_was_written_of_steps_that_are_played_again_does_not_count(tmp_path):
     """Twice resumed: at step 1, then at step 0; facts of the world stay."""
     probe = ClockProbed(1, 2, "during", "boot", 7_000, 0.0, 350_000.5, 8, (6_000, 1, 2, 8_000), 4.0)
-    seen, held = FleetEvent(1, 0, "pi-01", "hello"), ReplayResumed(1, 0, 5, "host")
+    seen, held = FleetEvent(1, 0, "pi-01", EventKind.SESSION_OPENED), ReplayResumed(1, 0, 5, "host")
     first, second = StepClosed(0, 1, (), (), 0.1, 0.2, 1.0), StepClosed(0, 9, (), (), 0.1, 0.2, 1.0)
     opened, closed = StepOpened(1, (0,), (0,), (1.0,)), StepClosed(1, 2, (), (), 0.1, 0.2, 1.0)
     path = tmp_path / "events.sqlite"

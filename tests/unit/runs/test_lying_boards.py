@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Fate
 from roambench.energy.clock_fit import ClockProbe
 from roambench.fleet.clock_probes import clock_probed
@@ -63,17 +64,17 @@ def event(kind: object, ns: object, detail: object = "") -> bytes:
 
 def chapter(offset_ns: object, boot: str = BOOT) -> bytes:
     body = {"boot_id": boot, "clock": "0/1.0", "unix_minus_device_ns": offset_ns, "meter": "", "run": "run"}
-    return event("chapter begins", 0, json.dumps(body))
+    return event(EventKind.RECORD_CONTEXT_BEGINS, 0, json.dumps(body))
 
 
 def described(**more: object) -> bytes:
     meter = {"driver": "smartpower2", "port": "/dev/ttyUSB0", "traits": "smartpower2", "serial": "x", **more}
-    return event("meter described", 0, json.dumps(meter))
+    return event(EventKind.METER_DESCRIBED, 0, json.dumps(meter))
 
 
 def state(value: object) -> bytes:
     spool = {"depth": value, "dropped": value, "dead": value}
-    return event("spool state", 0, json.dumps({"controller": spool}))
+    return event(EventKind.SPOOL_STATE, 0, json.dumps({"controller": spool}))
 
 
 def host(ns: int, value: float = 0.5, count: int = 5) -> bytes:
@@ -83,7 +84,7 @@ def host(ns: int, value: float = 0.5, count: int = 5) -> bytes:
 Record = tuple[int, bytes]
 HONEST: list[Record] = [
     (3, chapter(1_700_000_000 * S)),
-    (3, event("agent started", 0, "pid 7, version 1")),
+    (3, event(EventKind.AGENT_STARTED, 0, "pid 7, version 1")),
     *((1, reading(second * S + second % 7)) for second in range(61)),
     (2, phase("idle", 0, 10 * S, -1)),
     (2, phase("train", 10 * S, 40 * S, 0, "t")),
@@ -111,13 +112,17 @@ ABSURD: dict[str, list[Record]] = {
     "a hundred phases at once": [(2, phase("train", 0, (60 - i % 3) * S, i, "t")) for i in range(100)],
     "phases of no time": [(2, phase("train", 30 * S, 30 * S, 0, "t"))] * 3,
     "a phase of an order of another": [(2, phase("train", 5 * S, 50 * S, 0, "of pi-01"))],
-    **{f"event at {ns}": [(3, event("agent started", ns))] for ns in [*INT64, *HUGE]},
+    **{f"event at {ns}": [(3, event(EventKind.AGENT_STARTED, ns))] for ns in [*INT64, *HUGE]},
     "a number of 4,000 digits": [(3, b'["agent started",1' + b"0" * 4000 + b',""]')],
     "half a surrogate": [(3, b'["\\ud800",5,""]'), (2, phase("idle", 0, S, 0, "\ud800"))],
-    "a hundred restarts": [(3, event("agent started", i * S // 2)) for i in range(100)],
+    "a hundred restarts": [(3, event(EventKind.AGENT_STARTED, i * S // 2)) for i in range(100)],
     **{f"chapter with offset {n}": [(3, chapter(n, "other")), (1, reading(S))] for n in [*INT64, *HUGE]},
     "chapter of the same boot, two clocks": [(3, chapter(0)), (3, chapter(10**18)), (1, reading(33 * S))],
-    "chapter that is none": [(3, chapter("soon")), (3, chapter(None)), (3, event("chapter begins", 0, "{"))],
+    "chapter that is none": [
+        (3, chapter("soon")),
+        (3, chapter(None)),
+        (3, event(EventKind.RECORD_CONTEXT_BEGINS, 0, "{")),
+    ],
     **{f"meter's period {n:.3}": [(3, described(nominal_s=n))] for n in FLOATS},
     **{f"meter's period, {n}": [(3, described(nominal_s=10**n))] for n in (20, 400, 4000)},
     **{f"meter's traits {text[:9]}": [(3, described(traits=text))] for text in ("perpetuum", "", "x" * 9999)},
@@ -235,8 +240,28 @@ NUMBERS = st.one_of(
 STAMPS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 70 * S))
 WORDS = st.one_of(
     st.text(max_size=30),
-    st.sampled_from(["t", "t1", BOOT, "train", "upload", "idle", "lost", "agent started", "chapter begins"]),
-    st.sampled_from(["meter described", "meter restarted", "meter lost", "spool state", "train started"]),
+    st.sampled_from(
+        [
+            "t",
+            "t1",
+            BOOT,
+            "train",
+            "upload",
+            "idle",
+            "lost",
+            EventKind.AGENT_STARTED,
+            EventKind.RECORD_CONTEXT_BEGINS,
+        ]
+    ),
+    st.sampled_from(
+        [
+            EventKind.METER_DESCRIBED,
+            EventKind.METER_RESTARTED,
+            EventKind.METER_LOST,
+            EventKind.SPOOL_STATE,
+            EventKind.TRAIN_STARTED,
+        ]
+    ),
 )
 JSON = st.recursive(
     st.one_of(NUMBERS, WORDS),

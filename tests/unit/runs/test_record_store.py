@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import RecordConflict, RunError
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.runs.record_store import RecordStore
@@ -86,7 +87,7 @@ def test_readings_of_an_outage_are_left_out_but_for_those_at_its_borders(store):
 def test_spans_and_events_come_back_as_they_went(store):
     late = PhaseSpan("pi-00", "boot", Phase.TRAIN, 3, 200, 900, "r/3/0/train", "r/3/0/train", 7)
     early = PhaseSpan("pi-00", "boot", Phase.IDLE, 2, 0, 200)
-    event = AgentEvent("meter lost", 450, "3 s of silence")
+    event = AgentEvent(EventKind.METER_LOST, 450, "3 s of silence")
     store.insert(
         "pi-00",
         "a",

@@ -6,6 +6,7 @@ import pytest
 
 import influx_runs
 from influx_servers import VictoriaMetrics
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag, RecordKind
 from roambench.meters.emulator.power import IDLE
 from roambench.meters.emulator.virtual import emulate
@@ -21,7 +22,7 @@ def readings(victoria_metrics: VictoriaMetrics) -> list[Reading]:
         ("pi-01", "spool", seq, int(RecordKind.READING), reading.to_bytes())
         for seq, reading in enumerate(readings, 1)
     ]
-    event = AgentEvent("meter ok", 5, "text")
+    event = AgentEvent(EventKind.METER_OK, 5, "text")
     rows.append(("pi-01", "spool", len(rows) + 1, int(RecordKind.EVENT), event.to_bytes()))
     for _ in range(2):
         influx_runs.send(influx_runs.lines(rows, RUN), victoria_metrics, "any", api="v2")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.runs.record_store import RecordStore
-from roambench.spool.chapter import BEGINS, Chapter
+from roambench.spool.chapter import Chapter
 from roambench.spool.line_protocol import LineEncoder
 from roambench.spool.spool import CONTROLLER, Spool
 
@@ -90,7 +91,11 @@ def test_every_reading_of_both_boots_is_stored_although_the_cut_took_back_what_w
     wanted += again.read(250)
     again.drain()
     assert list(store.readings("pi-01").ns) == wanted
-    begun = [Chapter.from_json(e.detail).boot_id for e in store.events("pi-01") if e.kind == BEGINS]
+    begun = [
+        Chapter.from_json(e.detail).boot_id
+        for e in store.events("pi-01")
+        if e.kind == EventKind.RECORD_CONTEXT_BEGINS
+    ]
     assert begun == ["b1", "b2"]
     assert again.spool.depth == 0
     again.spool.close()
@@ -164,7 +169,7 @@ def test_a_spool_of_the_version_before_goes_on_under_its_name_until_the_next_boo
     with sqlite3.connect(path) as rows:  # as that version left it: a chapter, and one name for all time
         (old,) = rows.execute("SELECT value FROM meta WHERE key = 'uuid'").fetchone()
         rows.execute("INSERT INTO chapters VALUES (1, ?)", (chapter("b1").to_json(),))
-        event = AgentEvent(BEGINS, 1, chapter("b1").to_json()).to_bytes()
+        event = AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, 1, chapter("b1").to_json()).to_bytes()
         rows.execute("INSERT INTO records(kind, unix_ms, payload) VALUES (3, 0, ?)", (event,))
         rows.execute("DROP TABLE names")
     rows.close()

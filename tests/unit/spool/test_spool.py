@@ -13,6 +13,7 @@ import pytest
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import SpoolError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.spool.chapter import Chapter, following
 from roambench.spool.spool import ROW_OVERHEAD_BYTES, Spool
@@ -326,8 +327,8 @@ def test_every_record_finds_its_chapter_also_after_a_restart(tmp_path):
         AgentEvent.from_bytes(payload) for _, kind, payload in again.batch() if kind is RecordKind.EVENT
     ]
     assert [(event.kind, event.monotonic_ns) for event in events] == [
-        ("chapter begins", 5),
-        ("chapter begins", 7),
+        (EventKind.RECORD_CONTEXT_BEGINS, 5),
+        (EventKind.RECORD_CONTEXT_BEGINS, 7),
     ]
     assert Chapter.from_json(events[1].detail) == chapter("mohawk", offset_ns=2000)
     again.acknowledge(6)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
 from roambench.meters.frames.counts import LineCounts
 
 UNDERVOLTAGE_V: Final = 4.75
 #: Lines closer than this share of the period came out of a buffer or of a timer that catches up (R5).
 BURST_SHARE: Final = 0.2
-
-#: The news that the meter has booted, or that its clock began anew.
-RESTARTED: Final = "meter restarted"
 
 _TEXT: Final = re.compile(rb"[\t\x1b\x20-\x7e]+")
 
@@ -52,7 +50,7 @@ class FrameParser:
         self.firmware = ""
         self.off = False
         self.period_s = 0.0
-        self.news: list[tuple[str, str]] = []
+        self.news: list[tuple[EventKind, str]] = []
 
     def feed(self, data: bytes, received_ns: int) -> list[Reading]:
         """The readings whose lines end in `data`, which arrived at `received_ns` (device time).

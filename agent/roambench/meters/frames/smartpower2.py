@@ -11,16 +11,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.meters.frames.parser import (
-    DEAD_BAND,
-    OFF,
-    RESTARTED,
-    TORN,
-    UNDERVOLTAGE,
-    UNDERVOLTAGE_V,
-    FrameParser,
-)
+from roambench.meters.frames.parser import DEAD_BAND, OFF, TORN, UNDERVOLTAGE, UNDERVOLTAGE_V, FrameParser
 
 NOMINAL_PERIOD_S: Final = 1.0
 #: The output can be set to 5.25 V at most (5.3 V with its parts' tolerance); the chip's scale ends at 5.0 A.
@@ -50,7 +43,7 @@ class Smartpower2Frames(FrameParser):
             if banner is not None:
                 self.counts.boots += 1
                 self.firmware = banner[1].decode()
-                self.news.append((RESTARTED, f"firmware {self.firmware}"))
+                self.news.append((EventKind.METER_RESTARTED, f"firmware {self.firmware}"))
             return None
         volts, amps, watts, watt_hours = map(float, match.groups())
         if volts > MOST_V or amps > MOST_A:

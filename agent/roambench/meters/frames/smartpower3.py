@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.meters.frames.parser import OFF, RESTARTED, TORN, FrameParser
+from roambench.meters.frames.parser import OFF, TORN, FrameParser
 from roambench.meters.frames.smartpower2 import doubts
 
 NOMINAL_PERIOD_S: Final = 0.01
@@ -151,7 +152,7 @@ class Smartpower3Frames(FrameParser):
 
     def _restarted(self, how: str) -> None:
         self.counts.boots += 1
-        self.news.append((RESTARTED, how))
+        self.news.append((EventKind.METER_RESTARTED, how))
         self._last_ms = self._backward_ms = None
 
     def _tell(self, fields: list[bytes], on: int | None) -> None:
@@ -165,7 +166,7 @@ class Smartpower3Frames(FrameParser):
         if bits != self._events:
             self._events = bits
             named = [name for i, name in enumerate((*_EVENTS, "input under-voltage")) if bits >> i & 1]
-            self.news.append(("meter alarm", ", ".join(named) or "none"))
+            self.news.append((EventKind.METER_ALARM, ", ".join(named) or "none"))
 
 
 def _folded(data: bytes) -> int:

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections import deque
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.live import Live
@@ -18,6 +18,7 @@ from rich.table import Table
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
+from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.meters.catalogue import open_meter
 from roambench.meters.frames.counts import LineCounts
@@ -112,7 +113,11 @@ class _Json(_Printer):
 
     def item(self, item: MeterItem) -> None:
         if isinstance(item, AgentEvent):
-            values = {"event": item.kind, "monotonic_ns": item.monotonic_ns, "detail": item.detail}
+            values: dict[str, Any] = {
+                "event": item.kind,
+                "monotonic_ns": item.monotonic_ns,
+                "detail": item.detail,
+            }
         else:
             fields = {k: v for k, v in asdict(item).items() if not (isinstance(v, float) and math.isnan(v))}
             values = {"reading": {**fields, "flags": int(item.flags)}}
@@ -144,7 +149,7 @@ class _LiveTable(_Printer):
             self._newest.append(item)
             self._count += 1
             self._sum_w += item.watts
-        elif item.kind != "meter described":
+        elif item.kind != EventKind.METER_DESCRIBED:
             self._state = f"{item.kind}: {item.detail}" if item.detail != self._port else item.kind
 
     def _table(self) -> Table:

@@ -201,10 +201,19 @@ class ClockEcho(_message.Message):
     def __init__(self, probe: _Optional[int] = ..., received_monotonic_ns: _Optional[int] = ..., sent_monotonic_ns: _Optional[int] = ...) -> None: ...
 
 class Goodbye(_message.Message):
-    __slots__ = ("reason",)
+    __slots__ = ("reason", "left_in_spool")
+    class LeftInSpoolEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     REASON_FIELD_NUMBER: _ClassVar[int]
+    LEFT_IN_SPOOL_FIELD_NUMBER: _ClassVar[int]
     reason: str
-    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+    left_in_spool: _containers.ScalarMap[str, int]
+    def __init__(self, reason: _Optional[str] = ..., left_in_spool: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ControllerFrame(_message.Message):
     __slots__ = ("welcome", "refusal", "order", "clock_probe", "stop", "quiet", "duty")

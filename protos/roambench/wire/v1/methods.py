@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 #: Raised by one whenever an old agent could misunderstand a new controller, or the other way round.
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 
 CONTROL_SERVICE: Final = "roambench.wire.v1.Control"
 SESSION: Final = f"/{CONTROL_SERVICE}/Session"
@@ -20,10 +20,6 @@ HOLD: Final = f"/{DATA_SERVICE}/Hold"
 PEER_SERVICE: Final = "roambench.wire.v1.Peer"
 PULL: Final = f"/{PEER_SERVICE}/Pull"
 ASK: Final = f"/{PEER_SERVICE}/Ask"
-#: The event by which an agent tells its peer port's address.
-PEER_PORT_OPEN: Final = "peer port open"
-#: The event by which an agent tells that it cannot go on with the run of an earlier controller.
-HOLDS_NOTHING: Final = "holds nothing of this run"
 
 #: gRPC's own 4 MB default is replaced on purpose: control frames are small; a data message is one piece of
 #: a model, at most `contract.model_blob.BULK_CHUNK_BYTES`.
