@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from roambench.controller import simulated_run
+from roambench.controller import one_run
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.composition import run_experiment
 from roambench.controller.config.sections import Experiment
@@ -54,7 +54,7 @@ def main() -> int:
             "learning": {"model": "mohawk_cnn", "images_per_device": asked.images, "test_images": 100},
         }
     )
-    simulated_run.Checkpoints = EveryStep  # type: ignore[misc]
+    one_run.Checkpoints = EveryStep  # type: ignore[misc]
     disk = Path("build")  # /tmp may be no disk
     disk.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=disk) as base:

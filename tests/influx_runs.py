@@ -54,7 +54,7 @@ def lines(rows: Iterable[Row], run: str, boot_id: str = "boot") -> Iterator[str]
 
 def send(points: Iterable[str], server: Server, bucket: str, *, api: str = "v1", batch: int = 5000) -> int:
     """Write the points through our sender's writer; returns how many they were."""
-    writer = InfluxWriter(InfluxSettings(server.url, bucket, api=api, token_env=""))
+    writer = InfluxWriter(InfluxSettings(server.url, bucket, api=api, token_env=""), print)
     waiting = list(points)
     try:
         for start in range(0, len(waiting), batch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sys
 from collections.abc import Callable
 
 from roambench.agent.settings import INFLUXDB, AgentSettings
@@ -19,6 +20,10 @@ from roambench.spool.spool import CONTROLLER, Spool
 
 #: Host seconds between points of the spool's own state in InfluxDB.
 MONITOR_PERIOD_S = 10.0
+
+
+def _log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 class Stores:
@@ -50,7 +55,7 @@ class Stores:
         if INFLUXDB in spool.consumers:
             assert settings.influxdb is not None
             encoder = LineEncoder(settings.device, spool)
-            self._influx = InfluxSender(InfluxWriter(settings.influxdb), encoder)
+            self._influx = InfluxSender(InfluxWriter(settings.influxdb, _log), encoder)
             self._drains[INFLUXDB] = Drain(
                 spool.consumers[INFLUXDB],
                 self._influx.send,

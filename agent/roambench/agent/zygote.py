@@ -20,6 +20,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,7 @@ def _fork_agent(settings: AgentSettings) -> int:
             _redirect_output(Path(settings.state_dir))
             status = run_agent(settings)
     except BaseException as error:
+        traceback.print_exception(error)  # into the agent's own log; its last line is one sentence
         print(f"agent {settings.device} ends: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
     finally:
         os._exit(status)

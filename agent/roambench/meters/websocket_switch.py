@@ -56,14 +56,6 @@ class Smartpower2Switch:
             await line.send("p1")
             return await _wait_for(line, "a") == "a1"
 
-    async def count_watt_hours(self, on: bool) -> None:
-        """Let the meter's own counter run (it counts ticks, not time; roambench never uses it)."""
-        async with _talk(self._uri) as line:
-            await line.send("m1" if on else "m0")
-            await line.send("p0")
-            if await _wait_for(line, "m") != f"m{on:d}":
-                raise MeterError(f"meter {self._uri}: the watt-hour counter did not change")
-
     async def state(self) -> PowerState:
         """Ask the meter how its output is set."""
         async with _talk(self._uri) as line:

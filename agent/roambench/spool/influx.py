@@ -21,7 +21,8 @@ import asyncio
 import base64
 import gzip
 import re
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -48,10 +49,16 @@ _MESSAGE_CHARACTERS: Final = 300
 
 
 class InfluxWriter:
-    """One connection to the server of `settings`; opened by the first write, renewed with the token."""
+    """One connection to the server of `settings`; opened by the first write, renewed with the token.
 
-    def __init__(self, settings: InfluxSettings) -> None:
+    `unexpected` takes the traceback, without the token, of an error that is none of the network's: a mistake
+    in roambench, or what the library trips over as it reads a strange answer. The same one is told once.
+    """
+
+    def __init__(self, settings: InfluxSettings, unexpected: Callable[[str], None]) -> None:
         self._settings = settings
+        self._unexpected = unexpected
+        self._last_unexpected = ""
         self._token = ""
         self._client: Any = None  # influxdb-client has no types
         self._service: Any = None
@@ -64,8 +71,9 @@ class InfluxWriter:
             status, body, headers = self._post(lines)
         except ConfigError as error:
             raise NotWelcome(str(error)) from None
-        except Exception as error:
-            # Besides urllib3's errors the library raises what its reading of a strange answer trips over.
+        except Exception as error:  # whatever it is, the records are kept and tried again
+            if not isinstance(error, OSError | urllib3.exceptions.HTTPError):
+                self._keep(error)
             raise Busy(self._clean(f"{self._settings.url}: {type(error).__name__}: {error}")) from None
         if 200 <= status < 300:
             return
@@ -152,10 +160,18 @@ class InfluxWriter:
         )
         return reply.status, reply.data, reply.headers
 
+    def _keep(self, error: Exception) -> None:
+        told = self._without_token("".join(traceback.format_exception(error)))
+        if told != self._last_unexpected:
+            self._last_unexpected = told
+            self._unexpected(told)
+
+    def _without_token(self, text: str) -> str:
+        return text.replace(self._token, "***") if self._token else text
+
     def _clean(self, text: str) -> str:
         """Fit for a log: one short printable line, without the token."""
-        if self._token:
-            text = text.replace(self._token, "***")
+        text = self._without_token(text)
         text = "".join(c if c.isprintable() else " " for c in text)
         return " ".join(text.split())[:_MESSAGE_CHARACTERS]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -54,16 +55,19 @@ class InfluxLive:
     ) -> None:
         settings = influx_settings(section)
         self._names = folder.info.device_names
+        self._traceback_path = folder.path / "traceback.txt"
         self._run_id = folder.info.run_id
         self._clock = clock
         self._tell = tell
         self._unix_minus_device_ns = time.time_ns() - time.monotonic_ns()
-        self._writer = InfluxWriter(settings) if settings is not None else None
+        self._writer = InfluxWriter(settings, self._keep) if settings is not None else None
         self._writing = asyncio.Lock()
         self._chores: set[asyncio.Task[None]] = set()
         self._forwarder: InfluxForwarder | None = None
         if settings is not None and section.via == "controller":
-            self._forwarder = InfluxForwarder(folder.records, self._run_id, settings, self._trouble)
+            self._forwarder = InfluxForwarder(
+                folder.records, self._run_id, settings, self._trouble, self._keep
+            )
 
     def start(self) -> None:
         """Begin to forward and to watch the server."""
@@ -98,6 +102,7 @@ class InfluxLive:
         try:
             await forwarder.run()
         except* Exception as group:  # the run goes on; what is not forwarded is in its folder
+            self._keep("".join(traceback.format_exception(group)))
             self._tell(EventKind.STORE_REFUSES, f"influxdb: forwarding ended: {group.exceptions[0]}")
 
     async def _monitor(self, forwarder: InfluxForwarder) -> None:
@@ -122,6 +127,11 @@ class InfluxLive:
         chore = asyncio.create_task(work, name=name or None)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
+
+    def _keep(self, told: str) -> None:
+        """The traceback of a mistake of ours, for whoever is to mend it: not on the screen."""
+        with contextlib.suppress(OSError):
+            self._traceback_path.write_text(told, encoding="utf-8")
 
     def _trouble(self, reason: str) -> None:
         if reason:

@@ -269,17 +269,6 @@ def _precision(families: Families, prior_sd: float, kind_sd: Floats) -> Floats:
     return precision
 
 
-def smallest_step_w(readings_w: Floats) -> float:
-    """The step of a meter whose traits are not known: the smallest difference between two of its values.
-
-    At least 0.1 mW and at most 20 mW; a Smart Power 2's where fewer than ten values were shown.
-    """
-    steps = np.diff(np.unique(readings_w))
-    # Differences of rounded numbers: 0.001 may read 0.00099999.
-    steps = steps[steps > 5e-5]
-    return float(np.clip(steps.min(), 1e-4, 0.02)) if len(steps) >= 9 else SP2_STEP_W
-
-
 def level_noise(design: Design, readings_w: Floats, step_w: float) -> Floats:
     """Variance of a reading about the power that its neighbours tell, per level, from pure readings.
 

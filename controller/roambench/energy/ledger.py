@@ -117,9 +117,5 @@ def totals_by(
     return {name: total(group, kind) for name, group in groups.items()}
 
 
-def totals_by_fate(rows: Iterable[LedgerRow], kind: Kind = "gross") -> dict[Fate | None, Energy]:
-    return totals_by(rows, lambda row: row.fate, kind)
-
-
 def totals_by_phase(rows: Iterable[LedgerRow], kind: Kind = "gross") -> dict[Phase, Energy]:
     return totals_by(rows, lambda row: row.phase, kind)

@@ -105,32 +105,3 @@ def transfer_energy_j(
         raise ConfigError([f"link model: throughput must be positive, got {rate.min()} Mbit/s"])
     size = np.asarray(size_mbit, dtype=np.float64)
     return np.asarray(radio_power_w(link, rate, direction) * size / rate)
-
-
-def modelled_energy_j(
-    size_mbit: npt.ArrayLike,
-    distance_m: npt.ArrayLike,
-    statistics: DistanceStatistics,
-    direction: Direction,
-) -> Numbers:
-    """Eq. 1 and 2 together for many transfers: the link and its throughput follow from the distance."""
-    distance = np.asarray(distance_m, dtype=np.float64)
-    rate = throughput_mbit_s(distance, statistics, direction)
-    return np.where(
-        is_wifi(distance),
-        transfer_energy_j(size_mbit, WIFI, rate, direction),
-        transfer_energy_j(size_mbit, LTE, rate, direction),
-    )
-
-
-def round_energy_j(
-    download_mbit: npt.ArrayLike,
-    upload_mbit: npt.ArrayLike,
-    link: LinkPower,
-    down_mbit_s: npt.ArrayLike,
-    up_mbit_s: npt.ArrayLike,
-) -> Numbers:
-    """All of Eq. 1: one download and one upload; a half that did not happen has size 0."""
-    return transfer_energy_j(download_mbit, link, down_mbit_s, "down") + transfer_energy_j(
-        upload_mbit, link, up_mbit_s, "up"
-    )

@@ -17,7 +17,6 @@ from scipy.special import ndtri, stdtrit
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LTE, WIFI, LinkPower
-from roambench.energy.link_model import Direction, transfer_energy_j
 
 Numbers = npt.NDArray[np.float64]
 Matrix = tuple[tuple[float, float, float], tuple[float, float, float], tuple[float, float, float]]
@@ -122,20 +121,3 @@ MOHAWK: Final = LinkModel(
 )
 #: The models that need no file.
 BUILT_IN: Final[Mapping[str, LinkModel]] = {MOHAWK.name: MOHAWK}
-
-
-def energy_with_u(
-    known: KnownLink, size_mbit: npt.ArrayLike, mbit_s: npt.ArrayLike, direction: Direction
-) -> tuple[Numbers, Numbers]:
-    """Eq. 1 for transfers of `size_mbit` at `mbit_s`: joules and their standard uncertainty, same shape.
-
-    Uncertainties of one model are common to all its transfers: add them linearly, not in quadrature.
-    """
-    size = np.asarray(size_mbit, dtype=np.float64)
-    rate = np.asarray(mbit_s, dtype=np.float64)
-    joules = transfer_energy_j(size, known.power, rate, direction)
-    # E = (alpha t + beta) S / t in mJ: dE/dalpha = S, dE/dbeta = S / t.
-    a, c = (0 if direction == "up" else 1), known.total_covariance
-    seconds = size / rate
-    variance = c[a, a] * size**2 + 2.0 * c[a, 2] * size * seconds + c[2, 2] * seconds**2
-    return joules, np.asarray(np.sqrt(np.maximum(variance, 0.0)) * 1e-3)

@@ -6,9 +6,8 @@ Modelled rows are a type of their own, so that they can never get into a ledger 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -19,8 +18,6 @@ from roambench.energy.energy_value import total as sum_of
 from roambench.energy.ledger import Kind
 from roambench.energy.link_models import KnownLink, LinkModel
 from roambench.energy.radio_work import RadioWork
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +155,3 @@ def _dot(parameters: np.ndarray, work: RadioWork) -> float:
 def modelled_total(rows: Iterable[ModelledRow], kind: Kind = "gross") -> Energy:
     """Sum of rows; what the link model leaves open is common to them and adds linearly."""
     return sum_of(row.energy(kind) for row in rows)
-
-
-def modelled_by(
-    rows: Iterable[ModelledRow], key: Callable[[ModelledRow], Key], kind: Kind = "gross"
-) -> dict[Key, Energy]:
-    """`modelled_total` of each group, groups in order of first appearance."""
-    groups: dict[Key, list[ModelledRow]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return {name: modelled_total(group, kind) for name, group in groups.items()}

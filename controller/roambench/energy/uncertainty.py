@@ -56,10 +56,6 @@ class MeterCalibration:
         """The calibrated power of raw readings, same shape."""
         return (watts - self.offset_w) / self.gain
 
-    def relative_u(self, watts: float) -> float:
-        """Relative standard uncertainty of a steady power."""
-        return math.hypot(self.u_gain, self.u_offset_w / watts)
-
     def gain_terms(self, joules: float, meter: str) -> tuple[Term, ...]:
         """What the gain adds to an energy that `meter` measured: its own share and its reference's."""
         if not self.reference:

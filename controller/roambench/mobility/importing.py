@@ -107,11 +107,6 @@ def _left_out_later(fixes: Fixes, trace: Trace, recipe: Recipe) -> dict[str, int
     }
 
 
-def import_checkins(paths: Sequence[Path], recipe: Recipe, options: SourceOptions | None = None) -> Imported:
-    """`import_trace` with the `checkins` reader."""
-    return import_trace("checkins", paths, recipe, options)
-
-
 class _Condensing:
     """What is done with every block of fixes: they are thinned to what can matter.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -192,7 +193,8 @@ def on_hosts(
         except RoambenchError as error:
             return HostOutcome(host, None, str(error) or type(error).__name__)
         except Exception as error:  # a mistake of ours concerning one host must not cost the others
-            return HostOutcome(host, None, f"{type(error).__name__}: {error}", "this is a bug: report it")
+            bug = f"this is a bug: report it{_with_traceback(bench.state_dir, host, error)}"
+            return HostOutcome(host, None, f"{type(error).__name__}: {error}", bug)
 
     with ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="host") as pool:
         try:
@@ -203,6 +205,16 @@ def on_hosts(
             for link in list(open_links):
                 link.hang_up()
             raise
+
+
+def _with_traceback(state_dir: Path, host: Host, error: Exception) -> str:
+    """Keep the traceback among what the bench records; says where, or nothing if it cannot be kept."""
+    path = state_dir / f"traceback-{host.name}.txt"
+    try:
+        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    except OSError:
+        return ""
+    return f" with {path}"
 
 
 def _brief(command: str) -> str:

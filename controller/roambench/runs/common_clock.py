@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
@@ -25,16 +24,13 @@ from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStor
 from roambench.runs.records import Records
 from roambench.spool.chapter import Chapter
 
-#: The fleet whose devices have clocks of their own.
-BENCH: Final = "bench"
-
 
 def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Records) -> Records:
     """`store` with stamps of the controller's clock, for a run on a bench; others share one clock already.
 
     Records kept elsewhere than in the folder do not tell which boot they are of: they stay as they are.
     """
-    if folder.info.fleet != BENCH or not isinstance(store, RecordStore):
+    if not folder.info.kind.own_clocks or not isinstance(store, RecordStore):
         return store
     offsets: dict[str, dict[str, list[ClockBurst]]] = {}
     for record in journal:

@@ -131,6 +131,7 @@ class InfluxForwarder:
         run_id: str,
         settings: InfluxSettings,
         trouble: Callable[[str], None],
+        unexpected: Callable[[str], None],
     ) -> None:
         self._store = store
         self._run_id = run_id
@@ -138,7 +139,7 @@ class InfluxForwarder:
         self._trouble = trouble
         self._path = store.path.with_name("forward.sqlite")
         self._cursors = open_writer(self._path, _SCHEMA, "NORMAL")
-        self._writer = InfluxWriter(settings)
+        self._writer = InfluxWriter(settings, unexpected)
         self._lock = asyncio.Lock()  # one writer for all spools: one connection, one batch at a time
         self._said = ""
         self._sources: dict[tuple[str, str], ForwardedSpool] = {}

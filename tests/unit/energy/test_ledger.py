@@ -11,7 +11,6 @@ from roambench.energy.account import account_device
 from roambench.energy.ledger import (
     LedgerRow,
     total,
-    totals_by_fate,
     totals_by_phase,
 )
 from roambench.energy.samples import PowerSamples
@@ -148,15 +147,13 @@ def test_offsets_of_one_meter_add_linearly_in_gross_and_vanish_in_net() -> None:
     assert total(rows, "net").u_joules == 0.0
 
 
-def test_sums_by_fate_and_by_phase() -> None:
+def test_sums_by_phase() -> None:
     rows = [
         row(Phase.TRAIN, 100.0, fate=Fate.WASTED),
         row(Phase.UPLOAD, 10.0, fate=Fate.AGGREGATED),
         row(Phase.TRAIN, 50.0, fate=Fate.AGGREGATED),
         row(Phase.IDLE, 7.0, covered_s=4.0),
     ]
-    by_fate = {fate: energy.joules for fate, energy in totals_by_fate(rows).items()}
-    assert by_fate == {Fate.WASTED: 100.0, Fate.AGGREGATED: 60.0, None: 7.0}
     by_phase = totals_by_phase(rows, "net")
     assert {phase: energy.joules for phase, energy in by_phase.items()} == {
         Phase.TRAIN: 75.0,

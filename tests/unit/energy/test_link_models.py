@@ -9,7 +9,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LTE, LinkPower
-from roambench.energy.link_models import ANY, MOHAWK, KnownLink, LinkModel, Provenance, energy_with_u
+from roambench.energy.link_models import ANY, MOHAWK, KnownLink, LinkModel, Provenance
 
 RADIO = LinkPower("bench", 10.0, 5.0, 200.0)
 COVARIANCE = ((0.04, 0.0, -0.3), (0.0, 0.01, -0.1), (-0.3, -0.1, 4.0))
@@ -30,22 +30,6 @@ def test_without_a_fit_the_interval_is_the_gains_alone():
     assert KnownLink(RADIO, u_gain=0.01).half_widths() == pytest.approx(
         [0.195996, 0.097998, 3.91993], rel=1e-4
     )
-
-
-def test_a_modelled_energy_carries_the_parameters_covariance():
-    known = KnownLink(RADIO, COVARIANCE)
-    joules, u = energy_with_u(known, [20.0, 20.0], [10.0, 10.0], "up")
-    # (10 * 10 + 200) mW for 2 s; variance 0.04 * 400 - 2 * 0.3 * 20 * 2 + 4 * 4 = 8 mJ^2
-    assert joules == pytest.approx([0.6, 0.6])
-    assert u == pytest.approx([math.sqrt(8.0) * 1e-3] * 2)
-    down, u_down = energy_with_u(known, 20.0, 10.0, "down")
-    assert float(down) == pytest.approx(0.5)
-    assert float(u_down) == pytest.approx(math.sqrt(0.01 * 400 - 2 * 0.1 * 40 + 16.0) * 1e-3)
-
-
-def test_a_common_gain_moves_an_energy_by_its_own_share():
-    _, u = energy_with_u(KnownLink(RADIO, u_gain=0.02), 20.0, 10.0, "up")
-    assert float(u) == pytest.approx(0.02 * 0.6)
 
 
 def test_the_papers_parameters_claim_no_uncertainty():

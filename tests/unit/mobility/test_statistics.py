@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roambench.mobility.importing import import_checkins
+from roambench.mobility.importing import import_trace
 from roambench.mobility.paper import PAPER_TARGETS, PaperTarget
 from roambench.mobility.projection import Box
 from roambench.mobility.recipe import Recipe
@@ -161,7 +161,7 @@ def test_every_paper_figure_has_one_of_ours_beside_it(three_devices):
 
 def test_the_new_york_trace_gives_the_known_figures(nyc_checkins):
     recipe = Recipe(box=Box.square(40.7350, -73.9900), start_utc_s=1334620800, devices=None)
-    found = trace_statistics(import_checkins([nyc_checkins], recipe).trace)
+    found = trace_statistics(import_trace("checkins", [nyc_checkins], recipe).trace)
     assert found.devices == 882
     assert (found.present.min, round(found.present.mean, 1), found.present.max) == (0, 24.3, 80)
     assert found.empty_steps == 149

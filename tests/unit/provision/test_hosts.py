@@ -223,6 +223,9 @@ def test_a_mistake_of_ours_at_one_host_stops_no_other(bench: Bench, server: SshS
         (None, "KeyError: 'a bug'"),
         ("done", ""),
     ]
+    kept = bench.state_dir / "traceback-pi-01.txt"
+    assert outcomes[0].next_action == f"this is a bug: report it with {kept}"
+    assert 'raise KeyError("a bug")' in kept.read_text()
 
 
 #: Does two things on the host, the first of which takes long.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roambench.mobility.importing import import_checkins
+from roambench.mobility.importing import import_trace
 from roambench.mobility.projection import Box
 from roambench.mobility.recipe import Recipe
 from roambench.mobility.trace import Trace
@@ -25,7 +25,7 @@ def new_york(data_folder: Path) -> Trace:
     if not path.exists():
         pytest.skip(f"no {path.name} in the data folder")
     recipe = Recipe(box=Box.square(40.7350, -73.9900), start_utc_s=1_334_620_800, devices=None)
-    return import_checkins([path], recipe).trace
+    return import_trace("checkins", [path], recipe).trace
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def scripted() -> Iterator[Scripted]:
 
 @contextmanager
 def writing(settings: InfluxSettings) -> Iterator[Callable[[bytes], None]]:
-    writer = InfluxWriter(settings)
+    writer = InfluxWriter(settings, print)
     try:
         yield writer.write
     finally:
@@ -161,6 +161,27 @@ OTHERS_FAULTS = [
 ]
 
 
+def test_a_mistake_of_ours_costs_no_record_and_its_traceback_is_kept_once(scripted, target):
+    told: list[str] = []
+    writer = InfluxWriter(target, told.append)
+    for _ in range(2):
+        with pytest.raises(Busy, match="Error"):
+            writer.write(7.5)
+    (kept,) = told
+    assert "Traceback" in kept
+    assert "influx.py" in kept
+    writer.close()
+
+
+def test_a_server_that_is_away_is_no_mistake_of_ours(scripted, target):
+    told: list[str] = []
+    writer = InfluxWriter(replace(target, url=f"http://127.0.0.1:{free_port()}"), told.append)
+    with pytest.raises(Busy):
+        writer.write(LINE)
+    assert told == []
+    writer.close()
+
+
 @pytest.mark.parametrize(("status", "body"), LINES_FAULTS)
 def test_an_answer_that_names_a_line_is_the_batchs_own_fault(scripted, target, status, body):
     scripted.answer(status, body)
@@ -180,7 +201,7 @@ async def test_no_other_answer_costs_a_record_and_a_person_learns_of_it(
     for i in range(39):
         spool.append(RecordKind.READING, Reading(i * 10_000_000, 5.0, 0.5, 2.5).to_bytes())
     scripted.answer(status, body)
-    sender = InfluxSender(InfluxWriter(target), LineEncoder("pi-01", spool))
+    sender = InfluxSender(InfluxWriter(target, print), LineEncoder("pi-01", spool))
     drain = Drain(spool.consumers["influxdb"], sender.send)
     assert not await drain.flush(5.0)
     assert (spool.depth, spool.dead) == (40, 0)
@@ -269,7 +290,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 
 async def drained(spool: Spool, settings: InfluxSettings) -> bool:
-    sender = InfluxSender(InfluxWriter(settings), LineEncoder("pi-01", spool))
+    sender = InfluxSender(InfluxWriter(settings, print), LineEncoder("pi-01", spool))
     done = await Drain(spool.consumers["influxdb"], sender.send, batch_records=128).flush(30.0)
     await sender.aclose()
     return done
@@ -322,7 +343,7 @@ async def test_a_point_that_the_server_will_never_take_is_set_aside_with_its_wor
 @pytest.mark.asyncio
 async def test_a_database_that_appears_later_gets_what_waited_for_it(spool: Spool, influxd: Influxd):
     sender = InfluxSender(
-        InfluxWriter(InfluxSettings(influxd.url, "later", api="v1")), LineEncoder("pi-01", spool)
+        InfluxWriter(InfluxSettings(influxd.url, "later", api="v1"), print), LineEncoder("pi-01", spool)
     )
     said: list[str] = []
     drain = Drain(spool.consumers["influxdb"], sender.send, trouble=said.append, backoff_most_s=0.05)
@@ -361,7 +382,7 @@ async def test_victoria_metrics_takes_the_same_writes_cut_to_milliseconds_and_ke
     spool: Spool, victoria_metrics: VictoriaMetrics
 ):
     sender = InfluxSender(
-        InfluxWriter(InfluxSettings(victoria_metrics.url, "any")), LineEncoder("vm-01", spool)
+        InfluxWriter(InfluxSettings(victoria_metrics.url, "any"), print), LineEncoder("vm-01", spool)
     )
     records = spool.batch(1000)
     assert await sender.send(records) == 601

@@ -154,7 +154,7 @@ def test_every_kind_of_record_has_exactly_the_fields_of_the_schema():
 def written(influxd: Influxd):
     """Writes lines to a database of a real server and gives the rows of a measurement back."""
     influxd.create_database("lines")
-    writer = InfluxWriter(InfluxSettings(influxd.url, "lines", api="v1"))
+    writer = InfluxWriter(InfluxSettings(influxd.url, "lines", api="v1"), print)
 
     def write(line: str, measurement: str) -> list[dict[str, object]]:
         writer.write(line.encode())

@@ -12,11 +12,12 @@ from roambench.controller.config.load import WrittenExperiment, anchored, writte
 from roambench.controller.config.overrides import Override, parse_overrides
 from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.metrics import METRICS, USUAL, metric_of
+from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.written.mistakes import did_you_mean, shown
 from roambench.written.toml_file import read_toml
 
 #: Where points can run; a bench is not shared out over points.
-FLEETS: Final = ("local", "simulated", "rehearsal")
+FLEETS: Final = tuple(kind.name for kind in FLEET_KINDS.values() if not kind.has_file)
 
 _KEYS: Final = ("experiment", "fleet", "metrics", "grid", "include", "exclude")
 SYSTEMS: Final = ("systems",)
