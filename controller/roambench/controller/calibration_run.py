@@ -44,9 +44,11 @@ class CalibrationPlan:
     devices: tuple[int, ...]  # indices into the run's device names
 
     def windows(self, device: int) -> list[SweepWindow]:
+        """The windows of a device, in their order."""
         return plan_sweep(self.settings, self.seed, device)
 
     def order_of(self, device: int, window: SweepWindow) -> str:
+        """The order id of a window."""
         return order_id(self.run_id, 0, device, f"window-{window.index:04d}")
 
     def lasts_s(self) -> float:
@@ -54,6 +56,7 @@ class CalibrationPlan:
         return max(sweep_s(self.windows(device), self.settings.idle_s) for device in self.devices)
 
     def to_json(self) -> str:
+        """Its fields as JSON text."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod

@@ -40,6 +40,7 @@ class ForeignCode:
     needs: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
+        """Its fields as JSON values."""
         return asdict(self)
 
 

@@ -54,6 +54,8 @@ class BoardResult:
 
 @dataclass(frozen=True, slots=True)
 class OverheadResult:
+    """The power that the agent itself draws, block by block."""
+
     minutes: float
     block_s: float
     blocks: int
@@ -63,6 +65,7 @@ class OverheadResult:
     doubts: tuple[str, ...] = ()  # checks of the bench that were waived
 
     def to_json(self) -> str:
+        """The result as JSON text, written to the run's folder."""
         values = {
             "minutes": self.minutes,
             "block_s": self.block_s,

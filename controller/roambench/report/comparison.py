@@ -48,9 +48,11 @@ class RunComparisons:
 
     @property
     def comparable(self) -> tuple[RunSummary, ...]:
+        """The runs that have a comparison."""
         return tuple(run for run in self.summaries if run.comparison is not None)
 
     def json(self) -> str:
+        """The comparison as a JSON document."""
         text = json.dumps(without_nan(self._document()), indent=2, ensure_ascii=False, allow_nan=False)
         return text + "\n"
 

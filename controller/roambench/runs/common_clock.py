@@ -67,12 +67,15 @@ class OneClock:
         self._chapters: dict[str, dict[str, list[tuple[int, Chapter]]]] = {}
 
     def devices(self) -> list[str]:
+        """The devices that have records."""
         return self._store.devices()
 
     def counts(self, device: str) -> dict[RecordKind, int]:
+        """How many records of each kind a device has."""
         return self._store.counts(device)
 
     def readings(self, device: str) -> ReadingColumns:
+        """A device's readings, on the run's clock."""
         columns, places = self._store.placed_readings(device)
         shift = self._shifts(device, places)
         ns = columns.ns - shift
@@ -88,6 +91,7 @@ class OneClock:
         )
 
     def spans(self, device: str) -> list[PhaseSpan]:
+        """A device's phases, on the run's clock."""
         moved = []
         for span in self._store.spans(device):  # each names its boot
             by_ns = self._offset(device, span.boot_id)
@@ -98,6 +102,7 @@ class OneClock:
         return sorted(moved, key=lambda span: (span.start_ns, span.end_ns))
 
     def events(self, device: str) -> list[AgentEvent]:
+        """A device's events, on the run's clock."""
         rows = self._store.placed(device, RecordKind.EVENT)
         shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
         found = [AgentEvent.from_bytes(payload) for _, _, payload in rows]
@@ -108,6 +113,7 @@ class OneClock:
         return sorted(moved, key=lambda event: event.monotonic_ns)
 
     def host_samples(self, device: str) -> list[HostSample]:
+        """A device's host samples, on the run's clock."""
         rows = self._store.placed(device, RecordKind.HOST)
         shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
         found = [HostSample.from_bytes(payload) for _, _, payload in rows]

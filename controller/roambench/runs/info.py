@@ -16,6 +16,8 @@ FORMAT = 1
 
 
 class RunState(StrEnum):
+    """How a run stands."""
+
     RUNNING = "running"
     FINISHED = "finished"
     INTERRUPTED = "interrupted"  # Ctrl-C, or the process is gone without having said anything
@@ -66,6 +68,7 @@ class RunInfo:
             raise RunError(f"run {self.run_id}: fleet {self.fleet!r} is none of {known}") from None
 
     def to_json(self) -> str:
+        """The text of run.json."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
 
     @classmethod

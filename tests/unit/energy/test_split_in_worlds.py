@@ -10,6 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.lengthy
+
 RUNS = 12
 NET = ("download net", "train net", "upload net")
 #: What an estimator breaks on that takes everything but active phases for idling, or idling for constant.

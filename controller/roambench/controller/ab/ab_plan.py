@@ -39,9 +39,11 @@ class Asked:
     changes_b: tuple[str, ...] = ()
 
     def file(self, arm: ArmName) -> Path:
+        """The experiment file of an arm."""
         return self.a if arm == "A" else self.b
 
     def own(self, arm: ArmName) -> tuple[str, ...]:
+        """The changes (`--set`) of an arm, those of both arms first."""
         return (*self.changes, *(self.changes_a if arm == "A" else self.changes_b))
 
 
@@ -66,9 +68,11 @@ class AbPlan:
 
     @property
     def pairs(self) -> int:
+        """How many pairs of turns there are."""
         return self.asked.repeats
 
     def turn(self, arm: ArmName, pair: int) -> Turn:
+        """The turn of an arm in a pair (from 0)."""
         return next(turn for turn in self.turns if (turn.arm, turn.pair) == (arm, pair))
 
 

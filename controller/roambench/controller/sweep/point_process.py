@@ -36,6 +36,7 @@ from roambench.runs.lock import WriterLock
 
 
 def main(arguments: list[str]) -> int:
+    """The process of one point of a sweep; returns its exit status."""
     folder = Path(arguments[0])
     # Signals are its own: they have to work also where a script's background job started the sweep.
     with signals_heeded(also_ignored=True):

@@ -40,18 +40,22 @@ class Point:
 
     @property
     def system(self) -> str:
+        """The point's only system."""
         return self.experiment.systems[0]
 
     @property
     def seed(self) -> int:
+        """The point's seed."""
         return self.experiment.seed
 
     @property
     def folder_name(self) -> str:
+        """The folder of the point: system, seed and a digest of the rest."""
         return f"{re.sub(r'[^A-Za-z0-9._-]', '_', self.system)}-seed{self.seed}-{self.key[:_SHORT]}"
 
     @property
     def label(self) -> str:
+        """The point's values as text, for people."""
         return " ".join([*(f"{name}={text(value)}" for name, value in self.row), f"seed={self.seed}"])
 
 

@@ -34,6 +34,7 @@ class Axis:
 
     @property
     def key(self) -> str:
+        """The dotted key that the axis changes."""
         return ".".join(self.path)
 
 
@@ -45,6 +46,7 @@ class Grid:
     seed_count: int | None = None
 
     def axis(self, path: tuple[str, ...]) -> Axis | None:
+        """The axis that changes this key, if there is one."""
         return next((axis for axis in self.axes if axis.path == path), None)
 
 
