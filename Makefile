@@ -5,10 +5,11 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 WIRE   := protos/roambench/wire/v1
 
-.PHONY: help setup servers host-tools demo test test-hosts test-all check protos check-protos lock bench soak clean
+.PHONY: help setup servers host-tools demo quick test test-hosts test-all check protos check-protos lock bench soak clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
+	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
 	@echo "make test      linters, types, architecture, tests (25 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; < 12 minutes on 2 cores)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
@@ -49,6 +50,11 @@ check: setup check-protos
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What a change breaks first. Folders of code that neither waits nor starts processes; files that do are marked.
+QUICK := $(addprefix tests/unit/,aggregation contract energy identity mobility report rounds runs spool systems vectors written)
+quick: check
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not lengthy and not slow and not hardware and not hosts and not alone" $(QUICK)
 
 # Many tests wait for device time: two files at once keep two cores busy. What measures the machine runs alone.
 test: check servers

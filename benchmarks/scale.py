@@ -28,9 +28,9 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from roambench.controller.composition import composed
 from roambench.controller.config.sections import Experiment
 from roambench.controller.narrator import Narrator
+from roambench.controller.plays.hierarchical import composed
 from roambench.controller.progress import RunProgress
 from roambench.controller.world import Movement, movement_of
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome

@@ -4,7 +4,8 @@
     python benchmarks/soak.py --seed 1 --run 17        that run again, with all its faults
 
 Every run is `roambench run` on a local fleet (real agents, emulated meters, gRPC with certificates), with
-access points or without a server, with InfluxDB where it is installed, or on virtual devices. After each it
+access points or without a server, with InfluxDB where it is installed, on virtual devices, or on the hosts in
+containers of tests/hosts where they can be had (root; $ROAMBENCH_HOSTS_SET: those that are up). After each it
 is checked that every reading that a meter said and an agent read is stored once and at its time, that what
 was learned is what the unfaulted run learned wherever no training was lost, and that nothing is left behind.
 The folder of a run that broke is kept.
@@ -21,16 +22,19 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from roambench.runs.folder import RunFolder
 from soaking.faults import KINDS
+from soaking.hosts import SoakedHosts, lacking, soaked_hosts
 from soaking.influxd import ServerMissing, binary
 from soaking.plan import SHARES, PlannedRun, planned_run
-from soaking.underway import Broken, Struck, Switches, Underway, compiled_shim
+from soaking.underway import Broken, Struck, Switches, Underway, compiled_shim, fleet_words
 from soaking.verdict import Ended, Reference, broken, reference_of
 from soaking.worlds import WORLDS, World
 
@@ -52,26 +56,34 @@ class Soak:
     seed: int
     keep: bool = False
     shim: Path | None = None
+    hosts: SoakedHosts | None = None
     _references: dict[str, Reference] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _hosts_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reference(self, world: World) -> Reference:
         """What the same experiment learns when nobody disturbs it: on virtual devices, but where only agents
         tell what each of them holds after every exchange."""
         text = replace(world, quiet=False).text()
-        fleet = world.fleet if world.peers else "simulated"
+        fleet = fleet_words(world, self._hosts_of(world)) if world.peers else ["--fleet", "simulated"]
         with self._lock:
             if text not in self._references:
                 base = self.folder / f"reference-{len(self._references)}"
                 base.mkdir()
                 (base / "soak.toml").write_text(text)
-                words = ["run", str(base / "soak.toml"), "--fleet", fleet, "--runs-dir", str(base)]
-                roambench(*words)
+                roambench("run", str(base / "soak.toml"), *fleet, "--runs-dir", str(base))
                 self._references[text] = reference_of(base / world.reference)
             return self._references[text]
 
+    def _hosts_of(self, world: World) -> SoakedHosts | None:
+        return self.hosts if world.fleet == "bench" else None
+
     def carry_out(self, planned: PlannedRun) -> Result:
-        """One run from its plan to its verdict."""
+        """One run from its plan to its verdict; on hosts one after the other."""
+        with self._hosts_lock if self._hosts_of(WORLDS[planned.world]) else nullcontext():
+            return self._carry_out(planned)
+
+    def _carry_out(self, planned: PlannedRun) -> Result:
         began_s = time.monotonic()
         base = self.folder / f"run-{planned.number:04d}"
         switches = None
@@ -79,13 +91,18 @@ class Soak:
             switches = Switches(self.shim, self.folder / f"switches-{planned.number:04d}")
             switches.folder.mkdir()
         reference = self.reference(WORLDS[planned.world])
-        run = Underway(planned, base, switches)
+        run = Underway(planned, base, switches, hosts=self._hosts_of(WORLDS[planned.world]))
         problems: list[str] = []
         try:
             run.carry_out()
         except Broken as error:
             problems.append(str(error))
+        problems += run.not_done
         left = run.left_over()
+        if run.hosts is not None:
+            problems += run.hosts.not_back()
+            if problems or run.status:
+                run.hosts.end_run()
         try:
             if not problems:
                 there = run.influx_readings() if run.influxd is not None else None
@@ -98,7 +115,7 @@ class Soak:
                 run.influxd.stop()
         if switches is not None:
             shutil.rmtree(switches.folder, ignore_errors=True)
-        readings = len(run.text()) and _readings(run.folder)
+        readings = len(run.text()) and _readings(run.folder, run.world)
         if not problems and not self.keep:
             shutil.rmtree(base, ignore_errors=True)
         seconds = time.monotonic() - began_s
@@ -125,7 +142,10 @@ def roambench(*words: str, check: bool = True) -> subprocess.CompletedProcess[st
     return done
 
 
-def _readings(folder: Path) -> int:
+def _readings(folder: Path, world: World) -> int:
+    if world.fleet == "bench":
+        with RunFolder.open(folder) as run:
+            return sum(len(run.records.readings(name)) for name in run.info.device_names)
     return sum((path.read_text().count("\n=") for path in folder.glob("agents/*/witness.txt")), start=0)
 
 
@@ -178,6 +198,17 @@ def soaked(soak: Soak, faults: int, jobs: int, worlds: dict[str, float], console
     return results
 
 
+def _tell_of(result: Result, console: Console) -> None:
+    console.print(told(result), highlight=False, markup=False, soft_wrap=True)
+    for struck in sorted(result.struck, key=lambda one: one.fault.at_s):
+        fault = struck.fault
+        console.print(
+            f"  {fault.at_s:6.2f} s  {fault.kind}: {fault.device}, {struck.what}, {fault.lasts_s:.1f} s; "
+            f"device time {struck.begun_ns} to {struck.ended_ns}",
+            highlight=False,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--faults", type=int, default=20, help="how many at least")
@@ -198,22 +229,22 @@ def main() -> None:
     except ServerMissing as error:
         console.print(f"without InfluxDB: {error}")
         worlds.pop("influxdb", None)
+    if reason := lacking():
+        console.print(f"without hosts: {reason}")
+        worlds = {name: share for name, share in worlds.items() if WORLDS[name].fleet != "bench"}
     shim = compiled_shim(folder)
     if shim is None:
         console.print("without faults of disks and clocks: no C compiler here")
     soak = Soak(folder, asked.seed, asked.keep or asked.run is not None, shim)
-    if asked.run is not None:
-        results = [soak.carry_out(planned_run(asked.seed, asked.run, worlds))]
-        console.print(told(results[0]), highlight=False, markup=False, soft_wrap=True)
-        for struck in sorted(results[0].struck, key=lambda one: one.fault.at_s):
-            fault = struck.fault
-            console.print(
-                f"  {fault.at_s:6.2f} s  {fault.kind}: {fault.device}, {struck.what}, {fault.lasts_s:.1f} s; "
-                f"device time {struck.begun_ns} to {struck.ended_ns}",
-                highlight=False,
-            )
-    else:
-        results = soaked(soak, asked.faults, asked.jobs, worlds, console)
+    planned = None if asked.run is None else planned_run(asked.seed, asked.run, worlds)
+    with ExitStack() as stack:
+        if any(WORLDS[name].fleet == "bench" for name in ([planned.world] if planned else worlds)):
+            soak.hosts = stack.enter_context(soaked_hosts())
+        if planned is not None:
+            results = [soak.carry_out(planned)]
+            _tell_of(results[0], console)
+        else:
+            results = soaked(soak, asked.faults, asked.jobs, worlds, console)
     console.print(table_of(results))
     bad = [result.planned.number for result in results if result.problems]
     console.print(

@@ -13,5 +13,6 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add `roambench/__init__.py` to a wheel (`version` is "standard"), not to an editable install."""
         if version == "standard":
             build_data["force_include"]["packaging/wheel_init.py"] = "roambench/__init__.py"

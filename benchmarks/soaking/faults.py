@@ -29,6 +29,7 @@ from soaking.sockets import Found, half_close, held, lose, lose_nothing, reset
 from soaking.worlds import TIME_SCALE, World
 
 if TYPE_CHECKING:
+    from soaking.hosts import SoakedHosts
     from soaking.plan import Fault
     from soaking.underway import Underway
 
@@ -295,6 +296,19 @@ def _resumed(number: signal.Signals) -> Act:
     return act
 
 
+def _on_host(do: Callable[[SoakedHosts, Fault], None]) -> Act:
+    def act(run: Underway, fault: Fault) -> str | None:
+        if run.hosts is None:
+            return None
+        do(run.hosts, fault)
+        return fault.device
+
+    return act
+
+
+_ANY: Final = ("local", "bench")
+_HOSTS: Final = ("bench",)
+
 _ALL = (
     Kind("agent killed", _kill("reader"), costs_training=True, stops_reading=True),
     Kind("agent stopped for seconds", _stop("reader"), (0.5, 8.0), stops_reading=True),
@@ -307,8 +321,8 @@ _ALL = (
     Kind("links in a black hole", _lossy(1.0), (1.0, 20.0)),
     Kind("links lose a third", _lossy(0.33), (2.0, 8.0)),
     Kind("links flap", _flapping, (2.0, 8.0)),
-    Kind("controller unreachable", _unreachable, (1.0, 8.0), everybody=True),
-    Kind("controller stopped for seconds", _stop("controller"), (0.5, 6.0), everybody=True),
+    Kind("controller unreachable", _unreachable, (1.0, 8.0), everybody=True, fleets=_ANY),
+    Kind("controller stopped for seconds", _stop("controller"), (0.5, 6.0), everybody=True, fleets=_ANY),
     Kind("meter unplugged", _meter(FaultKind.UNPLUG), (0.3, 4.0), stops_reading=True),
     Kind("meter says garbage", _meter(FaultKind.GARBAGE, count=True), breaks_lines=True),
     Kind("meter's lines torn", _meter(FaultKind.TRUNCATE, count=True), breaks_lines=True),
@@ -345,10 +359,50 @@ _ALL = (
             _resumed(number),
             stops_reading=True,
             everybody=True,
-            fleets=("local", "simulated"),
+            fleets=("local", "simulated", "bench"),
             resumes=True,
         )
         for ended, number in (("killed", signal.SIGKILL), ("stopped", signal.SIGTERM))
+    ),
+    Kind(
+        "host rebooted",
+        _on_host(lambda hosts, fault: hosts.reboot(fault.device)),
+        costs_training=True,
+        stops_reading=True,
+        fleets=_HOSTS,
+    ),
+    Kind(
+        "host's power cut",
+        _on_host(lambda hosts, fault: hosts.cut_power(fault.device, fault.lasts_s)),
+        (0.2, 5.0),
+        costs_training=True,
+        stops_reading=True,
+        fleets=_HOSTS,
+    ),
+    Kind(
+        "host's agent killed",
+        _on_host(lambda hosts, fault: hosts.kill_agent(fault.device)),
+        costs_training=True,
+        stops_reading=True,
+        fleets=_HOSTS,
+    ),
+    Kind(
+        "host's agent stopped for seconds",
+        _on_host(lambda hosts, fault: hosts.stop_agent(fault.device, fault.lasts_s)),
+        (0.5, 8.0),
+        stops_reading=True,
+        fleets=_HOSTS,
+    ),
+    Kind(
+        "host's link cut",
+        _on_host(lambda hosts, fault: hosts.cut_link(fault.device, fault.lasts_s)),
+        (1.0, 20.0),
+        fleets=_HOSTS,
+    ),
+    Kind(
+        "host's certificate rotated",
+        _on_host(lambda hosts, fault: hosts.rotate_certificate(fault.device)),
+        fleets=_HOSTS,
     ),
 )
 KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _ALL}

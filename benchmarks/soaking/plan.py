@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,10 +10,12 @@ import numpy as np
 
 from roambench.contract.draws import generator
 from soaking.faults import KINDS, Kind
-from soaking.worlds import NAMES, WORLDS
+from soaking.worlds import WORLDS
 
 #: Host seconds after the first step began within which faults begin. A whole run's steps take as long.
 WINDOW_S: Final = 13.0
+#: The same for runs on hosts, whose steps take longer.
+HOSTS_WINDOW_S: Final = 30.0
 #: How often each world is drawn.
 SHARES: Final[Mapping[str, float]] = {
     "rounds": 0.26,
@@ -21,6 +23,8 @@ SHARES: Final[Mapping[str, float]] = {
     "kept models": 0.14,
     "peers": 0.28,
     "influxdb": 0.12,
+    "hosts": 0.06,
+    "hosts' peers": 0.06,
     "virtual": 0.05,
     "virtual peers": 0.05,
 }
@@ -29,6 +33,7 @@ HARMLESS: Final = 0.5
 #: Share of the runs on agents whose controller is ended before they are done, and of those that go on then.
 ENDED: Final = 0.12
 RESUMED: Final = 0.25
+HOSTS_RESUMED: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -53,21 +58,23 @@ class PlannedRun:
 def planned_run(seed: int, number: int, worlds: Mapping[str, float] = SHARES) -> PlannedRun:
     """Run `number` of the soak with `seed`, in one of `worlds` (with weights)."""
     draw = generator(seed, "soak", number)
-    names, weights = list(worlds), list(worlds.values())
-    world = names[int(draw.choice(len(names), p=[weight / sum(weights) for weight in weights]))]
+    drawn, weights = list(worlds), list(worlds.values())
+    world = drawn[int(draw.choice(len(drawn), p=[weight / sum(weights) for weight in weights]))]
     own = [kind for kind in KINDS.values() if kind.fits(WORLDS[world])]
-    few = WORLDS[world].fleet == "simulated"
+    few, names = WORLDS[world].fleet == "simulated", WORLDS[world].names
+    hosts = WORLDS[world].fleet == "bench"
+    window_s, resumed = (HOSTS_WINDOW_S, HOSTS_RESUMED) if hosts else (WINDOW_S, RESUMED)
     ends = [kind for kind in own if kind.ends]
     resumes = [kind for kind in own if kind.resumes and not few]
     pool = [kind for kind in own if kind not in (*ends, *resumes)]
     if draw.random() < HARMLESS:
         pool = [kind for kind in pool if not kind.costs_training] or pool
-    count = int(draw.integers(2, 5)) if few else int(draw.integers(6, 11))
-    faults = [_fault(draw, pool[int(draw.integers(len(pool)))], 0.0, WINDOW_S) for _ in range(count)]
+    count = int(draw.integers(2, 5)) if few or hosts else int(draw.integers(6, 11))
+    faults = [_fault(draw, pool[int(draw.integers(len(pool)))], names, 0.0, window_s) for _ in range(count)]
     if ended := bool(ends) and draw.random() < ENDED:
-        faults.append(_fault(draw, ends[int(draw.integers(len(ends)))], 0.4 * WINDOW_S, WINDOW_S))
-    if resumes and not ended and draw.random() < RESUMED:  # a signal may hit it before it goes on
-        faults.append(_fault(draw, resumes[int(draw.integers(len(resumes)))], 0.0, WINDOW_S))
+        faults.append(_fault(draw, ends[int(draw.integers(len(ends)))], names, 0.4 * window_s, window_s))
+    if resumes and not ended and draw.random() < resumed:  # a signal may hit it before it goes on
+        faults.append(_fault(draw, resumes[int(draw.integers(len(resumes)))], names, 0.0, window_s))
     return PlannedRun(number, world, tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
 
@@ -79,14 +86,14 @@ def planned_runs(seed: int, worlds: Mapping[str, float] = SHARES) -> Iterator[Pl
         number += 1
 
 
-def _fault(draw: np.random.Generator, kind: Kind, from_s: float, to_s: float) -> Fault:
+def _fault(draw: np.random.Generator, kind: Kind, names: Sequence[str], from_s: float, to_s: float) -> Fault:
     shortest, longest = kind.lasts_s
     share = float(draw.random())
     lasts_s = shortest * (longest / shortest) ** share if longest else 0.0
     return Fault(
         kind.name,
         round(float(draw.uniform(from_s, to_s)), 3),
-        NAMES[int(draw.integers(len(NAMES)))],
+        names[int(draw.integers(len(names)))],
         round(lasts_s, 3),
         int(draw.integers(2**31)),
     )

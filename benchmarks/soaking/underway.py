@@ -24,6 +24,7 @@ from roambench.contract.events import EventKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from soaking.faults import KINDS
+from soaking.hosts import SoakedHosts
 from soaking.influxd import Influxd, free_port
 from soaking.plan import Fault, PlannedRun
 from soaking.processes import processes_of
@@ -76,6 +77,13 @@ def compiled_shim(folder: Path) -> Path | None:
     return made
 
 
+def fleet_words(world: World, hosts: SoakedHosts | None) -> list[str]:
+    """What a command says of the fleet of such a world."""
+    if hosts is None:
+        return ["--fleet", world.fleet]
+    return ["--fleet", hosts.fleet, "--no-preflight", "--unproven"]
+
+
 @dataclass(frozen=True)
 class Struck:
     """What was really done: `begun_ns` to `ended_ns` of device time (0 where that is modelled)."""
@@ -94,7 +102,9 @@ class Underway:
     base: Path
     switches: Switches | None
     influxd: Influxd | None = None
+    hosts: SoakedHosts | None = None
     struck: list[Struck] = field(default_factory=list)
+    not_done: list[str] = field(default_factory=list)  # faults that failed themselves
     ended_by: int | None = None
     status: int | None = None
     control_port: int = 0
@@ -134,10 +144,12 @@ class Underway:
             more = f'[influxdb]\nurl = "{self.influxd.url}"\nbucket = "{_DATABASE}"\napi = "v1"\n'
         file = self.base / "soak.toml"
         file.write_text(self.world.text(more))
-        self._start("run", str(file), "--fleet", self.world.fleet, "--runs-dir", str(self.base / "runs"))
+        self._start(
+            "run", str(file), *fleet_words(self.world, self.hosts), "--runs-dir", str(self.base / "runs")
+        )
         try:
             self._wait_for_steps()
-            if self.world.fleet == "local":
+            if self.world.fleet != "simulated":
                 self._look()
             threads = [threading.Thread(target=self._strike, args=(fault,)) for fault in self.planned.faults]
             for thread in threads:
@@ -211,6 +223,9 @@ class Underway:
             raise Broken(f"not ended {END_PATIENCE_S:.0f} s after the last fault") from None
 
     def _look(self) -> None:
+        if self.hosts is not None:  # in containers there is one clock
+            self._clock = DeviceClock()
+            return
         told = json.loads((self.folder / "zygote.json").read_text())["agents"][0]
         self._clock = DeviceClock(told["epoch_ns"], told["time_scale"])
         self.control_port = int(told["controller"].rpartition(":")[2])
@@ -231,6 +246,9 @@ class Underway:
                 what = kind.act(self, fault)
             except psutil.Error:
                 return  # it ended just now
+            except Exception as error:
+                self.not_done.append(f"{fault.kind} could not be done: {type(error).__name__}: {error}")
+                return
             ended_ns = self._now_ns()
         if what is None:
             return
@@ -240,7 +258,7 @@ class Underway:
                 self.ended_by = kind.ends
 
     def _over(self) -> bool:
-        return self.world.fleet == "local" and (self._process is None or self._process.poll() is not None)
+        return self.world.fleet != "simulated" and (self._process is None or self._process.poll() is not None)
 
     def count(self, kind: str, where: str = "1", *values: object) -> int:
         """Rows of the event log of that kind."""
@@ -340,7 +358,7 @@ class Underway:
         self._start("resume", str(self.folder))
         while self.count("RunResumed") == resumed and self._process.poll() is None:
             time.sleep(0.05)
-        if self.world.fleet == "local" and self._process.poll() is None:
+        if self.world.fleet != "simulated" and self._process.poll() is None:
             self._look()
         return f"{number.name} after {steps} steps, status {status}"
 

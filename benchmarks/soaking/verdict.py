@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import signal
 import sqlite3
 from bisect import bisect_right
 from collections import Counter
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow.parquet as pq
 
@@ -54,6 +56,8 @@ _LEARNED: Final = (
 LATE_S: Final = 6.0
 #: Host seconds until an agent reads again that failed: it drains for 5 s, is started 1 s later, starts.
 BACK_S: Final = 12.0
+#: The same of a host that has just let somebody in: it boots, its agent starts.
+HOST_BACK_S: Final = 60.0
 _KILLED: Final = -9
 
 
@@ -76,10 +80,11 @@ class Ended:
     left: Sequence[str]
 
 
-def learned(records: Sequence[RoundRecord]) -> tuple[RoundRecord, ...]:
-    """What was learned, without what a clock or a link says of it."""
+def learned(run: RunFolder) -> tuple[RoundRecord, ...]:
+    """What was learned, without what a clock or a link says of it, and without the run's name in its orders':
+    on a bench every run has another."""
     kept: list[RoundRecord] = []
-    for record in records:
+    for record in (_of_any_run(record, f"{run.info.run_id}/") for record in run.read_journal()):
         if isinstance(record, StepClosed):
             kept.append(dataclasses.replace(record, wall_s=0.0))
         elif isinstance(record, ModelsExchanged):
@@ -91,9 +96,22 @@ def learned(records: Sequence[RoundRecord]) -> tuple[RoundRecord, ...]:
     return tuple(kept)
 
 
+def _of_any_run(record: RoundRecord, prefix: str) -> RoundRecord:
+    changed: dict[str, Any] = {}
+    for item in dataclasses.fields(record):
+        value = getattr(record, item.name)
+        if isinstance(value, str):
+            changed[item.name] = value.removeprefix(prefix)
+        elif isinstance(value, tuple):
+            changed[item.name] = tuple(
+                one.removeprefix(prefix) if isinstance(one, str) else one for one in value
+            )
+    return dataclasses.replace(record, **changed)
+
+
 def reference_of(folder: Path) -> Reference:
     with RunFolder.open(folder) as run:
-        return Reference(learned(list(run.read_journal())), _model(folder))
+        return Reference(learned(run), _model(folder))
 
 
 def broken(
@@ -120,6 +138,8 @@ def broken(
                 *(
                     (_readings(run, struck, ended, in_database), _outages(run, struck))
                     if world.fleet == "local"
+                    else (_readings_of_hosts(run, struck), _outages(run, struck))
+                    if world.fleet == "bench"
                     else ()
                 ),
             ):
@@ -145,7 +165,7 @@ def _end(run: RunFolder, world: World, struck: Sequence[Struck], ended: Ended) -
         # A signal that comes while the report is written does not unmake the run.
         if ended.status not in (0, ended.due):
             yield f"finished, but with status {ended.status}"
-        if ended.status == 0 and world.fleet == "local" and not lines[-1].startswith("report: "):
+        if ended.status == 0 and world.fleet != "simulated" and not lines[-1].startswith("report: "):
             yield f"finished, but the last line is {lines[-1]!r}"
         return
     if info.state is RunState.FAILED and any(
@@ -222,7 +242,7 @@ def _learning(run: RunFolder, reference: Reference, struck: Sequence[Struck]) ->
     missed = any(isinstance(r, ModelsExchanged) and (r.left_out or r.not_taken) for r in records)
     if failures or (missed and blamed):
         return
-    now = learned(records)
+    now = learned(run)
     done = len(now) if run.info.state is not RunState.FINISHED else max(len(now), len(reference.learned))
     for ours, theirs in zip(now, reference.learned[:done], strict=False):
         if ours != theirs:
@@ -272,6 +292,34 @@ def _readings(
             if there != ours and name not in _undrained(ended.text):
                 problems.append(f"InfluxDB lacks {len(ours - there)} readings, has {len(there - ours)} more")
         yield from (f"{name}: {problem}" for problem in problems)
+
+
+def _readings_of_hosts(run: RunFolder, struck: Sequence[Struck]) -> Iterator[str]:
+    """None twice, none outside the run, and no gap but where a fault stopped the reader. Nobody notes there
+    what a meter said and an agent read."""
+    if run.info.state is not RunState.FINISHED:
+        return
+    for name in run.info.device_names:
+        ns = run.records.readings(name).ns
+        inside = ns[(ns >= run.info.start_device_ns) & (ns <= run.info.end_device_ns)].tolist()
+        if len(set(inside)) < len(inside):
+            yield f"{name}: {len(inside) - len(set(inside))} moments are stored twice"
+        borders = [run.info.start_device_ns, *inside, run.info.end_device_ns]
+        for before, after in itertools.pairwise(borders):
+            if after - before > LATE_S * 1e9 and not _stopped_on_host(struck, name, before, after):
+                gap_s = (after - before) * 1e-9
+                yield f"{name}: no reading for {gap_s:.1f} s from {before}, though nothing stopped it"
+
+
+def _stopped_on_host(struck: Sequence[Struck], name: str, before_ns: int, after_ns: int) -> bool:
+    """Whether a fault stopped the agent then. A controller that is killed stops nobody's; one that is stopped
+    lets all agents leave the run."""
+    return any(
+        s.begun_ns - 2e9 <= after_ns and before_ns <= s.ended_ns + HOST_BACK_S * 1e9
+        for s in struck
+        if (KINDS[s.fault.kind].stops_reading and s.fault.device == name and not KINDS[s.fault.kind].resumes)
+        or (KINDS[s.fault.kind].resumes and s.what.startswith(signal.SIGTERM.name))
+    )
 
 
 def _outages(run: RunFolder, struck: Sequence[Struck]) -> Iterator[str]:
@@ -411,10 +459,17 @@ def _held_up_ns(hits: Sequence[Struck], ns: int) -> int:
 def _excused(hits: Sequence[Struck], ns: int) -> bool:
     """Whether a line of that moment may have gone unread."""
     return any(
-        s.begun_ns - 2e9 <= ns <= s.ended_ns + BACK_S * TIME_SCALE * 1e9
+        _stops_at_ns(s, hits) - 2e9 <= ns <= s.ended_ns + BACK_S * TIME_SCALE * 1e9
         for s in hits
         if KINDS[s.fault.kind].stops_reading or KINDS[s.fault.kind].breaks_lines
     )
+
+
+def _stops_at_ns(struck: Struck, hits: Sequence[Struck]) -> int:
+    """When it stops the reader at the earliest. A run that goes on may have been ended before its signal: by
+    a full disk."""
+    ended = [s.begun_ns for s in hits if KINDS[struck.fault.kind].resumes and KINDS[s.fault.kind].may_fail]
+    return min(struck.begun_ns, *ended) if ended else struck.begun_ns
 
 
 def _values(data: bytes) -> tuple[float, float, float, float] | None:

@@ -8,17 +8,19 @@ from typing import Final
 
 AGENTS: Final = 4
 NAMES: Final = tuple(f"pi-{number:02d}" for number in range(1, AGENTS + 1))
+#: Of the hosts in containers (tests/hosts).
+HOSTS: Final = ("pi1", "pi2", "pi3")
 TIME_SCALE: Final = 6.0
 #: Host seconds that an order may take: no fault of one run alone lasts nearly so long.
 DEADLINE_S: Final = 150.0
 
-_COMMON: Final = f"""
+_COMMON: Final = """
 name = "soak"
 seed = 11
 
 [fleet]
-agents = {AGENTS}
-deadline_s = {DEADLINE_S * TIME_SCALE}
+agents = %(agents)d
+deadline_s = %(deadline_s)s
 %(fleet)s
 
 [learning]
@@ -28,16 +30,17 @@ images_per_device = 40
 test_images = 200
 local_epochs = %(epochs)d
 
-[local]
+%(local)s
+[energy]
+idle_baseline_s = 3.0
+quiet = %(quiet)s
+"""
+_LOCAL: Final = f"""[local]
 time_scale = {TIME_SCALE}
 sgd_step_s = 0.6
 upload_mbit_s = 0.02
 download_mbit_s = 0.04
 notes = true
-
-[energy]
-idle_baseline_s = 3.0
-quiet = %(quiet)s
 """
 _ROUNDS: Final = """
 systems = ["%(system)s"]
@@ -49,7 +52,7 @@ steps = 8
 
 [trace.parameters]
 presence = "always"
-devices = 4
+devices = %(agents)d
 steps = 8
 places = 200
 aps = 20
@@ -57,14 +60,14 @@ aps = 20
 [rounds]
 cloud_every_steps = 3
 """
-_PEERS: Final = f"""
+_PEERS: Final = """
 systems = ["%(system)s"]
 
 [decentralised]
 iterations = 6
 evaluate_every = 3
 half_step = "epochs"
-exchange_deadline_s = {DEADLINE_S * TIME_SCALE}
+exchange_deadline_s = %(deadline_s)s
 
 [mobility]
 model = "random"
@@ -89,13 +92,27 @@ class World:
     epochs: int = 1
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of its devices."""
+        return HOSTS if self.fleet == "bench" else NAMES
+
+    @property
+    def time_scale(self) -> float:
+        """Device seconds of a host second."""
+        return TIME_SCALE if self.fleet == "local" else 1.0
+
+    @property
     def reference(self) -> str:
         return f"soak-{self.system}"
 
     def text(self, more: str = "") -> str:
         """The experiment's file, with `more` lines at its end."""
-        words: Mapping[str, str | int] = {
+        scale = 1.0 if self.fleet == "bench" else TIME_SCALE
+        words: Mapping[str, str | float] = {
+            "agents": len(self.names),
+            "deadline_s": DEADLINE_S * scale,
             "epochs": self.epochs,
+            "local": "" if self.fleet == "bench" else _LOCAL,
             "system": self.system,
             "fleet": "" if self.peers else "aps = 5",
             "quiet": str(self.quiet).lower(),
@@ -111,6 +128,8 @@ WORLDS: Final[Mapping[str, World]] = {
     "kept models": World("middle"),
     "peers": World("metropolis_hastings", peers=True),
     "influxdb": World("mohawk", influxdb=True),
+    "hosts": World("mohawk", fleet="bench", epochs=200),
+    "hosts' peers": World("metropolis_hastings", fleet="bench", peers=True, epochs=200),
     "virtual": World("middle", fleet="simulated", epochs=80),
     "virtual peers": World("metropolis_hastings", fleet="simulated", peers=True, epochs=80),
 }

@@ -18,10 +18,11 @@ import torch
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
-from roambench.controller.composition import rounds_of, run_experiment
+from roambench.controller.composition import run_experiment
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
-from roambench.controller.simulated_run import simulated_fleet
+from roambench.controller.places.simulated import simulated_fleet
+from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import Movement, lesson_of
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner

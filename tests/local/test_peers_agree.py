@@ -17,9 +17,8 @@ from roambench.contract.orders import Answer, Order, Vector
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import local_bench
-from roambench.controller.peer_run import PeerWorld, peer_world
-from roambench.controller.peer_world import movement_named, peer_settings
-from roambench.controller.simulated_run import simulated_fleet
+from roambench.controller.places.simulated import simulated_fleet
+from roambench.controller.plays.decentralised import PeerWorld, movement_named, peer_settings
 from roambench.mobility.peer_movement import trace_movement
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_run import PeerState
@@ -126,7 +125,7 @@ async def stories(fleet: Fleet, worlds: dict[str, PeerWorld]) -> Stories:
 
 
 def world_of(mobility: str) -> PeerWorld:
-    world = peer_world(experiment_of(mobility))
+    world = PeerWorld.of(experiment_of(mobility))
     if mobility != "trace":
         return world
     moved = trace_movement(drawn_trace(WHEREABOUTS), 200.0, "any_moment")

@@ -3,6 +3,7 @@ one hole more."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import time
@@ -10,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from rich.console import Console
 
@@ -22,6 +24,7 @@ from roambench.rounds.records import FateDecided, ModelsScored, OrderGiven, RunR
 from roambench.runs.accounts import account_run, outages_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
+from soaking.processes import processes_of
 
 from .resumed import command, ended, killed_when, rows, story
 
@@ -72,8 +75,26 @@ def all_done_but_open(run: Path) -> bool:
     )
 
 
+def runs_of(out: Path, name: str) -> list[Path]:
+    """The run folders of that name in those of a sweep or a comparison."""
+    return [path.parent for path in out.glob(f"points/*/runs/{name}/run.json")]
+
+
+def kill_runs_of(out: Path) -> None:
+    """kill -9 to the processes that carry the points out."""
+    for process in processes_of(out):
+        with contextlib.suppress(psutil.Error):
+            if any("point_process" in word for word in process.cmdline()):
+                process.kill()
+
+
 def same(run: Path, whole: Path) -> None:
-    assert story(run, real_time=True) == story(whole, real_time=True)
+    """But for their names, which orders have in theirs."""
+    ours, theirs = (
+        [repr(record).replace(f"{path.name}/", "run/") for record in story(path, real_time=True)]
+        for path in (run, whole)
+    )
+    assert ours == theirs
     assert np.array_equal(*(load_model(path / GLOBAL_MODEL) for path in (run, whole)))
 
 
@@ -105,16 +126,18 @@ def accounted(run: Path) -> None:
         assert device.whole_run.joules == pytest.approx(device.truth_j, rel=0.1)
 
 
-def test_a_run_that_is_killed_ends_as_one_left_alone(tmp_path: Path) -> None:
-    begin = begun(tmp_path, ROUNDS)
-    whole, run = (tmp_path / name / "cut-middle" for name in ("whole", "killed"))
-    with command(tmp_path, *begin, str(run.parent)) as process:
-        killed_when(tmp_path, process, lambda: all_done_but_open(run))
-    with command(tmp_path, *begin, str(run.parent)) as again:  # the same command goes on by itself
+def test_a_comparison_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Path) -> None:
+    """With the process of its run; B was left alone."""
+    out = tmp_path / "compared"
+    file = begun(tmp_path, ROUNDS)[1]
+    ab = ("ab", file, file, "--set-b", 'name="alone"', "--repeats", "1", "--out", str(out))
+    with command(tmp_path, *ab) as process:
+        killed_when(tmp_path, process, lambda: any(map(all_done_but_open, runs_of(out, "cut-middle"))))
+        kill_runs_of(out)
+    with command(tmp_path, *ab) as again:  # the same command goes on by itself
         ended(tmp_path, again)
-    with command(tmp_path, *begin, str(whole.parent)) as alone:
-        ended(tmp_path, alone)
-    assert rows(run, "RunResumed") == 1
+    (run,), (whole,) = runs_of(out, "cut-middle"), runs_of(out, "alone-middle")
+    assert [rows(path, "RunResumed") for path in (run, whole)] == [1, 0]
     assert [path.name for path in run.parent.iterdir() if path.is_dir()] == [run.name]
     same(run, whole)
     accounted(run)
@@ -127,7 +150,7 @@ def test_a_run_without_a_server_that_is_stopped_ends_as_one_left_alone(tmp_path:
     with command(tmp_path, *begin, str(run.parent)) as process:
         killed_when(tmp_path, process, lambda: all_done_but_open(run), signal.SIGTERM)
     assert f"go on        roambench resume {run}" in (tmp_path / "log").read_text()
-    with command(tmp_path, "resume", str(run)) as process:
+    with command(tmp_path, *begin, str(run.parent)) as process:
         ended(tmp_path, process)
     (whole,) = run_experiment(  # virtual devices give the digests of agents
         load_experiment(begin[1]), fleet="simulated", runs_dir=tmp_path, console=Console(quiet=True)
@@ -140,6 +163,25 @@ def test_a_run_without_a_server_that_is_stopped_ends_as_one_left_alone(tmp_path:
         told[path] = [*records.only(FateDecided), *records.only(ModelsScored)]
     assert told[run] == told[whole]
     assert np.array_equal(*(load_model(path / GLOBAL_MODEL) for path in (run, whole)))
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Path) -> None:
+    """Its run hears of it, and stops by itself."""
+    out, whole = tmp_path / "swept", tmp_path / "whole" / "cut-middle"
+    begin = begun(tmp_path, ROUNDS)
+    (tmp_path / "sweep.toml").write_text('experiment = "cut.toml"\nfleet = "local"\ngrid.seeds = 1\n')
+    sweep = ("sweep", str(tmp_path / "sweep.toml"), "--out", str(out))
+    with command(tmp_path, *sweep) as process:
+        killed_when(tmp_path, process, lambda: any(map(all_done_but_open, runs_of(out, "cut-middle"))))
+    with command(tmp_path, *sweep) as again:
+        ended(tmp_path, again)
+    with command(tmp_path, *begin, str(whole.parent)) as alone:
+        ended(tmp_path, alone)
+    (run,) = runs_of(out, "cut-middle")
+    assert rows(run, "RunResumed") == 1
+    same(run, whole)
+    accounted(run)
 
 
 @pytest.mark.slow

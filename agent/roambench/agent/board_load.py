@@ -75,6 +75,7 @@ class BoardLoad:
         self._draw(self._clock.now_ns())
 
     def close(self) -> None:
+        """Close the feed to the emulated board."""
         self._feed.close()
 
     def _draw(self, ns: int) -> None:

@@ -16,6 +16,7 @@ from roambench.contract.errors import ConfigError, RoambenchError
 
 
 def main() -> None:
+    """The command `roambench-agent`; exits the process with its status."""
     parser = argparse.ArgumentParser(
         prog="roambench-agent", description="Runs on a device: trains on order, reads the power meter."
     )

@@ -117,6 +117,7 @@ class ControlLink:
         self._goodbye(reason, left_in_spool)
 
     def wake(self) -> None:
+        """Dial at once instead of waiting out the pause between attempts."""
         self._awake.set()
 
     async def run(self) -> None:

@@ -44,8 +44,8 @@ class DataDial:
         self._credential = identity.current
 
     def dial(self, address: str, *, keepalive: bool) -> None:
-        """A new channel, if the address or our certificate is another; what is moving over the old one may
-        end there."""
+        """Open a new channel if the address or our certificate has changed; transfers that are under way
+        may finish on the old one."""
         if address == self._address and self._credential is self._identity.current:
             return
         if self._channel is not None:
@@ -70,6 +70,7 @@ class DataDial:
             self.dial(self._address, keepalive=keepalive)
 
     async def close(self) -> None:
+        """Close the channel, if there is one."""
         channel, self._channel, self._address = self._channel, None, ""
         if channel is not None:
             self._let_go()

@@ -49,6 +49,7 @@ class Transfer:
 
     @property
     def transferred_bytes(self) -> int:
+        """Bytes that crossed the link, either way."""
         return self.moved.transferred_bytes
 
 

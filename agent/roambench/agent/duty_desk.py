@@ -36,6 +36,7 @@ class DutyDesk:
         self._duty = asyncio.create_task(duty.carry_out(levels, block_s), name="duty")
 
     async def end(self) -> None:
+        """Cancel the schedule that is running, and wait until it has stopped."""
         if self._duty is not None:
             self._duty.cancel()
             await asyncio.gather(self._duty, return_exceptions=True)

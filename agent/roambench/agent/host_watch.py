@@ -44,6 +44,7 @@ class HostWatch:
         self._changed.set()
 
     async def run(self) -> None:
+        """Sample for ever, with the period of the moment; cancel it to stop."""
         while True:
             self._changed.clear()
             watching = None

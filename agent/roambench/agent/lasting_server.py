@@ -37,9 +37,11 @@ class LastingServer:
         self._server, self.port = bound(address)
 
     async def start(self) -> None:
+        """Listen and take calls."""
         await self._server.start()
 
     async def stop(self, grace_s: float | None) -> None:
+        """End all calls, after `grace_s` seconds at most (None: at once)."""
         await self._server.stop(grace_s)
         for server, stopping in self._retiring.items():
             stopping.cancel()

@@ -45,6 +45,7 @@ class MeterLogger:
         self._stopping = asyncio.Event()
 
     async def run(self) -> int:
+        """Log until SIGTERM or SIGINT; returns the exit status."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)

@@ -36,6 +36,7 @@ class MeterWatch:
     newest: deque[Reading] = field(default_factory=lambda: deque(maxlen=NEWEST))
 
     def hear(self, item: Reading | AgentEvent) -> None:
+        """Note a reading or an event of the meter."""
         if isinstance(item, Reading):
             self.reading = item
             self.readings += 1

@@ -37,9 +37,11 @@ class News:
         self.emit(wire.AgentFrame(event=event))
 
     def tell_and_log(self, kind: EventKind, detail: str) -> None:
+        """Spool the event, and print it."""
         log(self.device, f"{kind}: {detail}")
         self.tell(kind, detail)
 
 
 def log(device: str, text: str) -> None:
+    """Print a line with date, time and device to stderr."""
     print(f"{time.strftime('%F %T')} {device}: {text}", file=sys.stderr, flush=True)

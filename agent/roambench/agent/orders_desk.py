@@ -24,11 +24,17 @@ from roambench.wire.v1 import control_pb2 as wire
 class Exchanges(Protocol):
     """Who carries out the orders of decentralised runs (`exchange_desk`)."""
 
-    async def carry_out(self, order: wire.Order) -> wire.Answer: ...
+    async def carry_out(self, order: wire.Order) -> wire.Answer:
+        """Make the half step, exchange it with the neighbours and answer."""
+        ...
 
-    async def collect(self, order: wire.Order) -> wire.Answer: ...
+    async def collect(self, order: wire.Order) -> wire.Answer:
+        """Upload the model that an exchange left here; it stays held."""
+        ...
 
-    def recall(self, order_id: str) -> wire.Answer | None: ...
+    def recall(self, order_id: str) -> wire.Answer | None:
+        """The answer of the last exchange, if it was this order's; it may be unsent."""
+        ...
 
 
 @dataclass(slots=True)
@@ -53,6 +59,7 @@ class OrdersDesk:
             self._queue.put_nowait(order)
 
     async def run(self) -> None:
+        """Carry out orders one after the other, for ever."""
         while True:
             order = await self._queue.get()
             if self.point is not None:  # all orders before it are done, and none of its step has begun

@@ -36,6 +36,7 @@ class Inbox:
         return Parcel(self, total_bytes, tempfile.TemporaryFile(dir=self._folder))
 
     def give_back(self, total_bytes: int) -> None:
+        """Return memory that a model of this size had taken."""
         self._free_bytes += total_bytes
 
 

@@ -46,6 +46,7 @@ class Silence:
     since_s: float = 0.0  # host monotonic; 0: the last call reached it
 
     def heard(self) -> None:
+        """The neighbour has answered: count silence anew."""
         self.nobody, self.since_s = 0, 0.0
 
     def gone(self, error: grpc.aio.AioRpcError) -> bool:
@@ -71,6 +72,7 @@ class PeerLink:
         await asyncio.gather(*(channel.close() for channel in gone))
 
     async def close(self) -> None:
+        """Close the connections to all neighbours."""
         await self.keep_only(())
 
     async def pull(

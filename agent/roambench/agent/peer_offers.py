@@ -79,6 +79,7 @@ class Offer:
         return self.pace.mbit_s / max(1, len(self.takers))
 
     def provide(self, half_step: HalfStep) -> None:
+        """Set the half step that neighbours pull; only the first one counts."""
         if not self._model.done():
             self._model.set_result(half_step)
 
@@ -155,6 +156,7 @@ class Offer:
             await self._moved.wait()
 
     def go_on(self) -> None:
+        """Let transfers begin again."""
         self._goes_on.set()
 
 

@@ -61,6 +61,7 @@ class PeerService:
         )
 
     async def pull(self, messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+        """The call by which a neighbour fetches this device's half step."""
         name = await self._admit(context)
         limit_s = min(LONGEST_WAIT_S, context.time_remaining() or LONGEST_WAIT_S)
         try:
@@ -96,6 +97,7 @@ class PeerService:
             await self._refuse(context, name, grpc.StatusCode.PERMISSION_DENIED, str(error))
 
     async def ask(self, messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+        """The call by which a neighbour asks how this device stands with its model."""
         name = await self._admit(context)
         try:
             with self._counted(name):

@@ -36,6 +36,7 @@ class Agent(AgentParts):
         self._spec: LearningSpec | None = None
 
     async def run(self) -> int:
+        """Live until stopped; returns the exit status."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop, "SIGTERM", 5.0)
         self._begin_life()

@@ -305,6 +305,7 @@ class ServiceAgent(Agent):
     # ---- what the control socket asks ------------------------------------------------------
 
     def session_state(self) -> str:
+        """ "open", "dialling" or "leaving"."""
         if self._leaving:
             return "leaving"
         return "open" if self._link.is_open else "dialling"

@@ -98,6 +98,7 @@ class AgentSettings:
         return (*stores, INFLUXDB) if self.influxdb is not None else tuple(stores)
 
     def to_json(self) -> str:
+        """Its fields as JSON text."""
         return json.dumps(asdict(self), indent=2)
 
     @classmethod

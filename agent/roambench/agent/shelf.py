@@ -104,6 +104,7 @@ class Shelf:
         write_whole(self._answers_file, json.dumps(self._answers), synced=False)
 
     def answer(self, order_id: str) -> bytes | None:
+        """The answer kept for this order, None if there is none."""
         text = self._answers.get(order_id)
         return None if text is None else bytes.fromhex(text)
 

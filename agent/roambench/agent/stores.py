@@ -94,6 +94,7 @@ class Stores:
         return all(await asyncio.gather(*(drain.flush(timeout_s) for drain in self._drains.values())))
 
     async def aclose(self) -> None:
+        """Close the connection to InfluxDB, if there is one."""
         if self._influx is not None:
             await self._influx.aclose()
 

@@ -57,6 +57,7 @@ class PhaseTimeline:
 
     @property
     def current(self) -> OpenPhase | None:
+        """The phase that is open now, None between phases."""
         return self._open
 
     @property

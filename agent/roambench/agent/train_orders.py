@@ -18,10 +18,13 @@ from roambench.wire.v1 import control_pb2 as wire
 
 @dataclass(frozen=True, slots=True)
 class TrainOrders:
+    """The executor of train orders: download, train, keep the model, report."""
+
     place: Workplace
     shelf: Shelf
 
     async def carry_out(self, order: wire.Order) -> wire.Answer:
+        """Train as ordered; the answer holds a report or the reason why not."""
         place, spec, order_id = self.place, order.train, order.order_id
         await place.fall_quiet()
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
@@ -67,6 +70,7 @@ class TrainOrders:
 
 
 def report_of(reply: TrainReply) -> wire.TrainReport:
+    """The report as a message of the wire."""
     return wire.TrainReport(**{**asdict(reply), "model_digest": bytes.fromhex(reply.model_digest)})
 
 

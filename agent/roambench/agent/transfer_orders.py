@@ -17,6 +17,8 @@ from roambench.wire.v1 import control_pb2 as wire
 
 @dataclass(frozen=True, slots=True)
 class TransferOrders:
+    """The executor of upload, sync and transfer orders."""
+
     place: Workplace
     shelf: Shelf
 

@@ -1,7 +1,7 @@
-"""What a run's controller never took: kept by run, out of the way of the runs that follow.
+"""Records that a run's controller never acknowledged: kept by run, out of the way of later runs.
 
-The spool is one queue. When the next run begins, the records before it are none of its controller's: those
-of an earlier run go to a file that `roambench fleet fetch` collects, those of no run are dropped and counted.
+The spool is one queue. When the next run begins, older records do not belong to its controller: those of an
+earlier run go to a file that `roambench fleet fetch` collects, those of no run are dropped and counted.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Exported:
     payload: bytes
 
     def to_json(self) -> str:
+        """One line of JSON, the payload as base64."""
         values = {
             "run": self.run,
             "spool_uuid": self.spool_uuid,

@@ -23,14 +23,17 @@ class Witness:
         self._file: TextIO = path.open("a", buffering=1, encoding="ascii")
 
     def before(self, reading: Reading) -> None:
+        """Write down a reading that is about to be spooled."""
         values = (reading.volts, reading.amps, reading.watts, reading.watt_hours)
         numbers = ",".join(repr(value) for value in values)
         self._file.write(f"+{reading.monotonic_ns},{numbers},{int(reading.flags)},{reading.meter_ms}\n")
 
     def after(self, seq: int) -> None:
+        """Write down the sequence number that the reading was given."""
         self._file.write(f"={seq}\n")
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 

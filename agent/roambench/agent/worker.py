@@ -55,6 +55,8 @@ class TrainJob:
 
 @dataclass(frozen=True, slots=True)
 class TrainOutcome:
+    """A finished training, as the trainer reports it."""
+
     samples: int
     sgd_steps: int
     mean_loss: float
@@ -141,6 +143,7 @@ class Worker:
         self.rss_bytes = 0
 
     async def open(self) -> None:
+        """Connect to the trainer's nursery and listen to it."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
         self._listener = asyncio.create_task(self._listen(reader), name="trainer")
 
@@ -191,6 +194,7 @@ class Worker:
         await self._abandoned.wait()
 
     def close(self) -> None:
+        """Stop listening and hang up: the trainer ends."""
         if self._listener is not None:
             self._listener.cancel()
         if self._writer is not None:

@@ -59,6 +59,7 @@ class Workplace:
     redial: Callable[[], None] = lambda: None
 
     async def fall_quiet(self) -> None:
+        """Wait until nothing of our own is on the network, where runs are quiet."""
         if self.before_phase is not None:
             await self.before_phase()
 
@@ -74,6 +75,7 @@ class Workplace:
         return self.clock.host_seconds(order.deadline_s)
 
     def link(self) -> DataLink:
+        """The link for models; ConnectionError before the controller's welcome."""
         if self.data is None:
             raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
         return self.data

@@ -46,6 +46,7 @@ class _Child:
 
 
 def main() -> int:
+    """The zygote process: import, fork agents, reap them; returns the exit status."""
     if len(sys.argv) != 2:
         print("usage: python -m roambench.agent.zygote SPEC.json", file=sys.stderr)
         return 2

@@ -74,6 +74,7 @@ class Authority:
 
     @classmethod
     def create(cls, name: str = "roambench bench authority") -> Authority:
+        """A new authority with a key of its own (P-256)."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = dt.datetime.now(dt.UTC)
         # Of two authorities with one name TLS tries the first alone, and finds a false signature.

@@ -43,6 +43,7 @@ class DataFiles:
     mistaken: tuple[tuple[str, str], ...] = ()
 
     def place(self, folder: Path | None) -> Path:
+        """The folder of the files: `folder`, or the data set's own in the cache."""
         return default_folder(self.name) if folder is None else folder
 
     def missing(self, folder: Path | None = None) -> list[str]:

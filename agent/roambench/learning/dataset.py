@@ -21,6 +21,7 @@ class Dataset:
 
     @property
     def in_channels(self) -> int:
+        """Channels of each image."""
         return int(self.train_images.shape[1])
 
 

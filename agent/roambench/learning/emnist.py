@@ -38,6 +38,7 @@ class Split:
 
     @property
     def files(self) -> DataFiles:
+        """The four files of this split and their checksums."""
         return DataFiles(
             title=f"EMNIST {self.name}",
             name="emnist",
@@ -50,6 +51,7 @@ class Split:
         )
 
     def member(self, part: str, what: str) -> str:
+        """The name of one file in EMNIST's archive."""
         return f"emnist-{self.name}-{part}-{what}-idx{3 if what == 'images' else 1}-ubyte.gz"
 
 

@@ -16,6 +16,8 @@ from roambench.learning.shards import Images, Labels
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
+    """Accuracy and loss of a model on a test set."""
+
     accuracy: float  # 0..1
     loss: float  # mean cross-entropy, nats
 

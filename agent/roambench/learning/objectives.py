@@ -41,6 +41,7 @@ class Objective:
 
     @property
     def needs_global(self) -> bool:
+        """Whether some proximal term pulls towards the global model."""
         return any(spring.anchor == "global" and spring.strength != 0.0 for spring in self.springs)
 
 

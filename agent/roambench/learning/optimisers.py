@@ -13,6 +13,8 @@ from roambench.learning.sgd import Sgd
 
 
 class Optimiser(Protocol):
+    """The rule by which gradients move parameters."""
+
     def step(self, gradients: list[Tensor]) -> None:
         """Move the parameters in place. Call without gradient recording; may write to `gradients`."""
 

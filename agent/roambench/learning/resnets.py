@@ -35,6 +35,7 @@ class BasicBlock(nn.Module):
         self.downsample = _shortcut(inputs, width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Features (n, channels, height, width) after two convolutions and the shortcut."""
         y = functional.relu(self.bn1(self.conv1(x)))
         y = self.bn2(self.conv2(y))
         return functional.relu(y + (x if self.downsample is None else self.downsample(x)))
@@ -56,6 +57,7 @@ class Bottleneck(nn.Module):
         self.downsample = _shortcut(inputs, 4 * width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Features (n, channels, height, width) after three convolutions and the shortcut."""
         y = functional.relu(self.bn1(self.conv1(x)))
         y = functional.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
@@ -86,6 +88,7 @@ class ResNet(nn.Module):
         self.fc = nn.Linear(inputs, classes, device="meta")
 
     def forward(self, x: Tensor) -> Tensor:
+        """Logits (n, classes) of images (n, channels, height, width)."""
         x = functional.relu(self.bn1(self.conv1(x)))
         for number in range(1, 5):
             x = self.get_submodule(f"layer{number}")(x)

@@ -24,9 +24,9 @@ class MeterFactory(Protocol):
     keeps note in the file `latch` (None: the driver's default) and opens it no more once that has happened.
     """
 
-    def __call__(
-        self, port: str, clock: DeviceClock, *, reopen_allowed: bool, latch: Path | None
-    ) -> Meter: ...
+    def __call__(self, port: str, clock: DeviceClock, *, reopen_allowed: bool, latch: Path | None) -> Meter:
+        """A closed meter at `port`; ConfigError for a port that it does not understand."""
+        ...
 
 
 #: Name -> "module:factory".

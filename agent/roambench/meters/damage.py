@@ -22,6 +22,8 @@ LONGEST_SPAN: Final = 40
 
 
 class Damage(StrEnum):
+    """The ways in which a stream of bytes can be damaged."""
+
     LOST_BYTE = "one byte lost"
     LOST_SPAN = "span lost"
     FLIPPED = "byte changed"
@@ -145,6 +147,7 @@ class Trial:
     worst_w: float = -math.inf
 
     def add(self, other: Trial) -> None:
+        """Add the counts of another trial."""
         self.sequences += other.sequences
         self.accepted += other.accepted
         self.false += other.false

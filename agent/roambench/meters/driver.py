@@ -45,6 +45,7 @@ class Driver:
     def __call__(
         self, port: str, clock: DeviceClock, *, reopen_allowed: bool, latch: Path | None
     ) -> StreamMeter:
+        """A closed meter at `port`; ConfigError for a port that the driver does not understand."""
         parsed = self.port(port)
         guard = None
         if self.resets and not reopen_allowed:

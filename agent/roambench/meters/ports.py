@@ -48,6 +48,7 @@ class Port:
         return host_port(self.address, default_port, self.mistake)
 
     def mistake(self, what: str) -> ConfigError:
+        """An error that names driver and port, to be raised."""
         return ConfigError([f"meter {self.driver}, port {self.text!r}: {what}"])
 
 

@@ -37,7 +37,9 @@ class Meter(Protocol):
     """
 
     @property
-    def state(self) -> MeterState: ...
+    def state(self) -> MeterState:
+        """How the meter is now."""
+        ...
 
     async def open(self) -> None:
         """Open the port (done by the first iteration otherwise); MeterError names the port and the cause."""
@@ -47,4 +49,6 @@ class Meter(Protocol):
 
     async def __anext__(self) -> MeterItem: ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Close the port and end the iteration."""
+        ...

@@ -48,6 +48,7 @@ class ReplayMeter:
 
     @property
     def state(self) -> MeterState:
+        """OK while the transcript plays."""
         return self._state
 
     @property
@@ -87,6 +88,7 @@ class ReplayMeter:
         return self._items.popleft()
 
     async def aclose(self) -> None:
+        """Stop the replay and end the iteration."""
         self._state = MeterState.CLOSED
         self._closed.set()
 

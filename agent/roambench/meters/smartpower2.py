@@ -35,6 +35,7 @@ def _websocket(port: Port) -> Source:
 
 
 def websocket_uri(host: str, port: int) -> str:
+    """The ws:// address of a host; IPv6 addresses are put in brackets."""
     return f"ws://[{host}]:{port}/" if ":" in host else f"ws://{host}:{port}/"
 
 

@@ -72,6 +72,7 @@ class StreamMeter:
 
     @property
     def state(self) -> MeterState:
+        """How the meter is now."""
         return self._state
 
     @property

@@ -21,7 +21,9 @@ class PowerState:
 class PowerSwitch(Protocol):
     """Every call connects, acts, asks the meter whether it did, and hangs up; MeterError when it did not."""
 
-    async def on(self) -> None: ...
+    async def on(self) -> None:
+        """Give the board power."""
+        ...
 
     async def off(self) -> None:
         """Cut the board's power: whatever runs on it is lost."""
@@ -31,13 +33,19 @@ class PowerSwitch(Protocol):
         """ConfigError outside of LEAST_V to MOST_V."""
         ...
 
-    async def state(self) -> PowerState: ...
+    async def state(self) -> PowerState:
+        """Ask the meter how its output is set."""
+        ...
 
 
 @runtime_checkable
 class HasAutorun(Protocol):
     """A switch whose meter also tells, and is told, whether its output comes back on after a reset."""
 
-    async def autorun(self) -> bool: ...
+    async def autorun(self) -> bool:
+        """Whether the output comes back on after a reset."""
+        ...
 
-    async def set_autorun(self, on: bool) -> None: ...
+    async def set_autorun(self, on: bool) -> None:
+        """Whether the output shall come back on after a reset."""
+        ...

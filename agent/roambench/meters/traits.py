@@ -59,6 +59,7 @@ class MeterDescription:
     remote_reader: str = ""
 
     def to_event(self, ns: int) -> AgentEvent:
+        """The event that puts the description among the records."""
         return AgentEvent(EventKind.METER_DESCRIBED, ns, json.dumps(asdict(self), separators=(",", ":")))
 
     @classmethod

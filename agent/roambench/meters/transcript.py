@@ -75,10 +75,12 @@ class TranscriptWriter:
         self._file.flush()
 
     def write(self, at_s: float, data: bytes) -> None:
+        """Append bytes and the second at which they came."""
         self._file.write(f"{at_s:.6f}\t{_escape(data)}\n")
         self._file.flush()
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 

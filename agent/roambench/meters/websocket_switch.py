@@ -30,12 +30,15 @@ class Smartpower2Switch:
         self._uri = websocket_uri(host, port)
 
     async def on(self) -> None:
+        """Switch the output on."""
         await self._send("o0", lambda state: state.on)  # the pin's level: 0 is on
 
     async def off(self) -> None:
+        """Switch the output off."""
         await self._send("o1", lambda state: not state.on)
 
     async def set_volts(self, volts: float) -> None:
+        """Set the output's volts; ConfigError outside of LEAST_V to MOST_V."""
         volts = _allowed(volts)
         await self._send(f"w{volts:.2f}", lambda state: _near(state.volts, volts))
 
@@ -48,11 +51,13 @@ class Smartpower2Switch:
                 raise MeterError(f"meter {self._uri}: autorun did not change")
 
     async def autorun(self) -> bool:
+        """Whether the output comes back on after a reset."""
         async with _talk(self._uri) as line:
             await line.send("p1")
             return await _wait_for(line, "a") == "a1"
 
     async def state(self) -> PowerState:
+        """Ask the meter how its output is set."""
         async with _talk(self._uri) as line:
             return await self._ask(line)
 
@@ -78,16 +83,20 @@ class YtrikozSwitch:
         self._uri = websocket_uri(host, port) + "ws"
 
     async def on(self) -> None:
+        """Switch the output on."""
         await self._send({"power": True}, lambda state: state.on)
 
     async def off(self) -> None:
+        """Switch the output off."""
         await self._send({"power": False}, lambda state: not state.on)
 
     async def set_volts(self, volts: float) -> None:
+        """Set the output's volts; ConfigError outside of LEAST_V to MOST_V."""
         volts = _allowed(volts)
         await self._send({"set": [{"voltage": f"{volts:.2f}"}]}, lambda state: _near(state.volts, volts))
 
     async def state(self) -> PowerState:
+        """Ask the meter how its output is set."""
         async with _talk(self._uri) as line:
             return await self._ask(line)
 

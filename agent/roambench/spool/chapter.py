@@ -32,12 +32,15 @@ class Chapter:
     run: str = ""
 
     def unix_ns(self, device_ns: int) -> int:
+        """A device time of this boot by the wall clock, ns since 1970."""
         return device_ns + self.unix_minus_device_ns
 
     def to_json(self) -> str:
+        """Its fields as JSON text; `from_json` is the inverse."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     def to_event(self, ns: int) -> AgentEvent:
+        """The event that puts the chapter's begin among the records."""
         return AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, ns, self.to_json())
 
     @classmethod

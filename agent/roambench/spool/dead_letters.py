@@ -68,5 +68,6 @@ def letters(rows: sqlite3.Connection, run: str | None) -> list[DeadLetter]:
 
 
 def forget(rows: sqlite3.Connection, letter: DeadLetter) -> None:
+    """Delete one dead letter, and count it off its consumer."""
     rows.execute("DELETE FROM dead_letters WHERE id = ?", (letter.number,))
     rows.execute("UPDATE consumers SET dead = MAX(0, dead - 1) WHERE name = ?", (letter.consumer,))

@@ -19,9 +19,11 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
+        """Whether one may pass."""
         return self._opened.is_set()
 
     def open(self) -> None:
+        """Let all pass who wait."""
         self._opened.set()
 
     async def shut(self, patience_s: float) -> bool:
@@ -36,6 +38,7 @@ class Gate:
 
     @asynccontextmanager
     async def passing(self) -> AsyncIterator[None]:
+        """A context for one pass; waits until the gate is open."""
         # Whoever waited here may find the gate shut again by the time it runs.
         while not self._opened.is_set():
             await self._opened.wait()

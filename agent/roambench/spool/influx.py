@@ -88,6 +88,7 @@ class InfluxWriter:
         raise NotWelcome(reason)
 
     def close(self) -> None:
+        """Close all connections."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -187,6 +188,7 @@ class InfluxSender:
         self._lock = lock or asyncio.Lock()
 
     async def send(self, records: list[Record]) -> int:
+        """Write records as points; returns the last sequence number that is durable there."""
         # In the loop's thread: the encoder asks the spool for chapters. 500 readings take about 2 ms.
         try:
             lines = [self._encoder.line(seq, kind, payload) for seq, kind, payload in records]
@@ -208,6 +210,7 @@ class InfluxSender:
                 raise
 
     async def aclose(self) -> None:
+        """Close the writer, after a write that is under way."""
         async with self._lock:
             await asyncio.to_thread(self._writer.close)
 

@@ -54,11 +54,17 @@ FieldValue = float | int | str
 class Chapters(Protocol):
     """Where a record's chapter and the name of its spool are looked up: a Spool is one."""
 
-    def chapter_of(self, seq: int) -> Chapter | None: ...
+    def chapter_of(self, seq: int) -> Chapter | None:
+        """The chapter in which record `seq` was stored."""
+        ...
 
-    def chapter_of_boot(self, boot_id: str) -> Chapter | None: ...
+    def chapter_of_boot(self, boot_id: str) -> Chapter | None:
+        """The last chapter of that boot, if it is known."""
+        ...
 
-    def uuid_of(self, seq: int) -> str: ...
+    def uuid_of(self, seq: int) -> str:
+        """The spool's name when record `seq` was stored."""
+        ...
 
 
 class LineEncoder:

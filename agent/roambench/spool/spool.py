@@ -251,12 +251,15 @@ class Spool:
                 dead_letters.forget(self._rows, letter)
 
     def depth_of(self, consumer: str) -> int:
+        """Records that `consumer` has not acknowledged."""
         return self._last_seq - max(self._acknowledged[consumer], self._first_seq - 1)
 
     def dropped_of(self, consumer: str) -> int:
+        """Records given up before `consumer` had them."""
         return self._counter(consumer, "dropped")
 
     def dead_of(self, consumer: str) -> int:
+        """Records that the far side of `consumer` will never take."""
         return self._counter(consumer, "dead")
 
     @property
@@ -265,6 +268,7 @@ class Spool:
         return self._age_s(self._first_seq - 1)
 
     def oldest_age_of(self, consumer: str) -> float:
+        """Seconds that the oldest record of `consumer` has waited."""
         return self._age_s(self._acknowledged[consumer])
 
     def _age_s(self, after_seq: int) -> float:
@@ -386,10 +390,12 @@ class Consumer:
 
     @property
     def key(self) -> int:
+        """A number that tells this queue from others."""
         return int(self._spool.uuid[:15], 16) ^ int.from_bytes(self.name.encode()[:7], "little")
 
     @property
     def depth(self) -> int:
+        """Records not yet acknowledged."""
         return self._spool.depth_of(self.name)
 
     @property
@@ -408,6 +414,7 @@ class Consumer:
         return self._spool.oldest_age_of(self.name)
 
     def batch(self, limit: int = 500) -> list[Record]:
+        """The oldest unacknowledged records, ascending, all under one name of the spool."""
         records = self._spool.batch(limit, after_seq=self._spool.acknowledged(self.name))
         names = [self._spool.uuid_of(seq) for seq, _, _ in (*records[:1], *records[-1:])]
         if len(set(names)) > 1:  # a boot begins within
@@ -415,7 +422,9 @@ class Consumer:
         return records
 
     def acknowledge(self, through_seq: int) -> int:
+        """Everything up to `through_seq` is durable elsewhere; returns how many were new."""
         return self._spool.acknowledge(through_seq, self.name)
 
     def bury(self, error: str) -> None:
+        """Put the oldest record to the dead letters and go on behind it."""
         self._spool.bury(error, self.name)

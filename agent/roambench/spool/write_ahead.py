@@ -121,6 +121,7 @@ class LogSync:
                 self._rows.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def close(self) -> None:
+        """Close the connection and the log's file."""
         with self._lock:
             self._rows.close()
             os.close(self._log)

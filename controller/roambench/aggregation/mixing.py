@@ -46,7 +46,9 @@ class MixingRule(Protocol):
         speeds: npt.NDArray[np.float64],
         samples: npt.NDArray[np.int64],
         alpha: float,
-    ) -> Mixing: ...
+    ) -> Mixing:
+        """Each device's weights over itself and its neighbours."""
+        ...
 
 
 class NegativeWeightWarning(UserWarning):

@@ -37,6 +37,7 @@ class Watch:
     said: set[str] = field(default_factory=set)
 
     def observe(self, device: int, name: str, kind: AnyEventKind, detail: str) -> None:
+        """Put an event of the fleet into the event log, and note who is there."""
         self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
         if kind == EventKind.SESSION_OPENED:
             self.hello_s.setdefault(name, time.monotonic() - self.started_s)
@@ -52,6 +53,7 @@ class Watch:
             self.refused[name] = detail
 
     def clock_probed(self, record: ClockProbed) -> None:
+        """Put a clock probe into the event log, under the present step."""
         self.folder.journal.append(replace(record, step=self.step))
 
     def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
@@ -108,6 +110,7 @@ REFUSALS: Final = frozenset(
 def observe(
     watch: Watch, say: Callable[[str], None], device: int, name: str, kind: AnyEventKind, detail: str
 ) -> None:
+    """Put an event into the log, and print what an operator should see at once."""
     watch.observe(device, name, kind, detail)
     if kind == EventKind.STORE_REFUSES and detail not in watch.said:
         watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times

@@ -32,6 +32,7 @@ class AgentsKept:
         self._named: set[str] = set()
 
     def snapshot(self) -> dict[str, Any]:
+        """What going on needs of the fleet, as JSON values; models are files beside it."""
         at_ns, published = self._clock.now_ns(), self._fleet.published
         with naming(self._models):
             self._models.mkdir(exist_ok=True)
@@ -47,12 +48,14 @@ class AgentsKept:
         }
 
     def keep(self, step: int) -> None:
+        """The checkpoint of `step` is durable: delete models that it does not name."""
         self._fleet.checkpointed(step)
         for file in self._models.iterdir():
             if file.name not in self._named:
                 file.unlink()
 
     def restore(self, told: Mapping[str, Any]) -> dict[str, Vector]:
+        """The models that a snapshot names, by digest."""
         models = {}
         for digest in told["models"]:
             file = self._models / digest
@@ -76,4 +79,5 @@ def clock_again(told: Mapping[str, Any], time_scale: float) -> DeviceClock:
 
 
 def boot_id() -> str:
+    """The kernel's name of this machine's present boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -23,7 +23,7 @@ from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive
-from roambench.controller.peer_world import is_decentralised
+from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.stopping import to_its_end
 from roambench.controller.world import Lesson, learning_spec, save_shards
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,3 +14,7 @@ class BenchOptions:
     preflight: bool = True
     unproven: bool = False
     wait_s: float = 0.0
+
+
+#: Nothing is waived.
+USUAL: Final = BenchOptions()

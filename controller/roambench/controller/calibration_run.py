@@ -15,11 +15,13 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
 from roambench.contract.orders import AnswerStatus, TransferOrder, order_id
 from roambench.controller.agent_bench import AgentBench
-from roambench.controller.agents_place import AgentsPlace
 from roambench.controller.config.sections import Experiment
+from roambench.controller.places.place import AgentsPlace, new_run_folder
+from roambench.controller.places.table import AGENT_FLEETS, fleet_of
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import lesson_of
 from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
+from roambench.provision.inventory import load_bench
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.whole_file import write_whole
@@ -42,9 +44,11 @@ class CalibrationPlan:
     devices: tuple[int, ...]  # indices into the run's device names
 
     def windows(self, device: int) -> list[SweepWindow]:
+        """The windows of a device, in their order."""
         return plan_sweep(self.settings, self.seed, device)
 
     def order_of(self, device: int, window: SweepWindow) -> str:
+        """The order id of a window."""
         return order_id(self.run_id, 0, device, f"window-{window.index:04d}")
 
     def lasts_s(self) -> float:
@@ -52,6 +56,7 @@ class CalibrationPlan:
         return max(sweep_s(self.windows(device), self.settings.idle_s) for device in self.devices)
 
     def to_json(self) -> str:
+        """Its fields as JSON text."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
@@ -87,6 +92,17 @@ def with_agents_up_to(experiment: Experiment, devices: Sequence[int]) -> Experim
     return experiment.model_copy(update={"fleet": fleet})
 
 
+def on_devices(experiment: Experiment, fleet: str, only: Sequence[str]) -> tuple[Experiment, tuple[int, ...]]:
+    """The experiment with the boards that are needed to sweep `only` these devices of `fleet` (all for none),
+    and their indices. On a bench as many as hosts are meant, not as many as the trace has."""
+    kind, file = fleet_of(fleet, AGENT_FLEETS)
+    if not kind.has_file:
+        chosen = chosen_devices(only, experiment)
+        return with_agents_up_to(experiment, chosen), chosen
+    chosen = tuple(range(len(load_bench(Path(file)).only(only))))
+    return with_agents_up_to(experiment, chosen), chosen
+
+
 def run_calibration(
     place: AgentsPlace,
     settings: SweepSettings,
@@ -100,7 +116,9 @@ def run_calibration(
 
     Raises RoambenchError leaves. A window that fails is told and left out by the analysis.
     """
-    with place.new_folder(path, place.experiment, SYSTEM) as folder:
+    boards = len(place.experiment.fleet.board_names)
+    with new_run_folder(place, path, system=SYSTEM, trace_hash="", devices=boards) as folder:
+        folder.update(doubts=place.doubts)
         plan = CalibrationPlan(settings, place.experiment.seed, folder.info.run_id, devices)
         write_whole(path / PLAN, plan.to_json())
         run_async(_sweep_all(place, plan, folder, console, at_once), STOPPING)

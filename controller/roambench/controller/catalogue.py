@@ -44,6 +44,8 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """A line of `roambench list`."""
+
     name: str
     description: str  # one line
 

@@ -23,8 +23,6 @@ from roambench.runs.checkpoint_file import Checkpoint, forget_checkpoint, read_c
 from roambench.runs.database import naming
 from roambench.runs.folder import RunFolder
 
-#: The fleets whose runs can go on; of others there are no checkpoints.
-RESUMABLE: Final = ("simulated", "local", "bench")
 #: At most this share of a run's time goes into its checkpoints: where steps are quicker than that, not every
 #: one is followed by a checkpoint, and a run that goes on plays some steps again.
 SHARE: Final = 0.05
@@ -96,7 +94,7 @@ class Checkpoints:
         """A step is closed; RunError where the disk refuses."""
         began_s = self._seconds()
         due = began_s >= self._due_s or fleet.keeps_much
-        if not due or self._folder.info.fleet not in RESUMABLE:
+        if not due:
             return
         text = state_to_json(state) if isinstance(state, RunState) else peers_to_json(state, {})
         self._folder.journal.sync()
@@ -125,7 +123,7 @@ def made_with(experiment: Experiment, folder: RunFolder) -> dict[str, str]:
     with naming(path):
         settings = hashlib.sha256(path.read_bytes()).hexdigest()
     info = folder.info
-    others = {code.package: code.sha256 for code in foreign_code(experiment, info.fleet, info.system)}
+    others = {code.package: code.sha256 for code in foreign_code(experiment, info.kind, info.system)}
     # A commit says no more than the sources do, and changes with every page of the documentation.
     told = {name: str(value) for name, value in versions().items() if name != "roambench commit"}
     return {**told, **others, "experiment.json": settings}

@@ -22,6 +22,7 @@ from roambench.contract.sources import source_files
 from roambench.controller import catalogue
 from roambench.controller.config.rules import NAMED
 from roambench.controller.config.sections import Experiment
+from roambench.runs.fleet_kinds import FleetKind
 
 _OURS: Final = "roambench"
 
@@ -39,10 +40,11 @@ class ForeignCode:
     needs: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
+        """Its fields as JSON values."""
         return asdict(self)
 
 
-def foreign_code(experiment: Experiment, fleet: str, system: str = "") -> list[ForeignCode]:
+def foreign_code(experiment: Experiment, fleet: FleetKind, system: str = "") -> list[ForeignCode]:
     """Whatever other packages contribute to the experiment on that kind of fleet, sorted; read anew.
 
     `system`: of the experiment's systems that one alone. Code counts with every source file of its top
@@ -106,7 +108,7 @@ def blame(error: BaseException) -> str:
     return f"{' '.join(called).strip()}: {frame.name} fails with {text} ({frame.filename}:{frame.lineno})"
 
 
-def _modules(experiment: Experiment, fleet: str, system: str) -> Iterator[str]:
+def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[str]:
     """The modules that the experiment's rows of other packages, and its task, come from."""
     for path, kinds in NAMED.items():
         value: Any = experiment
@@ -118,7 +120,7 @@ def _modules(experiment: Experiment, fleet: str, system: str) -> Iterator[str]:
             yield from (module for kind in kinds for module in catalogue.foreign_modules(kind, name))
     if experiment.learning.task:
         yield experiment.learning.task.partition(":")[0]
-    if fleet == "local":
+    if fleet.emulates:
         from roambench.meters.emulator.drivers import foreign_modules
 
         yield from foreign_modules(experiment.local.meter_profile)

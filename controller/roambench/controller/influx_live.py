@@ -70,6 +70,7 @@ class InfluxLive:
             )
 
     def start(self) -> None:
+        """Begin to forward and to watch the server."""
         if self._forwarder is not None:
             self._begin(self._forward(self._forwarder))
             self._begin(self._monitor(self._forwarder))

@@ -19,10 +19,12 @@ class Narrator:
         self._watch = watch
 
     def append(self, record: RoundRecord) -> None:
+        """Write a record to the event log and narrate it."""
         self._journal.append(record)
         self._tell(record)
 
     def extend(self, records: Sequence[RoundRecord]) -> None:
+        """Write records to the event log and narrate them."""
         self._journal.extend(records)
         for record in records:
             self._tell(record)

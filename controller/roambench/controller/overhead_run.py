@@ -18,8 +18,8 @@ from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.controller.agent_bench import AgentBench
-from roambench.controller.agents_place import AgentsPlace
 from roambench.controller.config.sections import Experiment
+from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import lesson_of
 from roambench.energy.overhead import (
@@ -54,6 +54,8 @@ class BoardResult:
 
 @dataclass(frozen=True, slots=True)
 class OverheadResult:
+    """The power that the agent itself draws, block by block."""
+
     minutes: float
     block_s: float
     blocks: int
@@ -63,6 +65,7 @@ class OverheadResult:
     doubts: tuple[str, ...] = ()  # checks of the bench that were waived
 
     def to_json(self) -> str:
+        """The result as JSON text, written to the run's folder."""
         values = {
             "minutes": self.minutes,
             "block_s": self.block_s,
@@ -90,7 +93,9 @@ def measure_overhead(place: AgentsPlace, minutes: float, path: Path, console: Co
     Raises RoambenchError leaves: FleetError when agents do not come back or a meter said too little.
     """
     experiment = place.experiment
-    with place.new_folder(path, experiment, "overhead") as folder:
+    devices = len(experiment.fleet.board_names)
+    with new_run_folder(place, path, system="overhead", trace_hash="", devices=devices) as folder:
+        folder.update(doubts=place.doubts)
         levels, block_s = duty_plan(minutes)
         run_async(_idle(place, folder, levels, block_s, console), STOPPING)
         result = overhead_of(folder, experiment, minutes, block_s, len(levels))

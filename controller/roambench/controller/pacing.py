@@ -24,8 +24,13 @@ _LOOK_S: Final = 0.1
 class Clock(Protocol):
     """Of `contract.device_time.DeviceClock`, what pacing needs."""
 
-    def now_ns(self) -> int: ...
-    async def sleep_until_ns(self, device_ns: int) -> None: ...
+    def now_ns(self) -> int:
+        """The present device time."""
+        ...
+
+    async def sleep_until_ns(self, device_ns: int) -> None:
+        """Wait until a device time."""
+        ...
 
 
 def step_length_s(step_close: str, trace_step_s: float) -> float | None:
@@ -52,6 +57,7 @@ class ClockPace:
         self._started_ns = clock.now_ns() - round(first_step * step_s * 1e9)
 
     async def __call__(self, step: int) -> None:
+        """Wait until the step is over by the fleet's clock."""
         due_ns = self._started_ns + round((step + 1) * self._step_s * 1e9)
         await self._clock.sleep_until_ns(due_ns)
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
-from roambench.controller.peer_run import peer_world
-from roambench.controller.peer_world import is_decentralised
 from roambench.controller.plan_costs import MachineCosts, measure_costs
 from roambench.controller.plan_disk import kept_bytes, transient_bytes
 from roambench.controller.plan_energy import PhaseJoules, agents_joules, simulated_joules
@@ -19,10 +17,12 @@ from roambench.controller.plan_fleet import PlannedFleet, planned_fleet
 from roambench.controller.plan_rehearsed import Rehearsed
 from roambench.controller.plan_rounds import rehearse_rounds
 from roambench.controller.plan_times import planned_times
+from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.world import Lesson, Movement, lesson_of, movement_of
 from roambench.mobility.files import write_trace
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, RoundRecord
 from roambench.runs.export import export_run
+from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
 
 
@@ -36,7 +36,7 @@ class Plan:
     """
 
     system: str
-    fleet: str
+    fleet: FleetKind
     steps: int
     trainings: int
     computed: int  # trainings that this machine does, the rest are never used
@@ -64,7 +64,7 @@ def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()
 def _plans(fleet: PlannedFleet) -> Iterator[Plan]:
     experiment = fleet.experiment
     if is_decentralised(experiment):
-        world = peer_world(experiment)
+        world = PeerWorld.of(experiment)
         costs = measure_costs(world.experiment, world.lesson)
         for system in experiment.systems:
             rehearsed = rehearse_exchanges(fleet, world, system, f"{experiment.name}-{system}", costs)
@@ -91,7 +91,7 @@ def _plan_system(
     names = (fleet.names or tuple(f"pi-{number:02d}" for number in range(1, devices + 1)))[:devices]
     times = planned_times(fleet, rehearsed, costs, devices, movement.trace.step_s)
     joules: tuple[PhaseJoules, ...] = ()
-    if fleet.kind == "simulated":
+    if fleet.kind.is_virtual:
         joules = simulated_joules(fleet.experiment, rehearsed.records, names)
     elif fleet.has_agents:
         joules = agents_joules(fleet, rehearsed, devices, times.device_s)
@@ -99,7 +99,7 @@ def _plan_system(
     disk += kept_bytes(fleet, lesson, rehearsed, times.device_s, costs)
     answered = [record for record in rehearsed.records if isinstance(record, OrderAnswered)]
     transfers, transferred_bytes = _moved(rehearsed.records)
-    here = fleet.kind in ("simulated", "local")
+    here = fleet.kind.is_virtual or fleet.kind.emulates
     steps_here = sum(sum(batch.computed) for batch in rehearsed.batches) if here else 0
     return Plan(
         system=system,
@@ -138,7 +138,7 @@ def _written_bytes(
             system=system,
             seed=experiment.seed,
             trace_hash=movement.content_hash,
-            fleet=fleet.kind,
+            fleet=fleet.kind.name,
             device_names=names,
         ) as folder:
             write_trace(movement.trace, path / "trace.parquet")

@@ -31,7 +31,7 @@ def kept_bytes(
 
     A bench's boards keep the spools and shelves, the run folder the data that was sent to them.
     """
-    if fleet.kind == "rehearsal":
+    if not fleet.kind.trains:
         return 0
     if not fleet.has_agents:
         return costs.model_bytes
@@ -41,7 +41,7 @@ def kept_bytes(
     answers = sum(isinstance(record, OrderAnswered) for record in rehearsed.records)
     records = devices * device_s * (fleet.readings_hz + _HOST_RECORDS) + _ANSWER_RECORDS * answers
     models = 0
-    if fleet.kind == "local":
+    if fleet.kind.emulates:
         models = devices * (_AGENT_BYTES + _kept_models(fleet, rehearsed) * costs.model_bytes)
     return round(shards + records * _RECORD_BYTES + models + costs.model_bytes)
 
@@ -55,7 +55,7 @@ def _kept_models(fleet: PlannedFleet, rehearsed: Rehearsed) -> int:
 
 def transient_bytes(fleet: PlannedFleet, lesson: Lesson, rehearsed: Rehearsed) -> int:
     """What the workers of virtual devices share on disk while they run: the data and a row per model held."""
-    if fleet.kind != "simulated":
+    if not fleet.kind.is_virtual:
         return 0
     data = int(lesson.dataset.train_images.nbytes + lesson.dataset.train_labels.nbytes)
     answered = (record for record in rehearsed.records if isinstance(record, OrderAnswered))

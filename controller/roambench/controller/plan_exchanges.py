@@ -12,11 +12,10 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.orders import ExchangeOrder, Vector
-from roambench.controller.peer_run import PeerWorld
-from roambench.controller.peer_world import class_counts, peer_settings
 from roambench.controller.plan_costs import MachineCosts
 from roambench.controller.plan_fleet import PlannedFleet
 from roambench.controller.plan_rehearsed import AirTime, Batch, Rehearsed
+from roambench.controller.plays.decentralised import PeerWorld, class_counts, peer_settings
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_rehearsal import ExchangeTimes, PeerRehearsalFleet
 from roambench.rounds.peer_run import PeerSettings
@@ -36,7 +35,7 @@ def rehearse_exchanges(
     experiment, lesson = world.experiment, world.lesson
     steps = world.movement.trace.steps
     settings = replace(peer_settings(experiment, system, run_id, lesson, steps), tell_absent=fleet.has_agents)
-    rehearsed = fleet.kind == "rehearsal"
+    rehearsed = not fleet.kind.trains
     model_bytes = 0 if rehearsed else costs.model_bytes
     journal, timing = MemoryJournal(), ExchangeTiming(fleet, settings, experiment.learning.batch_size, costs)
     started_s = time.process_time()
@@ -86,7 +85,7 @@ class ExchangeTiming:
     mixed: int = 0
 
     def of_step(self, orders: Sequence[ExchangeOrder]) -> Mapping[int, ExchangeTimes]:
-        model_bytes = 0 if self.fleet.kind == "rehearsal" else self.costs.model_bytes
+        model_bytes = self.costs.model_bytes if self.fleet.kind.trains else 0
         steps = {order.device: self._sgd_steps(order) for order in orders}
         before = {
             order.device: ExchangeTimes(

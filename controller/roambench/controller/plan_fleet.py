@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from roambench.controller.composition import BENCH, fleet_of, refuse_unfit
+from roambench.controller.bench_options import BenchOptions
 from roambench.controller.config.sections import Experiment
+from roambench.controller.places.table import place_of
 from roambench.energy.device_power import drawn_step_s
 from roambench.meters.emulator.power import PiPower
+from roambench.runs.fleet_kinds import FleetKind
 
-Kind = Literal["local", "simulated", "rehearsal", "bench"]
 #: What a Smart Power 2 prints.
 _READINGS_HZ: Final = 1.0
 
@@ -21,19 +21,19 @@ _READINGS_HZ: Final = 1.0
 class PlannedFleet:
     """`experiment` has as many devices as take part; `names` is empty where the fleet has none of its own."""
 
-    kind: Kind
+    kind: FleetKind
     experiment: Experiment
     names: tuple[str, ...] = ()
 
     @property
     def has_agents(self) -> bool:
         """Whether agents do the work, read meters and keep device time."""
-        return self.kind in ("local", "bench")
+        return self.kind.has_agents
 
     @property
     def time_scale(self) -> float:
         """Device seconds per second of this machine."""
-        return self.experiment.local.time_scale if self.kind == "local" else 1.0
+        return self.experiment.local.time_scale if self.kind.emulates else 1.0
 
     @property
     def up_mbit_s(self) -> float:
@@ -47,7 +47,7 @@ class PlannedFleet:
     @property
     def readings_hz(self) -> float:
         """Of a device's meter."""
-        interval_ms = self.experiment.local.meter_interval_ms if self.kind == "local" else 0
+        interval_ms = self.experiment.local.meter_interval_ms if self.kind.emulates else 0
         return 1000.0 / interval_ms if interval_ms else _READINGS_HZ
 
     def step_s(self, device: int, machine_step_s: float) -> float:
@@ -63,15 +63,15 @@ class PlannedFleet:
 
     def board(self, device: int) -> PiPower:
         """What a board draws."""
-        spread = self.experiment.local.radio_spread if self.kind == "local" else 0.0
+        spread = self.experiment.local.radio_spread if self.kind.emulates else 0.0
         return PiPower().with_drawn_radio(self.experiment.seed, device, spread) if spread > 0 else PiPower()
 
     @property
     def _mbit_s(self) -> tuple[float, float]:
         """Up and down."""
-        if self.kind == "bench":
+        if self.kind.own_clocks:
             return (self.experiment.links.port_mbit_s,) * 2
-        section = self.experiment.local if self.kind == "local" else self.experiment.simulated
+        section = self.experiment.local if self.kind.emulates else self.experiment.simulated
         return section.upload_mbit_s, section.download_mbit_s
 
 
@@ -80,14 +80,6 @@ def planned_fleet(experiment: Experiment, fleet: str, only: Sequence[str] = ()) 
 
     ConfigError for a fleet that is none or cannot run the experiment, and what is wrong with a bench's file.
     """
-    kind, file = fleet_of(fleet)
-    if kind == BENCH:
-        from roambench.controller.bench_run import taking_part
-        from roambench.provision.inventory import load_bench
-
-        refuse_unfit(experiment, BENCH)
-        hosts, experiment, _ = taking_part(experiment, load_bench(Path(file)), only)
-        return PlannedFleet("bench", experiment, tuple(host.name for host in hosts))
-    refuse_unfit(experiment, fleet)
-    found: dict[str, Kind] = {"local": "local", "simulated": "simulated", "rehearsal": "rehearsal"}
-    return PlannedFleet(found[fleet], experiment)
+    place = place_of(experiment, fleet, BenchOptions(tuple(only)))
+    names = place.names(place.experiment.fleet.agents) if place.kind.has_file else ()
+    return PlannedFleet(place.kind, place.experiment, names)

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from roambench.controller.composition import composed
 from roambench.controller.config.sections import Experiment
+from roambench.controller.places.simulated import may_defer
 from roambench.controller.plan_costs import MachineCosts, sgd_steps
 from roambench.controller.plan_fleet import PlannedFleet
 from roambench.controller.plan_rehearsed import Batch, Rehearsed
-from roambench.controller.simulated_run import may_defer
+from roambench.controller.plays.hierarchical import composed
 from roambench.controller.world import Movement
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import (
@@ -38,14 +38,14 @@ def rehearse_rounds(
             replace(rounds.settings, tell_absent=fleet.has_agents),
             rounds.system,
             rounds.association,
-            RehearsalFleet(experiment.seed, samples, 0 if fleet.kind == "rehearsal" else costs.model_bytes),
+            RehearsalFleet(experiment.seed, samples, costs.model_bytes if fleet.kind.trains else 0),
             journal,
             np.zeros(4, dtype=np.float32),
             throughput=rounds.throughput,
         )
     )
     records = journal.records
-    deferred = fleet.kind == "simulated" and may_defer(experiment.simulated, rounds.system)
+    deferred = fleet.kind.is_virtual and may_defer(experiment.simulated, rounds.system)
     return Rehearsed(
         records,
         tuple(_batches(experiment, records, deferred=deferred)),

@@ -18,7 +18,7 @@ BUSY_BELOW: Final = 0.9
 
 def print_plans(plans: Sequence[Plan], console: Console) -> None:
     """Totals per system, then joules by phase, then all systems together."""
-    fleet = plans[0].fleet
+    fleet = plans[0].fleet.name
     print_table(_totals(plans), console)
     if any(plan.joules for plan in plans):
         print_table(_phases(plans), console)
@@ -75,11 +75,11 @@ def _totals(plans: Sequence[Plan]) -> Table:
         lines.append(("joules, net", lambda plan: numbers.joules(sum(i.net_j for i in plan.joules))))
     rows = tuple((name, *(told(plan) for plan in plans)) for name, told in lines)
     head = ("", *(plan.system for plan in plans))
-    return Table("plan", f"Plan: what it will take on the {plans[0].fleet} fleet", "", head, rows)
+    return Table("plan", f"Plan: what it will take on the {plans[0].fleet.name} fleet", "", head, rows)
 
 
 def _phases(plans: Sequence[Plan]) -> Table:
-    modelled = plans[0].fleet == "simulated"
+    modelled = plans[0].fleet.is_virtual
     rows = [
         (
             plan.system,

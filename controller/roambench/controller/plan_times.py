@@ -8,7 +8,7 @@ from typing import Final
 
 from roambench.controller.pacing import step_length_s
 from roambench.controller.plan_costs import MachineCosts
-from roambench.controller.plan_fleet import Kind, PlannedFleet
+from roambench.controller.plan_fleet import PlannedFleet
 from roambench.controller.plan_rehearsed import Rehearsed
 from roambench.rounds.records import StepClosed
 
@@ -24,12 +24,9 @@ _RAY_START_S: Final = 7.0
 #: Agents of a bench dial every 10 s; then each imports the learning library (half a minute on a Pi 3B+).
 _DIAL_S: Final = 5.0
 #: Controller and process overhead of one order on virtual devices, and on agents over gRPC.
-_ORDER_S: Final[dict[Kind, float]] = {
-    "simulated": 0.002,
-    "local": 0.012,
-    "bench": 0.012,
-    "rehearsal": 0.0001,
-}
+_VIRTUAL_ORDER_S: Final = 0.002
+_AGENTS_ORDER_S: Final = 0.012
+_REHEARSED_ORDER_S: Final = 0.0001
 #: The same of an exchange between virtual devices, besides what its rehearsal took.
 _EXCHANGE_S: Final = 0.0012
 _STEP_S: Final = 0.01
@@ -50,7 +47,7 @@ def planned_times(
 ) -> PlannedTimes:
     """On a machine that nobody else uses."""
     controller_s = _controller_s(fleet, rehearsed, costs)
-    if fleet.kind == "rehearsal":
+    if not fleet.kind.trains:
         return PlannedTimes(controller_s, 0.0, controller_s)
     rounds_s = controller_s + _orders_s(fleet, rehearsed, costs)
     if fleet.has_agents:
@@ -80,7 +77,7 @@ def _of_agents(
     if pace_s:
         rounds_s = max(rounds_s, pace_s * _steps(rehearsed) / scale)
     device_s = rounds_s * scale + 2.0 * experiment.energy.idle_baseline_s
-    if fleet.kind == "bench":
+    if not fleet.kind.emulates:
         start_s = _DIAL_S + import_s * experiment.local.cpu_slowdown
     else:
         start_s = (_START_IMPORTS + _START_IMPORTS_PER_AGENT * devices) * import_s
@@ -95,10 +92,10 @@ def _orders_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts) ->
     for batch in rehearsed.batches:
         work_s = costs.sgd_step_s * sum(batch.computed)
         longest_s = costs.sgd_step_s * max(batch.computed, default=0)
-        if fleet.kind == "local":
+        if fleet.kind.emulates:
             # Emulated boards wait for device time; a host that cannot keep up makes them wait longer.
             wall_s += max(max(batch.device_s) / fleet.time_scale, work_s / costs.cores, longest_s)
-        elif fleet.kind == "bench":
+        elif fleet.has_agents:
             wall_s += max(batch.device_s)
         else:
             wall_s += max(work_s / workers, longest_s)
@@ -108,13 +105,13 @@ def _orders_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts) ->
 def _controller_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts) -> float:
     """What the controller does between batches: orders, aggregation or mixing, names, scores."""
     exchanging = rehearsed.exchanging
-    each_s = _EXCHANGE_S if exchanging and fleet.kind == "simulated" else _ORDER_S[fleet.kind]
+    each_s = _EXCHANGE_S if exchanging and fleet.kind.is_virtual else _order_s(fleet)
     rounds_s = each_s * sum(len(batch.device_s) for batch in rehearsed.batches)
     rounds_s += rehearsed.controller_s if exchanging else _STEP_S * _steps(rehearsed)
-    if fleet.kind == "rehearsal":
+    if not fleet.kind.trains:
         return rounds_s
-    mixed_s = costs.mix_s * rehearsed.mixed if fleet.kind == "simulated" else 0.0
-    collected_s = _ORDER_S[fleet.kind] * rehearsed.collected if fleet.has_agents else 0.0
+    mixed_s = costs.mix_s * rehearsed.mixed if fleet.kind.is_virtual else 0.0
+    collected_s = _order_s(fleet) * rehearsed.collected if fleet.has_agents else 0.0
     return (
         rounds_s
         + collected_s
@@ -122,6 +119,12 @@ def _controller_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts
         + costs.score_s * rehearsed.scorings
         + costs.publish_s * rehearsed.published
     )
+
+
+def _order_s(fleet: PlannedFleet) -> float:
+    if fleet.has_agents:
+        return _AGENTS_ORDER_S
+    return _VIRTUAL_ORDER_S if fleet.kind.trains else _REHEARSED_ORDER_S
 
 
 def _steps(rehearsed: Rehearsed) -> int:

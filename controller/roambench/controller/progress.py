@@ -85,10 +85,12 @@ class RunProgress:
                 self.on_step(record)
 
     def on_order_given(self, record: OrderGiven) -> None:
+        """Count an order that is out."""
         if record.kind in ("train", "upload", "exchange"):
             self._step.out.add(record.order_id)
 
     def on_order_answered(self, record: OrderAnswered) -> None:
+        """Count an order that is answered."""
         if record.order_id in self._step.out:
             self._step.answered += 1
             self._step.failed += record.status != AnswerStatus.DONE

@@ -27,6 +27,8 @@ _DAY_NS: Final = 86_400 * 10**9
 
 
 class Readings(StrEnum):
+    """Where the readings of a report come from."""
+
     FOLDER = "folder"
     INFLUXDB = "influxdb"
 

@@ -17,6 +17,7 @@ class RunningJoules:
         self._last: dict[str, Reading] = {}
 
     def add(self, device: str, records: Sequence[tuple[int, int, bytes]]) -> None:
+        """Add the joules of a device's newly arrived readings."""
         for _, kind, payload in records:
             if kind != RecordKind.READING:
                 continue

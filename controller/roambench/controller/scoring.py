@@ -37,5 +37,6 @@ class TestSetEvaluator:
         )
 
     async def score(self, model: Vector) -> Score:
+        """Accuracy and loss of a model on the test set, beside the event loop."""
         found = await asyncio.to_thread(score, self._task, self._module, model, self._images, self._labels)
         return Score(found.accuracy, found.loss)

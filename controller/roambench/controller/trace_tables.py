@@ -34,6 +34,7 @@ def statistics_tables(found: TraceStatistics) -> list[Table]:
 
 
 def target_table(title: str, targets: Sequence[PaperTarget], found: TraceStatistics) -> Table:
+    """A table of a trace's statistics beside the paper's."""
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for heading in ("published", "this trace", "off by"):

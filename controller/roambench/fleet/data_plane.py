@@ -91,6 +91,7 @@ class DataPlane:
                 over.set()
 
     async def download(self, messages: AsyncIterator[bytes], context: Context) -> None:
+        """The call by which an agent fetches a model."""
         async with self.guard.admitted(context, "Download") as name:
             try:
                 request = await first_request(messages, self.allowances.limits.request_s)
@@ -170,6 +171,7 @@ class DataPlane:
                 await context.write(piece)
 
     async def upload(self, messages: AsyncIterator[bytes], context: Context) -> bytes:
+        """The call by which an agent hands over a model."""
         async with self.guard.admitted(context, "Upload") as name:
             return await self._upload(messages, name, context)
 

@@ -68,6 +68,7 @@ class FleetPorts:
         return self._ports["control"].port, self._ports["data"].port
 
     async def open(self) -> None:
+        """Open both ports and begin to watch certificates."""
         for port in self._ports.values():
             await port.start()
         self._watches = [
@@ -83,6 +84,7 @@ class FleetPorts:
         await asyncio.gather(*self._watches, return_exceptions=True)
 
     async def close(self, grace_s: float) -> None:
+        """Close both ports; calls have `grace_s` seconds to end."""
         await asyncio.gather(*(port.stop(grace_s) for port in self._ports.values()))
 
     def _connection_refused(self, address: str, reason: str) -> None:

@@ -147,15 +147,19 @@ class GrpcFleet:
     # ---- rounds.ports.Fleet ----------------------------------------------------------------
 
     async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        """Send the orders and wait until each is answered, also by its deadline or a lost device."""
+
         async def perform_one(order: Order) -> Answer:
             return on_answer(await self._giver.perform(order))
 
         return list(await asyncio.gather(*(perform_one(order) for order in orders)))
 
     def publish(self, model: Vector) -> str:
+        """Offer a model for download; returns its digest."""
         return self._shop.publish(model)
 
     def retain(self, digests: Collection[str]) -> None:
+        """Forget published models but those of `digests`."""
         self._shop.retain(digests)
 
     # ---- checkpoints -----------------------------------------------------------------------
@@ -173,6 +177,7 @@ class GrpcFleet:
     # ---- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        """Open the ports for agents."""
         keep_freed_memory()  # models of all devices come and go with every step
         await self._ports.open()
 

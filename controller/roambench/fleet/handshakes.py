@@ -88,6 +88,7 @@ class Handshakes:
                 self._tell_of_full(await asyncio.to_thread(self._connections))
 
     def look(self) -> None:
+        """Report the handshakes that failed since the last look."""
         if self._log is not None:
             for failure in self._log.failures(self.ports):
                 self._tell(failure.address, self.ports[failure.our_port], failure.reason)

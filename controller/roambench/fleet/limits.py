@@ -51,6 +51,7 @@ class Bucket:
         self._at_s = now_s()
 
     def take(self, amount: float) -> float:
+        """Take an amount; returns the seconds to wait until it is paid for."""
         now_s = self._now_s()
         self._level = min(self._burst, self._level + (now_s - self._at_s) * self._per_s) - amount
         self._at_s = now_s
@@ -100,6 +101,7 @@ class Allowance:
         self.stored_bytes += size_bytes
 
     def spool(self, uuid: str) -> None:
+        """Count a spool's name; QuotaExceeded for one too many."""
         if uuid not in self.spools and len(self.spools) >= self.limits.spools:
             raise QuotaExceeded(f"names more than {self.limits.spools} spools in this run")
         self.spools.add(uuid)
@@ -113,6 +115,7 @@ class Allowances:
         self._of: dict[str, Allowance] = {}
 
     def of(self, name: str) -> Allowance:
+        """The allowance of an agent, by its name."""
         return self._of.setdefault(name, Allowance(self.limits))
 
 

@@ -25,12 +25,15 @@ class RatedFleet:
         self._rates = rates
 
     async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        """Perform the orders, each with its link's rates."""
         return await self._fleet.perform([self._rated(order) for order in orders], on_answer)
 
     def publish(self, model: Vector) -> str:
+        """Offer a model for download; returns its digest."""
         return self._fleet.publish(model)
 
     def retain(self, digests: Collection[str]) -> None:
+        """Forget published models but those of `digests`."""
         self._fleet.retain(digests)
 
     def _rated(self, order: Order) -> Order:

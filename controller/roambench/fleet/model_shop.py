@@ -17,6 +17,7 @@ class ModelShop:
         self.blob_bytes = 0  # the exact size of every model of this run, once one is known
 
     def publish(self, model: Vector) -> str:
+        """Offer a model for download; returns its digest."""
         blob = encode(model, self._layout)
         digest = digest_of(blob)
         self.blobs.setdefault(digest, blob)
@@ -24,9 +25,11 @@ class ModelShop:
         return digest
 
     def get(self, digest: str) -> bytes | None:
+        """The blob of a published model, None if it is not there (any more)."""
         return self.blobs.get(digest)
 
     def retain(self, digests: Collection[str]) -> None:
+        """Forget published models but those of `digests`."""
         for digest in self.blobs.keys() - set(digests):
             del self.blobs[digest]
 

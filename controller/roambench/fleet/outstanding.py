@@ -41,6 +41,7 @@ class OutstandingOrder:
         self.answered.set_result(answer)
 
     def fail(self, status: AnswerStatus, reason: str) -> None:
+        """Answer the order with a status other than DONE."""
         order = self.order
         self.settle(Answer(order.order_id, order.device, order.step, status, reason))
 
@@ -52,9 +53,11 @@ class OutstandingOrders:
         self._orders: dict[str, OutstandingOrder] = {}
 
     def add(self, entry: OutstandingOrder) -> None:
+        """Note an order that is on its way."""
         self._orders[entry.order.order_id] = entry
 
     def remove(self, order_id: str) -> None:
+        """Forget an order."""
         self._orders.pop(order_id, None)
 
     def get(self, order_id: str, device: int) -> OutstandingOrder | None:
@@ -63,4 +66,5 @@ class OutstandingOrders:
         return entry if entry is not None and entry.order.device == device else None
 
     def of_device(self, device: int) -> list[OutstandingOrder]:
+        """The orders on their way to a device."""
         return [entry for entry in self._orders.values() if entry.order.device == device]

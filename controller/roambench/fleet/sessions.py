@@ -33,6 +33,7 @@ class Session:
     reachable: asyncio.Event = field(default_factory=asyncio.Event)  # set as soon as the address is known
 
     def send(self, frame: wire.ControllerFrame) -> None:
+        """Queue a frame for the agent."""
         self.outgoing.put_nowait(frame)
 
 
@@ -163,6 +164,7 @@ class Sessions:
         return session
 
     async def close(self, session: Session) -> None:
+        """Forget a session, if it is still the device's own, and wake who waits."""
         async with self._changed:
             if self._open.get(session.device) is session:
                 del self._open[session.device]
@@ -174,9 +176,11 @@ class Sessions:
             self._changed.notify_all()
 
     def of(self, device: int) -> Session | None:
+        """The open session of a device, if there is one."""
         return self._open.get(device)
 
     def all(self) -> list[Session]:
+        """The open sessions by device number."""
         return [self._open[device] for device in sorted(self._open)]
 
     def peer_port_open(self, session: Session, address: str) -> None:

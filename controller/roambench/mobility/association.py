@@ -30,11 +30,20 @@ class Association(Protocol):
     """A rule applied to a trace. `aps` and `distances_m` run parallel to its fixes: shape (fixes,)."""
 
     @property
-    def trace(self) -> Trace: ...
+    def trace(self) -> Trace:
+        """The trace that is associated."""
+        ...
+
     @property
-    def aps(self) -> IntColumn: ...
+    def aps(self) -> IntColumn:
+        """The access point of every fix, shape (fixes,); -1 for none."""
+        ...
+
     @property
-    def distances_m(self) -> FloatColumn: ...
+    def distances_m(self) -> FloatColumn:
+        """The distance of every fix to its access point in metres, shape (fixes,)."""
+        ...
+
     def placement(self, step: int) -> Placement:
         """Where every device present at `step` stands, its AP and the distance to it in metres."""
         ...
@@ -71,13 +80,16 @@ class NearestAp:
 
     @property
     def aps(self) -> IntColumn:
+        """The nearest access point of every fix, shape (fixes,)."""
         return self._columns[0]
 
     @property
     def distances_m(self) -> FloatColumn:
+        """Metres to it, shape (fixes,)."""
         return self._columns[1]
 
     def placement(self, step: int) -> Placement:
+        """Who is where at a step."""
         return placement_at(self, step)
 
 
@@ -95,13 +107,16 @@ class FixedAp:
 
     @cached_property
     def aps(self) -> IntColumn:
+        """The access point of each fix's device, shape (fixes,)."""
         return self.assigned[self.trace.device]
 
     @cached_property
     def distances_m(self) -> FloatColumn:
+        """Metres to it, shape (fixes,)."""
         return _distances_m(self.trace, slice(None), self.aps)
 
     def placement(self, step: int) -> Placement:
+        """Who is where at a step."""
         return placement_at(self, step)
 
 
@@ -118,6 +133,7 @@ class RingWalkAp:
 
     @cached_property
     def aps(self) -> IntColumn:
+        """The access point of every fix on the ring, shape (fixes,)."""
         trace = self.trace
         _require_aps(trace)
         ring = len(trace.ap_names)
@@ -132,9 +148,11 @@ class RingWalkAp:
 
     @cached_property
     def distances_m(self) -> FloatColumn:
+        """Metres to it, shape (fixes,)."""
         return _distances_m(self.trace, slice(None), self.aps)
 
     def placement(self, step: int) -> Placement:
+        """Who is where at a step."""
         return placement_at(self, step)
 
 
@@ -146,15 +164,18 @@ class RecordedAp:
 
     @property
     def aps(self) -> IntColumn:
+        """The access point that the trace recorded, shape (fixes,); TraceError if it did not."""
         if self.trace.ap is None:
             raise TraceError("the trace records no access point of its fixes: take the nearest one")
         return self.trace.ap
 
     @cached_property
     def distances_m(self) -> FloatColumn:
+        """Metres to it, shape (fixes,)."""
         return _distances_m(self.trace, slice(None), self.aps)
 
     def placement(self, step: int) -> Placement:
+        """Who is where at a step."""
         return placement_at(self, step)
 
 

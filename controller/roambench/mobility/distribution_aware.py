@@ -1,5 +1,7 @@
-"""Distribution-aware mobility (DAM), and cluster-centre mobility (DCM) but for its centres: mobile devices go
-where the data around them are unlike those around them now. Pure functions over points and class counts.
+"""Distribution-aware mobility (DAM), and the movement of cluster-centre mobility (DCM).
+
+Mobile devices go where the data of their neighbours would differ most from those of their present ones. Pure
+functions over points and class counts; the centres of DCM are found elsewhere.
 
 Equation numbers are those of the workshop paper (4-9); the journal paper prints the same as 9-13. Points are
 whole numbers of shape (points, 2); class counts have shape (devices, classes).

@@ -149,6 +149,7 @@ def draw_places(places: int, aps: int, seed: int, draw: ApDraw = "pcg64") -> npt
 
 
 def ap_names(aps: int) -> tuple[str, ...]:
+    """ "AP0", "AP1" and so on."""
     return tuple(f"AP{index}" for index in range(aps))
 
 

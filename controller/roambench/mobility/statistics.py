@@ -145,6 +145,7 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
 
 
 def distribution(sample: npt.NDArray[np.integer] | npt.NDArray[np.floating]) -> Distribution:
+    """Mean, spread and quantiles of a sample, NaN of an empty one."""
     if not len(sample):
         return Distribution(*([float("nan")] * 10))
     low, p5, p25, median, p75, p90, p95, high = np.quantile(

@@ -30,6 +30,7 @@ class NearestApDrawn:
 
     @cached_property
     def aps(self) -> IntColumn:
+        """The nearest access point of every fix, ties drawn by the seed, shape (fixes,)."""
         aps = NearestAp(self.trace).aps.copy()
         for row, nearest in _tied(self.trace):
             draw = generator(self.seed, "nearest tie", int(self.trace.device[row]), int(self.trace.step[row]))
@@ -38,9 +39,11 @@ class NearestApDrawn:
 
     @cached_property
     def distances_m(self) -> FloatColumn:
+        """Metres to it, shape (fixes,)."""
         return NearestAp(self.trace).distances_m
 
     def placement(self, step: int) -> Placement:
+        """Who is where at a step."""
         return placement_at(self, step)
 
 

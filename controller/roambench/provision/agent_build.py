@@ -1,4 +1,4 @@
-"""The agent of exactly this source tree, as one wheel; and what a host that has it is called by."""
+"""The agent as one wheel, built from this source tree, and the hash that names this build on hosts."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class AgentBuild:
 
     @property
     def hash(self) -> str:
+        """16 digits over the code and its wheels."""
         return hashlib.sha256(f"{self.code} {self.wheelhouse.hash}".encode()).hexdigest()[:16]
 
 

@@ -107,6 +107,7 @@ def certificate(facts: HostFacts, host: Host, trust: Trust | None, now: dt.datet
 
 
 def smoke(agent: AgentAnswers) -> Check:
+    """Whether the agent's torch does a step of SGD."""
     name = "torch"
     if agent.reason:
         return Check(name, Verdict.FAIL, "not tried: no agent answers", "a step of SGD", _PROVISION)
@@ -124,6 +125,7 @@ def smoke(agent: AgentAnswers) -> Check:
 
 
 def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
+    """Whether the meter has readings of just now."""
     name = "meter"
     if host.meter.driver == NO_METER:
         return Check(name, Verdict.SKIP, "no such hardware")
@@ -140,6 +142,7 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
 
 
 def idle_watts(facts: HostFacts, agent: AgentAnswers, host: Host) -> Check:
+    """Whether the idle board draws what such a board does."""
     name = "idle watts"
     if host.meter.driver == NO_METER:
         return Check(name, Verdict.SKIP, "no such hardware")

@@ -78,6 +78,7 @@ class BenchAuthority:
 
     @property
     def overlaps(self) -> bool:
+        """Whether the authority before is still accepted."""
         return self._before.exists()
 
     @property
@@ -138,6 +139,7 @@ class BenchAuthority:
         return read_ledger(self._ledger)
 
     def newest(self, name: str) -> Issued | None:
+        """The newest certificate of a name, if it has one."""
         return next((entry for entry in reversed(self.ledger()) if entry.name == name), None)
 
     @contextmanager

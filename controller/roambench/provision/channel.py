@@ -41,6 +41,7 @@ class Ran:
 
     @property
     def text(self) -> str:
+        """The output as text."""
         return self.out.decode(errors="replace")
 
     @property

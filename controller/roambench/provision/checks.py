@@ -38,6 +38,7 @@ class HostChecks:
     machine_id: str = ""
 
     def of(self, verdict: Verdict) -> tuple[Check, ...]:
+        """The checks with this verdict."""
         return tuple(check for check in self.checks if check.verdict is verdict)
 
 

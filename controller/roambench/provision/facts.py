@@ -81,6 +81,7 @@ class Facts:
     serials: dict[str, str]  # serial port -> USB serial number
 
     def unit(self, name: str) -> UnitFacts:
+        """The state of a systemd unit, empty if it is not there."""
         return self.units.get(name, UnitFacts("", "", ""))
 
 
@@ -96,6 +97,7 @@ class Questions:
     units: Sequence[str]
 
     def to_json(self, root: str = "/") -> str:
+        """The questions as JSON text for the script on the host."""
         asked: Mapping[str, Any] = {
             "packages": list(self.packages),
             "files": list(self.files),

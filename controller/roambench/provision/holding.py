@@ -25,10 +25,14 @@ class LeasedBench(Protocol):
     """What a lease needs to know of a bench."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The bench's name."""
+        ...
 
     @property
-    def state_dir(self) -> Path: ...
+    def state_dir(self) -> Path:
+        """The folder in which the lease lies."""
+        ...
 
 
 class Held:
@@ -43,9 +47,11 @@ class Held:
 
     @property
     def lost(self) -> bool:
+        """Whether somebody else has taken the lease."""
         return self._lost.is_set()
 
     def lose(self) -> None:
+        """Note that somebody else has taken the lease."""
         self._lost.set()
 
     def still(self) -> bool:

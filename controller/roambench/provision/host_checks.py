@@ -23,6 +23,7 @@ _THROTTLES: Final = {0: "under-voltage", 1: "frequency capped", 2: "throttled", 
 
 
 def os_image(facts: HostFacts) -> Check:
+    """Whether the host runs the operating system and Python that agents need."""
     found = f"{facts.os_id} {facts.os_version}, Python {facts.python}, {facts.machine}, {facts.bits} bit"
     good = (
         facts.os_id in ("debian", "raspbian")
@@ -42,6 +43,7 @@ def os_image(facts: HostFacts) -> Check:
 
 
 def clock_bound(clock: ClockOffset) -> Check:
+    """Whether the host's clock is close enough to ours."""
     found = f"{1e3 * clock.offset_s:+.0f} ± {1e3 * clock.bound_s:.0f} ms"
     expected = f"within {1e3 * _WARN_CLOCK_S:.0f} ms of this machine"
     verdict = (
@@ -60,6 +62,7 @@ def clock_bound(clock: ClockOffset) -> Check:
 
 
 def time_sync(facts: HostFacts) -> Check:
+    """Whether something keeps the host's clock."""
     name = "time sync"
     if facts.container:
         return Check(name, Verdict.SKIP, "a container has its host's clock")
@@ -71,6 +74,7 @@ def time_sync(facts: HostFacts) -> Check:
 
 
 def disk(facts: HostFacts) -> Check:
+    """Whether enough of the disk is free."""
     free = facts.disk_free_bytes
     if free is None:
         return Check("disk", Verdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
@@ -79,6 +83,7 @@ def disk(facts: HostFacts) -> Check:
 
 
 def memory(facts: HostFacts) -> Check:
+    """Whether enough memory is free."""
     free = facts.memory_available_bytes
     if free is None:
         return Check("memory", Verdict.WARN, "unknown", "", "look at /proc/meminfo on the host")
@@ -86,6 +91,7 @@ def memory(facts: HostFacts) -> Check:
 
 
 def governor(facts: HostFacts) -> Check:
+    """Whether the CPU's frequency is held steady."""
     if _no_board(facts):
         return _no_hardware("governor")
     if facts.governor in _STEADY:
@@ -100,6 +106,7 @@ def governor(facts: HostFacts) -> Check:
 
 
 def under_voltage(facts: HostFacts) -> Check:
+    """Whether the board has seen too low a voltage."""
     name = "power supply"
     if _no_board(facts):
         return _no_hardware(name)
@@ -116,6 +123,7 @@ def under_voltage(facts: HostFacts) -> Check:
 
 
 def power_save(facts: HostFacts, host: Host) -> Check:
+    """Whether the Wi-Fi's power saving is off."""
     name = "Wi-Fi power save"
     if not facts.interface_there:
         return Check(

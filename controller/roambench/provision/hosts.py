@@ -156,6 +156,7 @@ class HostOutcome(Generic[T]):
 
     @property
     def failed(self) -> bool:
+        """Whether something went wrong on this host."""
         return bool(self.reason)
 
 

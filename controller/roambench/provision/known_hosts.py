@@ -29,6 +29,7 @@ class KnownHosts:
 
     @classmethod
     def of(cls, bench: Bench) -> KnownHosts:
+        """The host keys of a bench."""
         return cls(bench.state_dir / "known_hosts")
 
     def keys(self) -> paramiko.HostKeys:
@@ -74,6 +75,7 @@ class TrustOnFirstUse(paramiko.MissingHostKeyPolicy):
         self._known = known
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+        """Record the key of a host that was never seen before."""
         self._known.record(hostname, key)
 
 

@@ -47,7 +47,7 @@ class LeaseBook:
         self.path = state_dir / "lease.sqlite"
 
     def standing(self) -> Standing:
-        """How things stand now, without the dead."""
+        """The present holder of the bench and the queue behind it; claims of dead processes are dropped."""
         with self._transaction() as claims:
             return _standing(claims)
 

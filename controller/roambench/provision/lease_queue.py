@@ -29,6 +29,7 @@ class Claim:
 
     @property
     def reserves(self) -> bool:
+        """Whether it is a reservation by hand, of no process."""
         return self.pid == NO_PROCESS
 
 

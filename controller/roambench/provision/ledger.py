@@ -27,6 +27,7 @@ class Issued:
 
     @property
     def ends(self) -> dt.datetime:
+        """When the certificate expires."""
         return dt.datetime.fromisoformat(self.expires)
 
 

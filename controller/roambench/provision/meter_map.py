@@ -65,6 +65,7 @@ class MeterMap:
     entries: tuple[MapEntry, ...]
 
     def entry(self, board: str) -> MapEntry | None:
+        """The entry of a board, if it has one."""
         return next((entry for entry in self.entries if entry.board == board), None)
 
 
@@ -144,6 +145,7 @@ def _verdict(
 
 
 def map_path(bench: Bench) -> Path:
+    """The file of the bench's meter map."""
     return bench.state_dir / _NAME
 
 

@@ -60,10 +60,13 @@ class Step:
 
     @property
     def moved(self) -> bool:
+        """Whether the meter moved beyond its noise."""
         return self.watts >= max(LEAST_STEP_W, LEAST_SIGMAS * self.u_watts)
 
 
 class Finding(StrEnum):
+    """What came of loading a board and looking at the meters."""
+
     FOUND = "found"
     NOTHING_MOVED = "nothing moved"
     SEVERAL_MOVED = "several moved"

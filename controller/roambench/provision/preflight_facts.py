@@ -54,6 +54,7 @@ class ClockOffset:
 
     @property
     def worst_s(self) -> float:
+        """The largest offset that the measurement allows, in seconds."""
         return abs(self.offset_s) + self.bound_s
 
 

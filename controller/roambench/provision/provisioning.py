@@ -38,6 +38,7 @@ class Provisioned:
 
     @property
     def changes(self) -> tuple[str, ...]:
+        """The subjects that were changed, each once."""
         return tuple(dict.fromkeys(step.subject for step in self.plan.steps))
 
 

@@ -1,4 +1,4 @@
-"""Back: to the build before, or to a host that never was provisioned."""
+"""Undoing: return hosts to the previous build, or remove everything that provisioning put there."""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ class Wheelhouse:
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of all wheels."""
         return sum(wheel.size_bytes for wheel in self.wheels)
 
     @property
@@ -62,6 +63,7 @@ class Wheelhouse:
 
     @property
     def unpacked_bytes(self) -> int:
+        """Bytes of all wheels once they are installed."""
         return sum(wheel.unpacked_bytes for wheel in self.wheels)
 
 

@@ -96,6 +96,7 @@ class BoardState:
         return counts
 
     def throttle_names(self) -> tuple[str, ...]:
+        """The names of everything that throttled the board."""
         bits = 0
         for item in self.throttled:
             bits |= item.bits

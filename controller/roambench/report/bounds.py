@@ -1,4 +1,4 @@
-"""Figures of runs that may have ended before what they were to tell: known, or known from below only."""
+"""Figures that are known exactly, or only from below because the run ended too early."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ class Bounds:
 
     @classmethod
     def exactly(cls, value: float) -> Bounds:
+        """A figure that is known."""
         return cls(value, value)
 
     @classmethod
     def at_least(cls, value: float) -> Bounds:
+        """A figure known from below only."""
         return cls(value, math.inf)
 
     @property
     def known(self) -> bool:
+        """Whether the figure is known exactly."""
         return self.low == self.high
 
 

@@ -119,6 +119,7 @@ def leading_basis(comparison: Comparison) -> Basis:
 
 
 def basis_name(basis: Basis, run: RunSummary) -> str:
+    """The heading of a basis of comparison."""
     match basis:
         case Basis.ACTUAL:
             return "Eq. 1, real rate"

@@ -32,7 +32,6 @@ from roambench.report.html import Parts, document, folded, footer_of, warnings
 from roambench.report.report import write_text
 from roambench.report.summary import RunSummary, summarise, world_flags
 from roambench.report.table import Table
-from roambench.runs.info import REHEARSAL
 from roambench.runs.records import OpenRecords
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
@@ -49,9 +48,11 @@ class RunComparisons:
 
     @property
     def comparable(self) -> tuple[RunSummary, ...]:
+        """The runs that have a comparison."""
         return tuple(run for run in self.summaries if run.comparison is not None)
 
     def json(self) -> str:
+        """The comparison as a JSON document."""
         text = json.dumps(without_nan(self._document()), indent=2, ensure_ascii=False, allow_nan=False)
         return text + "\n"
 
@@ -164,7 +165,7 @@ def _why_not(run: RunSummary) -> str | None:
     """Why a run has nothing to compare, or None."""
     if run.comparison is not None:
         return None
-    if run.info.fleet == REHEARSAL:
+    if not run.info.kind.trains:
         return "a rehearsal moves no bytes and has no meters: there is nothing to compare"
     if run.measured is None:
         modelled = run.modelled_from_log_j

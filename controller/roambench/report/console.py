@@ -33,6 +33,7 @@ def print_report(runs: Sequence[RunSummary], console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
+    """Print a table on the terminal."""
     drawn = RichTable(title=Text(table.title, style="bold"), title_justify="left", box=None, pad_edge=False)
     for number, name in enumerate(table.head):
         drawn.add_column(Text(name), justify="right" if table.is_numeric(number) else "left", overflow="fold")

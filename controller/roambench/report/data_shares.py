@@ -65,4 +65,5 @@ def shares_of(
 
 
 def spread(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> Spread:
+    """The spread of one number per device, shape (devices,)."""
     return Spread(*(float(value) for value in (values.min(), np.median(values), values.mean(), values.max())))

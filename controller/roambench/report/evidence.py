@@ -53,6 +53,7 @@ class RunEvidence:
 
     @property
     def accuracy_threshold(self) -> float | None:
+        """The accuracy that the run is to reach, None if it has none."""
         rounds = self.config.get("rounds")
         value = rounds.get("accuracy_threshold") if isinstance(rounds, dict) else None
         return float(value) if isinstance(value, int | float) else None

@@ -68,6 +68,7 @@ def base_layout(**changes: Any) -> dict[str, Any]:
 
 
 def axis(title: str, **changes: Any) -> dict[str, Any]:
+    """A Plotly axis in the report's style."""
     return {
         "title": {"text": title, "standoff": 10, "font": {"size": 13}},
         "gridcolor": FAINT,
@@ -87,6 +88,7 @@ def safe(text: str) -> str:
 
 
 def run_colour(index: int) -> str:
+    """The colour of a run, by its place in the report."""
     return RUN_COLOURS[index % len(RUN_COLOURS)]
 
 

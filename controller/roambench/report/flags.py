@@ -13,7 +13,7 @@ from roambench.report.evidence import RunEvidence
 from roambench.report.learning_summary import OrderSummary
 from roambench.rounds.records import OrderGiven, ReplayResumed, RunResumed
 from roambench.runs.accounts import outages_of
-from roambench.runs.info import REHEARSAL, RunState
+from roambench.runs.info import RunState
 
 #: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
 #: device time puts joules into the wrong phase.
@@ -33,7 +33,7 @@ def flags_of(
     if run.info.lookahead:
         flags.append("lookahead is on: devices are chosen by the future, so waste means nothing")
     flags += run.info.doubts
-    if run.info.fleet == REHEARSAL:
+    if not run.info.kind.trains:
         flags.append("a rehearsal: nothing is trained and no energy is measured, only who would do what")
     elif energy is None or not energy.measured:
         what = "every joule is modelled, none measured" if run.modelled else "joules are not measured"

@@ -101,6 +101,7 @@ class Parts:
         self.figures = {figure.key: figure for figure in figures if figure is not None}
 
     def html(self, *keys: str) -> str:
+        """The parts of these keys as HTML, those that there are."""
         made = []
         for key in keys:
             if key in self.figures:
@@ -228,6 +229,7 @@ def _power(power: dict[str, Any] | None) -> str:
 
 
 def footer_of(runs: Sequence[RunSummary]) -> str:
+    """The page's footer: the versions that the runs were made with."""
     versions = {f"{name} {version}" for run in runs for name, version in run.info.versions.items()}
     made = ", ".join(sorted(versions)) or "versions not recorded"
     when = ", ".join(dict.fromkeys(run.info.created_utc for run in runs if run.info.created_utc))

@@ -22,6 +22,7 @@ class InstrumentCost:
 
     @property
     def sentence(self) -> str:
+        """The verdict and where it was measured."""
         return f"{self.verdict} (measured in {self.folder})"
 
 

@@ -29,6 +29,7 @@ SCHEMA: Final = "roambench.report/2"
 
 
 def json_text(runs: Sequence[RunSummary]) -> str:
+    """The report as a JSON document."""
     return json.dumps(without_nan(document(runs)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

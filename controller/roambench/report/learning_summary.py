@@ -55,18 +55,22 @@ class LearningSummary:
 
     @property
     def final_accuracy(self) -> float | None:
+        """The last accuracy (0..1) that was scored."""
         return next((p.accuracy for p in reversed(self.points) if p.accuracy is not None), None)
 
     @property
     def final_loss(self) -> float | None:
+        """The last loss (nats) that was scored."""
         return next((p.loss for p in reversed(self.points) if p.loss is not None), None)
 
     @property
     def best_accuracy(self) -> float | None:
+        """The highest accuracy (0..1) that was scored."""
         return max((p.accuracy for p in self.points if p.accuracy is not None), default=None)
 
     @property
     def cloud_aggregations(self) -> int:
+        """How often the cloud aggregated."""
         return sum(point.cloud for point in self.points)
 
     @property
@@ -95,6 +99,7 @@ class TrainingSummary:
 
     @property
     def wasted_share(self) -> float | None:
+        """Wasted trainings of all that were ordered, 0..1; None without any."""
         return self.wasted / self.ordered if self.ordered else None
 
 
@@ -155,6 +160,7 @@ class DistanceSummary:
 
 
 def learning_summary(records: Sequence[RoundRecord], threshold: float | None) -> LearningSummary:
+    """Accuracy, loss and aggregations step by step."""
     log = EventLog.of(records)
     present = {record.step: len(record.devices) for record in log.only(StepOpened)}
     cloud = set(log.array(CloudAggregated, "step").tolist())
@@ -187,6 +193,7 @@ def learning_summary(records: Sequence[RoundRecord], threshold: float | None) ->
 
 
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
+    """How many trainings were ordered, aggregated and wasted, and why."""
     trainings = TrainingColumns.of(EventLog.of(records))
     wasted, aggregated = (trainings.fate == FATES.index(fate) for fate in (Fate.WASTED, Fate.AGGREGATED))
     reasons = trainings.reasons.take(pa.array(trainings.decided[wasted])).to_pylist()
@@ -203,6 +210,7 @@ def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
 
 
 def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> OrderSummary:
+    """How orders were answered, in all and by device."""
     log = EventLog.of(records)
     kinds = log.codes(OrderGiven, "kind", _COUNTED)
     order = log.answered
@@ -287,4 +295,5 @@ def distance_summary(records: Sequence[RoundRecord]) -> DistanceSummary | None:
 
 
 def device_name(names: Sequence[str], device: int) -> str:
+    """The device's name, or its number where it has none."""
     return names[device] if 0 <= device < len(names) else f"device {device}"

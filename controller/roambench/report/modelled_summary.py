@@ -30,6 +30,7 @@ class ModelledPhase:
 
     @property
     def idle_j(self) -> float:
+        """Joules that idling would have drawn: gross less net."""
         return self.gross.joules - self.net.joules
 
 

@@ -31,6 +31,7 @@ def energy(value: Energy, *, zero: str = NONE) -> str:
 
 
 def mean_sd(value: MeanSd) -> str:
+    """ "mean ± sd" with the places that they deserve; a dash without values."""
     if not value.count:
         return NONE
     places = _places(max(abs(value.mean), value.sd))
@@ -46,10 +47,12 @@ def over_seeds(counts: Iterable[int]) -> str:
 
 
 def percent(share: float | None, places: int = 1) -> str:
+    """A share (0..1) in percent; a dash if unknown."""
     return NONE if share is None or not math.isfinite(share) else f"{100.0 * share:.{places}f} %"
 
 
 def signed_percent(share: float | None, places: int = 2) -> str:
+    """A share in percent with its sign; a dash if unknown."""
     return NONE if share is None or not math.isfinite(share) else f"{100.0 * share:+.{places}f} %"
 
 
@@ -62,6 +65,7 @@ def against_truth(measured_j: float, u_j: float, true_j: float) -> str:
 
 
 def number(value: float | None, places: int = 2) -> str:
+    """A number with thousands' commas; a dash if unknown."""
     return NONE if value is None or not math.isfinite(value) else f"{value:,.{places}f}"
 
 
@@ -84,6 +88,7 @@ def seconds(value: float) -> str:
 
 
 def kilometres(mean_m: float, sd_m: float) -> str:
+    """ "mean ± sd km" of metres."""
     return f"{mean_m / 1000.0:.2f} ± {sd_m / 1000.0:.2f} km"
 
 

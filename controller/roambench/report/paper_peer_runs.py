@@ -44,6 +44,7 @@ class PeerRun:
 
     @property
     def iid(self) -> bool:
+        """Whether all devices have data of one distribution."""
         return self.partition == "iid"
 
 
@@ -71,6 +72,7 @@ def signed_points(values: Sequence[float]) -> str:
 
 
 def by_seed(runs: Iterable[PeerRun]) -> dict[int, PeerRun]:
+    """The runs by their seeds."""
     return {run.seed: run for run in runs}
 
 
@@ -87,4 +89,5 @@ def differences(ours: Iterable[PeerRun], reference: Iterable[PeerRun], scale: fl
 
 
 def close(value: float, other: float) -> bool:
+    """Whether two settings are the same number, but for rounding."""
     return math.isclose(value, other, abs_tol=1e-9)

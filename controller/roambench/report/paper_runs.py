@@ -60,6 +60,7 @@ class PaperRun:
 
     @property
     def joules(self) -> Bounds | None:
+        """Communication joules per client to the threshold; from below if it was not reached."""
         if self.joules_per_client is None:
             return None
         make = Bounds.at_least if self.threshold_step is None else Bounds.exactly

@@ -62,7 +62,7 @@ def thresholds_of(runs: Sequence[PaperRun]) -> str:
 
 
 def paper_thresholds(runs: Sequence[PaperRun]) -> str:
-    """Said only where ours is another."""
+    """A sentence that names the paper's accuracy thresholds where a run used another one; else empty."""
     other = {
         run.setting.dataset: paper.THRESHOLDS[run.setting.dataset]
         for run in runs

@@ -27,7 +27,7 @@ KEYS: Final = ("paper-accuracy", "paper-rounds", "paper-devices", "paper-distanc
 
 
 def paper_tables(runs: Sequence[PaperRun]) -> list[Table]:
-    """[] where MOHAWK did not run beside one of its baselines."""
+    """MOHAWK's Tables 3 to 6 of these runs; [] unless MOHAWK ran beside one of its baselines."""
     kept = comparable(runs)
     if not kept:
         return []

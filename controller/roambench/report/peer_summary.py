@@ -70,10 +70,12 @@ class PeerSummary:
 
     @property
     def final(self) -> PeerPoint | None:
+        """The last step that was scored, if any was."""
         return self.points[-1] if self.points else None
 
     @property
     def final_average(self) -> float | None:
+        """Accuracy (0..1) of the mean of all models at the last scored step."""
         return self.points[-1].average if self.points else None
 
     @property
@@ -84,14 +86,17 @@ class PeerSummary:
 
     @property
     def left_out_models(self) -> int:
+        """Models of neighbours that were left out, for any reason."""
         return sum(self.left_out.values())
 
     @property
     def mean_spectral_gap(self) -> float | None:
+        """The mean spectral gap of the mixing matrices."""
         return _mean(self.spectral_gaps)
 
     @property
     def mean_distribution_distance(self) -> float | None:
+        """The mean distance of neighbourhoods' labels from the whole's."""
         return _mean(self.distribution_distances)
 
     def joules_per_point(self, joules: float | None) -> float | None:

@@ -23,9 +23,11 @@ class Report:
     summaries: tuple[RunSummary, ...]
 
     def json(self) -> str:
+        """The report as a JSON document."""
         return json_text(self.summaries)
 
     def html(self) -> str:
+        """The report as one self-contained page."""
         return page(self.evidence, self.summaries)
 
 

@@ -21,4 +21,5 @@ class Table:
     text_from: int = 999
 
     def is_numeric(self, column: int) -> bool:
+        """Whether a column holds numbers."""
         return self.numeric_from <= column < self.text_from

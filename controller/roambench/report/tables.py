@@ -17,7 +17,6 @@ from roambench.report.phase_tables import phase_table, truth_table
 from roambench.report.summary import RunSummary
 from roambench.report.table import Table
 from roambench.report.uncertainty_tables import baseline_table, budget_table
-from roambench.runs.info import REHEARSAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def _learning_table(runs: Sequence[RunSummary]) -> Table:
         if learning.threshold is None:
             return NONE
         if learning.best_accuracy is None:
-            return "nothing is trained" if run.info.fleet == REHEARSAL else "no model was scored"
+            return "nothing is trained" if not run.info.kind.trains else "no model was scored"
         target = f"{100.0 * learning.threshold:g} %"
         if learning.threshold_step is None:
             return f"{target} not reached"

@@ -109,6 +109,7 @@ def occupancy_figure(trace: Trace) -> Figure:
 
 
 def shown_aps(trace: Trace) -> npt.NDArray[np.int32]:
+    """The access point of every fix to be shown: recorded, or the nearest."""
     return NearestAp(trace).aps if trace.ap is None else trace.ap
 
 

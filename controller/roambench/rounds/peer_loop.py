@@ -31,7 +31,9 @@ from roambench.rounds.run import Pace
 class Collected(Protocol):
     """Sees what devices hold whenever it is collected (checkpoints)."""
 
-    def __call__(self, state: PeerState) -> None: ...
+    def __call__(self, state: PeerState) -> None:
+        """Called with the state after all models were collected."""
+        ...
 
 
 async def run_peers(
@@ -163,7 +165,10 @@ class _Run:
         return len(present), len(exchanged), sum(len(told.left_out) for told in exchanged)
 
     async def collect(self, step: int, held: PeerState) -> tuple[PeerState, dict[int, str]]:
-        """What devices hold now, and its digests; of one that does not tell, what it told before."""
+        """Collect the devices' present models: the new state, and the digests of those that answered.
+
+        A device that does not answer keeps the model that `held` has of it.
+        """
         answers = await self._fleet.perform(peer_plan.plan_collection(self._settings, step))
         models, digests = dict(held.models), {}
         for answer in sorted(answers, key=lambda answer: answer.device):

@@ -31,7 +31,7 @@ def plan_exchanges(
 ) -> list[ExchangeOrder]:
     """One order per present device, ascending. `starts`: the digest to start from, for those who need one.
 
-    Whom W names although they are absent counts as left out: its weight goes to the device's own.
+    An absent neighbour in W counts as left out: its weight is added to the device's own.
     """
     here = np.zeros(mixing.shape[0], np.bool_)
     here[list(present)] = True

@@ -56,16 +56,19 @@ class PeerRehearsalFleet:
     _held: dict[int, str] = field(default_factory=dict)
 
     async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        """Answer every order at once, without training."""
         exchanges = [order for order in orders if isinstance(order, ExchangeOrder)]
         times = self.times_of(exchanges) if exchanges else {}
         return [on_answer(self._carry_out(order, times)) for order in orders]
 
     def publish(self, model: Vector) -> str:
+        """Keep a model; returns its digest."""
         digest = hashlib.blake2b(model.tobytes(), digest_size=32).hexdigest()
         self._published[digest] = model
         return digest
 
     def retain(self, digests: Collection[str]) -> None:
+        """Forget published models but those of `digests` and those that devices hold."""
         for digest in self._published.keys() - set(digests) - set(self._held.values()):
             del self._published[digest]
 

@@ -44,7 +44,9 @@ class Fleet(Protocol):
 class Journal(Protocol):
     """The append-only memory of a run."""
 
-    def append(self, record: RoundRecord) -> None: ...
+    def append(self, record: RoundRecord) -> None:
+        """Add a record to the log."""
+        ...
 
     def extend(self, records: Sequence[RoundRecord]) -> None:
         """Append all of them, in order, as one."""
@@ -62,4 +64,6 @@ class Score:
 class Evaluator(Protocol):
     """Scores a flat model; may take seconds, so the loop awaits it."""
 
-    async def score(self, model: Vector) -> Score: ...
+    async def score(self, model: Vector) -> Score:
+        """Accuracy and loss of a model."""
+        ...

@@ -18,6 +18,7 @@ class Presence:
 
     @classmethod
     def of(cls, placement: Placement) -> Presence:
+        """The presence of a placement's step."""
         devices = placement.devices.tolist()
         return cls(
             placement.step,
@@ -26,6 +27,7 @@ class Presence:
         )
 
     def record(self) -> StepOpened:
+        """The record that opens the step."""
         return StepOpened(
             self.step, tuple(self.aps), tuple(self.aps.values()), tuple(self.distances_m.values())
         )

@@ -23,6 +23,8 @@ class StepOpened:
 
 @dataclass(frozen=True, slots=True)
 class OrderGiven:
+    """A device was given an order."""
+
     step: int
     device: int
     order_id: str
@@ -38,6 +40,8 @@ class OrderGiven:
 
 @dataclass(frozen=True, slots=True)
 class OrderAnswered:
+    """An order was answered; figures that its kind does not have are left at their defaults."""
+
     step: int
     device: int
     order_id: str

@@ -43,9 +43,11 @@ class MemoryJournal:
     records: list[RoundRecord] = field(default_factory=list)
 
     def append(self, record: RoundRecord) -> None:
+        """Keep a record."""
         self.records.append(record)
 
     def extend(self, records: Sequence[RoundRecord]) -> None:
+        """Keep records."""
         self.records += records
 
 
@@ -63,14 +65,17 @@ class RehearsalFleet:
     _trained: dict[str, Vector] = field(default_factory=dict)  # by train_order_id
 
     async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        """Answer every order at once, without training."""
         return [on_answer(self._carry_out(order)) for order in orders]
 
     def publish(self, model: Vector) -> str:
+        """Keep a model; returns its digest."""
         digest = _digest(model)
         self._models[digest] = model
         return digest
 
     def retain(self, digests: Collection[str]) -> None:
+        """Forget published models but those of `digests`."""
         for digest in self._models.keys() - set(digests):
             del self._models[digest]
 

@@ -193,6 +193,7 @@ def answers_by_order(orders: Iterable[Order], answers: Iterable[Answer]) -> dict
 
 
 def answer_record(answer: Answer) -> OrderAnswered:
+    """The record of an answer."""
     base = (answer.step, answer.device, answer.order_id, answer.status.value, answer.reason)
     match answer.reply:
         case TrainReply() as reply:

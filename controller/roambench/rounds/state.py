@@ -40,6 +40,7 @@ class RunState:
 
     @property
     def global_model(self) -> Vector:
+        """The newest global model."""
         return self.models[self.global_digest]
 
 

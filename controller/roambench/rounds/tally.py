@@ -35,6 +35,7 @@ class Tally:
 
 
 def tally(records: Iterable[RoundRecord]) -> Tally:
+    """Count trainings, uploads and what was wasted, with the reasons."""
     trainings = uploads = wasted = 0
     reasons: Counter[str] = Counter()
     by_step: list[int] = []

@@ -64,6 +64,7 @@ class DeviceEnergy:
 
     @property
     def rows(self) -> list[LedgerRow]:
+        """The device's rows of the ledger."""
         return self.account.rows
 
     @property
@@ -91,14 +92,17 @@ class RunEnergy:
 
     @property
     def counted(self) -> tuple[DeviceEnergy, ...]:
+        """The devices whose readings are not in doubt."""
         return tuple(device for device in self.devices if not device.doubt)
 
     @property
     def doubted(self) -> tuple[DeviceEnergy, ...]:
+        """The devices whose readings are in doubt."""
         return tuple(device for device in self.devices if device.doubt)
 
     @property
     def rows(self) -> list[LedgerRow]:
+        """The ledger's rows of all devices that count."""
         return [row for device in self.counted for row in device.rows]
 
     @property

@@ -21,6 +21,8 @@ _GRAVITY = (ClockVerdict.GOOD, ClockVerdict.FLAGGED, ClockVerdict.REFUSED)
 
 
 class ReaderCase(StrEnum):
+    """Where the meter of a board is read."""
+
     LOCAL = "local"  # the board reads its own meter: readings and phases share one clock
     REMOTE = "remote"  # another host reads it: its clock must be laid over the board's
     UNKNOWN = "unknown"  # no meter was described (none is read, or the run is too young)
@@ -55,11 +57,13 @@ class BoardClock:
 
     @property
     def drift_ppm(self) -> float:
+        """How fast the board's clock runs against ours, in parts per million; NaN if unknown."""
         fit = self._latest
         return math.nan if fit is None else fit.drift * 1e6
 
     @property
     def bursts(self) -> int:
+        """How many bursts of probes there were."""
         return sum(len(fit.bursts) for fit in self.fits.values())
 
     @property

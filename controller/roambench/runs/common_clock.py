@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
@@ -25,16 +24,13 @@ from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStor
 from roambench.runs.records import Records
 from roambench.spool.chapter import Chapter
 
-#: The fleet whose devices have clocks of their own.
-BENCH: Final = "bench"
-
 
 def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Records) -> Records:
     """`store` with stamps of the controller's clock, for a run on a bench; others share one clock already.
 
     Records kept elsewhere than in the folder do not tell which boot they are of: they stay as they are.
     """
-    if folder.info.fleet != BENCH or not isinstance(store, RecordStore):
+    if not folder.info.kind.own_clocks or not isinstance(store, RecordStore):
         return store
     offsets: dict[str, dict[str, list[ClockBurst]]] = {}
     for record in journal:
@@ -71,12 +67,15 @@ class OneClock:
         self._chapters: dict[str, dict[str, list[tuple[int, Chapter]]]] = {}
 
     def devices(self) -> list[str]:
+        """The devices that have records."""
         return self._store.devices()
 
     def counts(self, device: str) -> dict[RecordKind, int]:
+        """How many records of each kind a device has."""
         return self._store.counts(device)
 
     def readings(self, device: str) -> ReadingColumns:
+        """A device's readings, on the run's clock."""
         columns, places = self._store.placed_readings(device)
         shift = self._shifts(device, places)
         ns = columns.ns - shift
@@ -92,6 +91,7 @@ class OneClock:
         )
 
     def spans(self, device: str) -> list[PhaseSpan]:
+        """A device's phases, on the run's clock."""
         moved = []
         for span in self._store.spans(device):  # each names its boot
             by_ns = self._offset(device, span.boot_id)
@@ -102,6 +102,7 @@ class OneClock:
         return sorted(moved, key=lambda span: (span.start_ns, span.end_ns))
 
     def events(self, device: str) -> list[AgentEvent]:
+        """A device's events, on the run's clock."""
         rows = self._store.placed(device, RecordKind.EVENT)
         shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
         found = [AgentEvent.from_bytes(payload) for _, _, payload in rows]
@@ -112,6 +113,7 @@ class OneClock:
         return sorted(moved, key=lambda event: event.monotonic_ns)
 
     def host_samples(self, device: str) -> list[HostSample]:
+        """A device's host samples, on the run's clock."""
         rows = self._store.placed(device, RecordKind.HOST)
         shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
         found = [HostSample.from_bytes(payload) for _, _, payload in rows]

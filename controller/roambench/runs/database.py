@@ -79,4 +79,5 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def disk_full(path: Path) -> str:
+    """The message for a full disk."""
     return f"{path}: the disk is full; free some space, what was written so far is readable"

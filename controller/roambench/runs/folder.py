@@ -147,6 +147,7 @@ class RunFolder:
         return self._records
 
     def read_journal(self) -> Iterator[RoundRecord]:
+        """The records of the event log, in their order."""
         return read_journal(self.path / "events.sqlite")
 
     def read_log(self) -> EventLog:

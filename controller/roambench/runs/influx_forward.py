@@ -66,13 +66,16 @@ class ForwardedSpool:
 
     @property
     def key(self) -> int:
+        """A number that tells this queue from others."""
         return zlib.crc32(":".join(self._spool).encode())
 
     @property
     def depth(self) -> int:
+        """Records not yet forwarded."""
         return self._store.count_beyond(*self._spool, self._through)
 
     def batch(self, limit: int = 500) -> list[Record]:
+        """The oldest records not yet forwarded."""
         records = self._store.records_beyond(*self._spool, self._through, limit)
         for seq, kind, payload in records:
             if kind is RecordKind.EVENT:
@@ -80,6 +83,7 @@ class ForwardedSpool:
         return records
 
     def acknowledge(self, through_seq: int) -> int:
+        """Everything up to `through_seq` is at the server; returns how many were new."""
         with naming(self._path):
             self._cursors.execute(
                 "INSERT OR REPLACE INTO forwarded VALUES (?, ?, ?)", (*self._spool, through_seq)
@@ -88,6 +92,7 @@ class ForwardedSpool:
         return through_seq - before
 
     def bury(self, error: str) -> None:
+        """Note the oldest record as refused and go on behind it."""
         (seq, _, _) = self._store.records_beyond(*self._spool, self._through, 1)[0]
         with naming(self._path):
             self._cursors.execute(
@@ -96,13 +101,16 @@ class ForwardedSpool:
         self.acknowledge(seq)
 
     def chapter_of(self, seq: int) -> Chapter | None:
+        """The chapter in which record `seq` was stored."""
         index = bisect_right(self._chapters, seq, key=lambda row: row[0])
         return self._chapters[index - 1][1] if index else None
 
     def chapter_of_boot(self, boot_id: str) -> Chapter | None:
+        """The last chapter of that boot, if it is known."""
         return next((c for _, c in reversed(self._chapters) if c.boot_id == boot_id), None)
 
     def uuid_of(self, seq: int) -> str:
+        """The spool's name."""
         return self._spool[1]
 
     def _learn(self, seq: int, payload: bytes) -> None:
@@ -166,6 +174,7 @@ class InfluxForwarder:
         return all(await asyncio.gather(*(drain.flush(timeout_s) for drain in self._drains.values())))
 
     async def aclose(self) -> None:
+        """Close the writer, after a write that is under way."""
         async with self._lock:
             await asyncio.to_thread(self._writer.close)
         self._cursors.close()

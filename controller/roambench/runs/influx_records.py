@@ -55,13 +55,16 @@ class InfluxRecords:
             self._windows = [(start, min(start + WINDOW_NS, span_ns[1])) for start in starts]
 
     def devices(self) -> list[str]:
+        """The devices that have records in the database."""
         return sorted({device for kind in RecordKind for device in self._counts(kind)})
 
     def counts(self, device: str) -> dict[RecordKind, int]:
+        """How many records of each kind a device has."""
         found = {kind: self._counts(kind, device).get(device, 0) for kind in RecordKind}
         return {kind: count for kind, count in found.items() if count}
 
     def readings(self, device: str) -> ReadingColumns:
+        """A device's readings as columns, in the order of their times."""
         table = np.array(
             [
                 (
@@ -82,10 +85,12 @@ class InfluxRecords:
         return ReadingColumns(*(np.ascontiguousarray(table[name]) for name in names))
 
     def spans(self, device: str) -> list[PhaseSpan]:
+        """A device's phases in their order."""
         spans = [_span(device, row) for row in self._rows(RecordKind.PHASE, device)]
         return sorted(spans, key=lambda span: (span.start_ns, span.end_ns))
 
     def events(self, device: str) -> list[AgentEvent]:
+        """A device's events in their order."""
         events = [
             AgentEvent(event_kind(row.text("kind")), row.integer("monotonic_ns"), row.text("detail"))
             for row in self._rows(RecordKind.EVENT, device)
@@ -93,6 +98,7 @@ class InfluxRecords:
         return sorted(events, key=lambda event: event.monotonic_ns)
 
     def host_samples(self, device: str) -> list[HostSample]:
+        """A device's host samples in their order."""
         samples = [_host_sample(row) for row in self._rows(RecordKind.HOST, device)]
         return sorted(samples, key=lambda sample: sample.monotonic_ns)
 

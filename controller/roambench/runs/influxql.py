@@ -53,6 +53,7 @@ class InfluxServer:
             raise ConfigError(["influxdb: the database (bucket) has no name"])
 
     def headers(self) -> dict[str, str]:
+        """The HTTP headers that carry the token."""
         if ":" in self.token:
             return urllib3.make_headers(basic_auth=self.token)
         return {"Authorization": f"Token {self.token}"} if self.token else {}
@@ -106,6 +107,7 @@ class InfluxQL:
         return headers.get("X-Influxdb-Version", "")[:40]
 
     def close(self) -> None:
+        """Close all connections."""
         self._pool.clear()
 
     def __enter__(self) -> Self:

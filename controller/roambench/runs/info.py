@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from roambench.contract.errors import RunError
+from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 
 FORMAT = 1
-#: The fleet of a run in which nothing is trained, sent or measured.
-REHEARSAL: Final = "rehearsal"
 
 
 class RunState(StrEnum):
+    """How a run stands."""
+
     RUNNING = "running"
     FINISHED = "finished"
     INTERRUPTED = "interrupted"  # Ctrl-C, or the process is gone without having said anything
@@ -36,7 +37,7 @@ class RunInfo:
     system: str
     seed: int
     trace_hash: str
-    fleet: str  # "simulated", "local", "bench" or REHEARSAL
+    fleet: str  # the name of its kind
     device_names: tuple[str, ...]
     time_scale: float = 1.0
     created_utc: str = ""
@@ -57,7 +58,17 @@ class RunInfo:
     state: RunState = RunState.RUNNING
     reason: str = ""
 
+    @property
+    def kind(self) -> FleetKind:
+        """The kind of its fleet. RunError for one that this version does not know."""
+        try:
+            return FLEET_KINDS[self.fleet]
+        except KeyError:
+            known = ", ".join(FLEET_KINDS)
+            raise RunError(f"run {self.run_id}: fleet {self.fleet!r} is none of {known}") from None
+
     def to_json(self) -> str:
+        """The text of run.json."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
 
     @classmethod

@@ -91,6 +91,7 @@ class SqliteJournal:
                     raise
 
     def close(self) -> None:
+        """Close the log."""
         with self._lock:
             self._connection.close()
 

@@ -31,6 +31,7 @@ class WriterLock:
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
+        """Let others write the folder."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -52,6 +53,7 @@ def is_held(path: Path) -> bool:
 
 
 def holder(path: Path) -> str:
+    """The process that holds the lock, as its file names it."""
     try:
         return path.read_text(errors="replace").strip()[:20]
     except OSError:

@@ -49,10 +49,12 @@ class DeviceMeter:
 
     @property
     def window(self) -> MeterWindow:
+        """The window over which the meter averages."""
         return MeterWindow(self.traits.window_s, self.traits.latch_s)
 
     @property
     def serial(self) -> str:
+        """The meter's serial number, empty if unknown."""
         return "" if self.description is None else self.description.serial
 
     @property

@@ -35,7 +35,6 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.training_columns import PENDING, TrainingColumns
 from roambench.runs.whole_file import write_whole
 
-SIMULATED: Final = "simulated"
 #: Beside the event log, where the experiment names another link model than the built-in one.
 LINK_MODEL_FILE: Final = "link_model.json"
 Rate = Literal["distance", "transfer"]
@@ -53,7 +52,7 @@ class ModelledEnergy:
 
 def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> ModelledEnergy | None:
     """The account of a simulated run; None for any other, whose joules are measured or not known."""
-    if folder.info.fleet != SIMULATED:
+    if not folder.info.kind.is_virtual:
         return None
     section = folder.config.get("simulated")
     section = section if isinstance(section, dict) else {}

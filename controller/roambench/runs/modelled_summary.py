@@ -115,6 +115,7 @@ def summary_of(
 
 
 def to_threshold_keys(until: CommunicationToThreshold) -> dict[str, Any]:
+    """Communication to the threshold as keys of the JSON report."""
     return {
         "reached": until.reached,
         "rounds": until.rounds,
@@ -127,6 +128,7 @@ def to_threshold_keys(until: CommunicationToThreshold) -> dict[str, Any]:
 
 
 def finite(value: float | None) -> float | None:
+    """The value, None if it is not finite."""
     return value if value is not None and math.isfinite(value) else None
 
 

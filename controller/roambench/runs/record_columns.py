@@ -35,6 +35,7 @@ class RecordColumns:
 
     @classmethod
     def of(cls, record: type[Any]) -> RecordColumns:
+        """The columns of a record's class."""
         hints = typing.get_type_hints(record)
         names = [item.name for item in fields(record)]
         kinds = {name: _kind(hints[name]) for name in names}

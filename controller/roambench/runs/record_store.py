@@ -182,6 +182,7 @@ class RecordStore:
         return [name for (name,) in self._rows("SELECT DISTINCT device FROM record ORDER BY device", ())]
 
     def counts(self, device: str) -> dict[RecordKind, int]:
+        """How many records of each kind a device has."""
         rows = self._rows("SELECT kind, count(*) FROM record WHERE device = ? GROUP BY kind", (device,))
         return {RecordKind(kind): count for kind, count in rows}
 
@@ -230,6 +231,7 @@ class RecordStore:
         return sorted(self._spools)
 
     def count_beyond(self, device: str, spool_uuid: str, seq: int) -> int:
+        """How many records of a spool lie behind `seq`."""
         query = "SELECT count(*) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
         return int(self._rows(query, (device, spool_uuid, seq))[0][0])
 
@@ -253,10 +255,12 @@ class RecordStore:
         return self._rows(query, (device, spool_uuid, int(RecordKind.EVENT), seq))
 
     def dead_letters(self) -> list[DeadLetter]:
+        """The records that were refused, and why."""
         query = "SELECT device, spool_uuid, seq, kind, payload, reason FROM dead_letter"
         return [DeadLetter(*row) for row in self._rows(query, ())]
 
     def close(self) -> None:
+        """Close the database."""
         with self._lock:
             self._connection.close()
 

@@ -45,6 +45,7 @@ class TrainingColumns(Mapping[str, TrainingFate]):
 
     @classmethod
     def of(cls, log: EventLog) -> TrainingColumns:
+        """The trainings of an event log, as columns."""
         trains = np.flatnonzero(log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0)
         orders = log.texts(OrderGiven, "order_id").take(pa.array(trains))
         # An order given twice is one training: where it was first, with what was said last.

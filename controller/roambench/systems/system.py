@@ -117,6 +117,7 @@ class FoldedEdge:
     share: Callable[[int], float]
 
     def __call__(self, edge: EdgeInput) -> tuple[Vector, Weights]:
+        """The edge's model and the weights of what it was made from."""
         folding = Folding()
         for model, samples in zip(edge.models, edge.samples, strict=True):
             folding.add(model, self.share(samples))

@@ -16,6 +16,8 @@ from roambench.written.expected import expected, field_at, section_at
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
+    """A mistake in what a user wrote, and where."""
+
     path: tuple[str, ...]  # the key, empty for the whole file
     text: str
 

@@ -20,14 +20,17 @@ class DeviceClock:
     time_scale: float = 1.0
 
     def now_ns(self) -> int:
+        """The present device time."""
         return self.from_host_ns(time.monotonic_ns())
 
     def from_host_ns(self, host_ns: int) -> int:
+        """The device time at a time of the host's monotonic clock."""
         if self.time_scale == 1.0:
             return host_ns
         return self.epoch_ns + round((host_ns - self.epoch_ns) * self.time_scale)
 
     def to_host_ns(self, device_ns: int) -> int:
+        """The time of the host's monotonic clock at a device time."""
         if self.time_scale == 1.0:
             return device_ns
         return self.epoch_ns + round((device_ns - self.epoch_ns) / self.time_scale)
@@ -37,6 +40,7 @@ class DeviceClock:
         return device_s / self.time_scale
 
     async def sleep(self, device_s: float) -> None:
+        """Wait for so many device seconds."""
         await asyncio.sleep(max(0.0, self.host_seconds(device_s)))
 
     async def sleep_until_ns(self, device_ns: int) -> None:

@@ -18,6 +18,7 @@ class EventKind(StrEnum):
     log_only: bool
 
     def __new__(cls, text: str, log_only: bool = False) -> EventKind:
+        """A kind of this text; `log_only` where no code decides anything by it."""
         member = str.__new__(cls, text)
         member._value_ = text
         member.log_only = log_only

@@ -44,6 +44,7 @@ class LearningSpec:
     precision: str = "float32"  # one of PRECISIONS
 
     def to_json(self) -> bytes:
+        """Its fields as JSON; `from_json` is the inverse."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod

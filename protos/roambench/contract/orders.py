@@ -179,6 +179,8 @@ def order_id(run_id: str, step: int, device: int, kind: str) -> str:
 
 
 class AnswerStatus(StrEnum):
+    """How an order ended."""
+
     DONE = "done"
     REFUSED = "refused"  # the agent will not (unknown model, bad order)
     FAILED = "failed"  # it tried and could not

@@ -67,4 +67,5 @@ class PhaseSpan:
 
     @property
     def duration_s(self) -> float:
+        """Seconds from start to end."""
         return (self.end_ns - self.start_ns) * 1e-9

@@ -22,6 +22,8 @@ NO_METER_CLOCK: Final = -1
 
 
 class RecordKind(IntEnum):
+    """What a drained record holds."""
+
     READING = 1
     PHASE = 2  # a finished PhaseSpan
     EVENT = 3  # anything else worth keeping: meter state, agent start, order progress
@@ -60,6 +62,7 @@ class Reading:
     _PACK = struct.Struct("<qddddIq")  # class attribute of a slotted dataclass: no annotation, no field
 
     def to_bytes(self) -> bytes:
+        """The reading packed; `from_bytes` is the inverse."""
         return self._PACK.pack(
             self.monotonic_ns,
             self.volts,
@@ -92,10 +95,12 @@ class AgentEvent:
     detail: str = ""
 
     def to_bytes(self) -> bytes:
+        """The event as JSON; `from_bytes` is the inverse."""
         return json.dumps([self.kind, self.monotonic_ns, self.detail], separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> AgentEvent:
+        """The event of such bytes; ValueError for anything else."""
         kind, ns, detail = _json_list(payload, (str, int, str))
         return cls(event_kind(kind), ns, detail)
 
@@ -123,6 +128,7 @@ class HostSample:
     _PACK = struct.Struct("<qddqddqqq")  # class attribute of a slotted dataclass: no annotation, no field
 
     def to_bytes(self) -> bytes:
+        """The sample packed; `from_bytes` is the inverse."""
         return self._PACK.pack(
             self.monotonic_ns,
             self.cpu_share,

@@ -14,13 +14,13 @@ _TOOLS = ("debootstrap", "systemd-nspawn", "nsenter", "ip", "losetup", "mkfs.ext
 
 def need_tools(architecture: str = NATIVE) -> None:
     """Skip the test where something is missing; in CI it fails there."""
-    if reason := _lacking(architecture):
+    if reason := lacking(architecture):
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
 
 
-def _lacking(architecture: str) -> str:
+def lacking(architecture: str = NATIVE) -> str:
     """What this machine lacks for hosts in containers; "" for nothing."""
     if os.geteuid() != 0:
         return "hosts in containers need root: sudo make test-hosts"

@@ -19,8 +19,8 @@ from roambench.controller.agent_bench import Watch
 from roambench.controller.arrivals import arrivals, state_of
 from roambench.controller.bench_fleet import Patience, _all_ready, drain
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.bench_run import bench_place, calibration_of, tell_lost_lease
 from roambench.controller.config import load_experiment
+from roambench.controller.places.bench import BenchPlace, calibration_of
 from roambench.controller.stopping import to_its_end
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.provision.holding import standing_of
@@ -73,35 +73,34 @@ def quiet() -> Console:
 
 
 def test_devices_are_played_in_the_order_of_the_slots(tmp_path, file):
-    with bench_place(experiment(tmp_path, "fleet.agents=2"), file, WAIVED, quiet()) as place:
-        assert place.names == ["c", "a"]
+    with BenchPlace.of(experiment(tmp_path, "fleet.agents=2"), file, WAIVED).held(quiet()) as place:
+        assert place.names(2) == ("c", "a")
         assert place.experiment.fleet.agents == 2
 
 
 def test_more_devices_than_hosts_become_as_many_and_the_report_says_so(tmp_path, file):
-    with bench_place(experiment(tmp_path, "fleet.agents=8"), file, WAIVED, quiet()) as place:
-        assert place.names == ["c", "a", "b"]
+    with BenchPlace.of(experiment(tmp_path, "fleet.agents=8"), file, WAIVED).held(quiet()) as place:
+        assert place.names(3) == ("c", "a", "b")
         assert place.experiment.fleet.agents == 3
         assert "asks for 8 devices; bench bench has 3 hosts" in place.doubts[0]
 
 
 def test_only_means_hosts_by_name_or_tag(tmp_path, file):
     waived = BenchOptions(only=("left",), preflight=False, unproven=True)
-    with bench_place(experiment(tmp_path, "fleet.agents=2"), file, waived, quiet()) as place:
-        assert place.names == ["c", "a"]
-    strangers = bench_place(experiment(tmp_path), file, BenchOptions(only=("right",)), quiet())
-    with pytest.raises(ConfigError, match="right"), strangers:
-        pass
+    with BenchPlace.of(experiment(tmp_path, "fleet.agents=2"), file, waived).held(quiet()) as place:
+        assert place.names(2) == ("c", "a")
+    with pytest.raises(ConfigError, match="right"):
+        BenchPlace.of(experiment(tmp_path), file, BenchOptions(only=("right",)))
 
 
 def test_two_users_cannot_run_at_once(tmp_path, file):
-    with bench_place(experiment(tmp_path), file, WAIVED, quiet()):
+    with BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet()):
         # Inside one's own lease the same process may go on; another process may not.
         from roambench.provision.holding import LEASE_VARIABLE
 
         with pytest.MonkeyPatch.context() as elsewhere:
             elsewhere.delenv(LEASE_VARIABLE)
-            second = bench_place(experiment(tmp_path), file, WAIVED, quiet())
+            second = BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet())
             with pytest.raises(FleetError, match="bench"), second:
                 pass
 
@@ -112,7 +111,7 @@ def test_who_waits_reads_whom_for_and_brackets_are_as_they_were_written(tmp_path
     waiting = BenchOptions(preflight=False, unproven=True, wait_s=0.05)
     with pytest.MonkeyPatch.context() as somebody_else:
         somebody_else.setenv("LOGNAME", "somebody-else")
-        with pytest.raises(FleetError), bench_place(experiment(tmp_path), file, waiting, shown):
+        with pytest.raises(FleetError), BenchPlace.of(experiment(tmp_path), file, waiting).held(shown):
             pass
     assert "who reserved it for 10 min more: [/run] or [bold]" in shown.file.getvalue()
 
@@ -128,15 +127,15 @@ def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
         device_names=["a"],
         config={},
     )
-    context = bench_place(experiment(tmp_path), file, WAIVED, quiet())
+    context = BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet())
     with folder:
         place = context.__enter__()
         folder.update(doubts=place.doubts)
-        tell_lost_lease(place, folder)
+        place.finished(folder)
         assert folder.info.doubts == place.doubts
         holder = standing_of(place.bench).holder
         LeaseBook(place.bench.state_dir).drop(holder.number)  # fleet release --force
-        tell_lost_lease(place, folder)
+        place.finished(folder)
         assert folder.info.doubts[len(place.doubts) :] == (
             "the bench's lease was lost while it ran: another user may have run on the same boards",
         )
@@ -157,9 +156,9 @@ def test_the_files_gain_and_offset_correct_a_reading_to_the_same_watts(file):
 def test_a_meter_without_calibration_adds_nothing_and_the_experiments_own_goes_first(tmp_path, file):
     assert calibration_of(load_bench(file).host("a").meter) is None
     own = ("energy.meters.c.gain=1.5", "energy.meters.c.u_gain=0.01")
-    with bench_place(experiment(tmp_path, *own), file, WAIVED, quiet()) as place:
+    with BenchPlace.of(experiment(tmp_path, *own), file, WAIVED).held(quiet()) as place:
         assert place.experiment.energy.meters["c"].gain == 1.5
-    with bench_place(experiment(tmp_path), file, WAIVED, quiet()) as place:
+    with BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet()) as place:
         assert place.experiment.energy.meters["c"].gain == 2.0
         assert set(place.experiment.energy.meters) == {"c"}
 

@@ -19,8 +19,7 @@ from roambench.contract.orders import Vector
 from roambench.controller.config import load_experiment
 from roambench.controller.config.load import WrittenExperiment
 from roambench.controller.config.sections import Experiment
-from roambench.controller.peer_run import PeerWorld, peer_world
-from roambench.controller.peer_world import peer_settings
+from roambench.controller.plays.decentralised import PeerWorld, peer_settings
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import learning_spec
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
@@ -171,7 +170,7 @@ def plainly(world: PeerWorld, system: str) -> dict[int, Vector]:
 
 @pytest.mark.parametrize("mobility", MOBILITY)
 def test_virtual_devices_hold_what_the_plain_loop_computes_to_the_bit(mobility: str, tmp_path: Path) -> None:
-    world = peer_world(experiment_of(mobility))
+    world = PeerWorld.of(experiment_of(mobility))
     digests = set()
     for system in PEER_SYSTEMS:
         folder = tmp_path / system
@@ -188,7 +187,7 @@ def test_virtual_devices_hold_what_the_plain_loop_computes_to_the_bit(mobility: 
 
 @pytest.mark.parametrize("half_step", ["mini_batch", "full_batch", "epochs"])
 def test_each_half_step_is_what_it_says(half_step: str, tmp_path: Path) -> None:
-    world = peer_world(experiment_of("dam", decentralised={"half_step": half_step}))
+    world = PeerWorld.of(experiment_of("dam", decentralised={"half_step": half_step}))
     settings = peer_settings(world.experiment, "d_psgd", "r", world.lesson, ITERATIONS)
     largest = max(len(part) for part in world.lesson.parts)
     assert (settings.local_steps, world.experiment.learning.batch_size) == {
@@ -202,19 +201,19 @@ def test_each_half_step_is_what_it_says(half_step: str, tmp_path: Path) -> None:
 
 
 def test_without_momentum_no_velocity_is_kept(tmp_path: Path) -> None:
-    world = peer_world(experiment_of("random", learning={"momentum": 0.0}))
+    world = PeerWorld.of(experiment_of("random", learning={"momentum": 0.0}))
     _, _, in_use = played(world, "d_psgd", tmp_path)
     with_momentum = tmp_path / "with"
     with_momentum.mkdir()
-    _, _, more = played(peer_world(experiment_of("random")), "d_psgd", with_momentum)
+    _, _, more = played(PeerWorld.of(experiment_of("random")), "d_psgd", with_momentum)
     assert (in_use, more) == (7, 13)  # a model each and the first one; a velocity each
 
 
 def test_with_everybody_in_reach_plain_averages_are_the_fully_connected_bound(tmp_path: Path) -> None:
-    near = peer_world(experiment_of("static", contacts={"everybody": True}))
+    near = PeerWorld.of(experiment_of("static", contacts={"everybody": True}))
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     other.mkdir()
     plain, _, _ = played(near, "d_psgd", one)
-    bound, _, _ = played(peer_world(experiment_of("static")), "fully_connected", other)
+    bound, _, _ = played(PeerWorld.of(experiment_of("static")), "fully_connected", other)
     assert all(np.array_equal(plain[device], bound[device]) for device in plain)

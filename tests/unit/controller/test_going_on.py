@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from roambench.controller import peer_run, simulated_run
+from roambench.controller import one_run
 from roambench.controller.composition import run_experiment
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.controller.narrator import Narrator
+from roambench.controller.places import simulated
 from roambench.controller.sweep import point_process
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -81,9 +82,8 @@ class CutShort(Narrator):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated_run, "make_trainer", lambda section, setting, rows, folder: Mixing(rows))
-    for module in (simulated_run, peer_run):
-        monkeypatch.setattr(module, "Narrator", CutShort)
+    monkeypatch.setattr(simulated, "make_trainer", lambda section, setting, rows, folder: Mixing(rows))
+    monkeypatch.setattr(one_run, "Narrator", CutShort)
     CutShort.left = -1
 
 

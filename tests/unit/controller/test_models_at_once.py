@@ -1,6 +1,6 @@
 """For how many models a run on virtual devices asks the disk for room."""
 
-from roambench.controller.simulated_run import models_at_once
+from roambench.controller.plays.hierarchical import models_at_once
 from whereabouts import drawn_trace
 
 

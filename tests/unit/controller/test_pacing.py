@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from roambench.contract.device_time import DeviceClock
-from roambench.controller.agents_run import step_end
 from roambench.controller.config.sections import Experiment
 from roambench.controller.pacing import PAUSE_FILE, ClockPace, PauseGate, start_delay_s, step_length_s
+from roambench.controller.places.agents_stage import AgentsStage
 from roambench.energy.fit_check import fewest_offsets, locked_levels
 from roambench.rounds.records import ReplayPaused, RoundRecord
 
@@ -109,7 +109,8 @@ def started_s(tmp_path: Path, dither_s: float, step_close: str, seed: int, steps
         """No clock probe is due."""
 
     bench = SimpleNamespace(clock=clock, clocks=SimpleNamespace(between_steps=nothing))
-    end = step_end(experiment, 3600.0, bench, PauseGate(tmp_path, Told(), clock, print))
+    folder = SimpleNamespace(path=tmp_path, journal=Told())
+    end = AgentsStage(bench, experiment, 3600.0, folder, None).pace(print, 0)
     starts = []
 
     async def run() -> None:

@@ -31,6 +31,7 @@ from roambench.rounds.records import (
     RoundRecord,
     StepClosed,
 )
+from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.runs.folder import RunFolder
 
 #: 2.5 MB are 20 Mbit: a second at 20 Mbit/s.
@@ -80,7 +81,7 @@ def timing_on(fleet: PlannedFleet) -> ExchangeTiming:
 
 
 def test_a_device_waits_for_the_slowest_neighbour_and_for_all_that_this_one_sends() -> None:
-    timing = timing_on(PlannedFleet("local", experiment_of()))
+    timing = timing_on(PlannedFleet(FLEET_KINDS["local"], experiment_of()))
     times = timing.of_step(line())
     # Half steps end at 0.5, 1 and 0.5 s. Device 1 sends 2 models, 1 to 3 s; the others' are there at 2 s.
     assert [times[device].train_s for device in range(3)] == [0.5, 1.0, 0.5]
@@ -96,20 +97,20 @@ def test_a_device_waits_for_the_slowest_neighbour_and_for_all_that_this_one_send
 
 
 def test_a_start_model_comes_first_at_the_downlink_s_rate() -> None:
-    times = timing_on(PlannedFleet("local", experiment_of())).of_step(line("first"))
+    times = timing_on(PlannedFleet(FLEET_KINDS["local"], experiment_of())).of_step(line("first"))
     assert [times[device].download_s for device in range(3)] == [0.5, 0.5, 0.5]
     assert times[0].exchange_s == pytest.approx(PULL_S + 2.5)
 
 
 def test_who_meets_nobody_does_not_exchange() -> None:
     alone = ExchangeOrder("r/0/0", 0, 0, (), (), 1.0, 1)
-    timing = timing_on(PlannedFleet("local", experiment_of()))
+    timing = timing_on(PlannedFleet(FLEET_KINDS["local"], experiment_of()))
     assert timing.of_step([alone])[0].exchange_s == 0.0
     assert timing.air == {}
 
 
 def test_a_virtual_device_sends_then_receives_and_waits_for_nobody() -> None:
-    timing = timing_on(PlannedFleet("simulated", experiment_of()))
+    timing = timing_on(PlannedFleet(FLEET_KINDS["simulated"], experiment_of()))
     times = timing.of_step(line())
     assert [times[device].exchange_s for device in range(3)] == [1.0 + 2.0, 2.0 + 4.0, 1.0 + 2.0]
     assert [times[device].train_s for device in range(3)] == [0.4, 0.8, 0.4]
@@ -131,7 +132,7 @@ def exchanged(order: ExchangeOrder, timing: ExchangeTiming) -> list[RoundRecord]
 
 
 def test_the_radio_draws_while_it_sends_and_while_it_receives() -> None:
-    fleet = PlannedFleet("local", experiment_of())
+    fleet = PlannedFleet(FLEET_KINDS["local"], experiment_of())
     timing = timing_on(fleet)
     records = [record for order in line() for record in exchanged(order, timing)]
     rehearsed = Rehearsed(records, (), 0, 0, air=timing.air)
@@ -148,7 +149,7 @@ def test_the_radio_draws_while_it_sends_and_while_it_receives() -> None:
 
 
 def test_the_controller_mixes_and_scores_between_the_half_steps_of_virtual_devices() -> None:
-    fleet = PlannedFleet("simulated", experiment_of())
+    fleet = PlannedFleet(FLEET_KINDS["simulated"], experiment_of())
     timing = timing_on(fleet)
     records = [record for order in line() for record in exchanged(order, timing)]
     one = timing.batches[0]
@@ -170,7 +171,7 @@ def test_the_controller_mixes_and_scores_between_the_half_steps_of_virtual_devic
 
 def test_on_a_bench_nobody_shares_this_machine_and_boards_import_before_they_begin() -> None:
     local = {"cpu_slowdown": 10.0, "time_scale": 10.0}
-    fleet = PlannedFleet("bench", experiment_of(local=local, energy={"idle_baseline_s": 7.0}))
+    fleet = PlannedFleet(FLEET_KINDS["bench"], experiment_of(local=local, energy={"idle_baseline_s": 7.0}))
     assert (fleet.time_scale, fleet.up_mbit_s, fleet.down_mbit_s) == (1.0, 95.0, 95.0)
     rehearsed = Rehearsed([], (Batch((100,), (3.0, 4.0)), Batch((100,), (2.0,))), 1, 1, collected=2)
     times = planned_times(fleet, rehearsed, COSTS, 2, 1.0)
@@ -184,7 +185,9 @@ def test_a_plan_counts_what_the_dither_of_step_starts_takes(step_close: str, pac
     def device_s(dither_s: float) -> float:
         experiment = experiment_of(rounds={"step_close": step_close, "dither_s": dither_s})
         rehearsed = Rehearsed([StepClosed(step, 3, (), (), None, None) for step in range(4)], (), 1, 1)
-        return planned_times(PlannedFleet("local", experiment), rehearsed, COSTS, 3, 1.0).device_s
+        return planned_times(
+            PlannedFleet(FLEET_KINDS["local"], experiment), rehearsed, COSTS, 3, 1.0
+        ).device_s
 
     # Half of the widest, four times; a step that waits for the clock has room for it.
     assert device_s(3.0) - device_s(0.0) == pytest.approx(0.0 if pace_s else 12.0)
@@ -296,10 +299,10 @@ def bench(tmp_path: Path) -> Path:
 def test_a_bench_s_file_says_who_takes_part_and_nobody_is_asked(file: Path, bench: Path) -> None:
     experiment = load_experiment(file, ['mobility.model="random"'])
     fleet = planned_fleet(experiment, f"bench:{bench}")
-    assert (fleet.kind, fleet.experiment.fleet.agents) == ("bench", 3)
+    assert (fleet.kind.name, fleet.experiment.fleet.agents) == ("bench", 3)
     assert fleet.names == ("board-0", "board-1", "board-2")
     (plan,) = plan_experiment(experiment, f"bench:{bench}", ["board-0", "board-2"])
-    assert (plan.fleet, plan.trainings, plan.computed) == ("bench", 10, 0)
+    assert (plan.fleet.name, plan.trainings, plan.computed) == ("bench", 10, 0)
 
 
 def test_rounds_with_a_server_are_planned_on_a_bench_too(tmp_path: Path, bench: Path) -> None:
@@ -334,7 +337,7 @@ def test_what_a_fleet_would_refuse_to_run_is_not_planned_on_it(file: Path, bench
         (problem,) = refused.value.problems
         assert problem.startswith("simulated.precision: float64 is a test mode of virtual devices")
         assert problem.endswith(f"expected float32 on {kind} ones")
-    assert planned_fleet(experiment, "simulated").kind == "simulated"
+    assert planned_fleet(experiment, "simulated").kind == FLEET_KINDS["simulated"]
 
 
 def test_the_command_plans_a_decentralised_experiment(file: Path, tmp_path: Path) -> None:

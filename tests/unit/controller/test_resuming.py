@@ -17,9 +17,12 @@ from roambench.contract.errors import FleetError, RunError
 from roambench.contract.orders import Vector
 from roambench.controller import checkpoints
 from roambench.controller.agents_kept import MODELS, AgentsKept, boot_id
+from roambench.controller.bench_options import USUAL
 from roambench.controller.checkpoints import SIMULATION, Checkpoints, made_with
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
+from roambench.controller.places.bench import BenchPlace
+from roambench.controller.places.table import place_of
 from roambench.controller.resuming import resume_run, unfinished
 from roambench.controller.world import movement_of
 from roambench.fleet.model_shop import ModelShop
@@ -102,7 +105,7 @@ def other_bench(path: Path) -> None:
         (
             None,
             {"fleet": "rehearsal"},
-            "its fleet is rehearsal, and only runs on simulated, local, bench",
+            "its fleet is rehearsal, and only runs on local, simulated, bench",
         ),
         (None, {"fleet": "local", "boot": "another"}, "this machine was booted since, and the run's device"),
         (None, {"fleet": "bench", "boot": "another"}, "this machine was booted since, and the run's device"),
@@ -149,17 +152,19 @@ def test_on_a_bench_the_same_hosts_of_the_same_bench_go_on(tmp_path: Path) -> No
 
     def found(names: str) -> list[Path]:
         bench = load_bench(on_bench(path, "abcd"))
-        hosts = [host for name in names for host in bench.hosts if host.name == name]
-        return list(unfinished(EXPERIMENT, "bench", tmp_path, told.append, bench, hosts).to_resume.values())
+        hosts = tuple(host for name in names for host in bench.hosts if host.name == name)
+        place = BenchPlace(bench, hosts, EXPERIMENT, USUAL)
+        return list(unfinished(place, tmp_path, told.append).to_resume.values())
 
     told: list[str] = []
     assert found("abcd") == [path]
     assert found("abdc") == found("abc") == []
     (path / "bench.json").write_text(json.dumps({"file": str(tmp_path / "another.toml")}))
     bench = load_bench(tmp_path / "lab.toml")
-    assert unfinished(EXPERIMENT, "bench", tmp_path, told.append, bench, bench.hosts).to_resume == {}
+    place = BenchPlace(bench, bench.hosts, EXPERIMENT, USUAL)
+    assert unfinished(place, tmp_path, told.append).to_resume == {}
     (path / "bench.json").unlink()
-    assert unfinished(EXPERIMENT, "bench", tmp_path, told.append, bench, bench.hosts).to_resume == {}
+    assert unfinished(place, tmp_path, told.append).to_resume == {}
     assert told == []
 
 
@@ -173,7 +178,7 @@ def test_code_that_was_edited_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_same_command_finds_what_it_left(tmp_path: Path) -> None:
     def found(experiment: Experiment = EXPERIMENT, fleet: str = "simulated") -> tuple[dict, dict]:
-        left = unfinished(experiment, fleet, tmp_path, told.append)
+        left = unfinished(place_of(experiment, fleet), tmp_path, told.append)
         return left.to_resume, left.finished
 
     told: list[str] = []

@@ -156,7 +156,7 @@ def test_an_interrupted_run_says_what_is_kept_and_what_to_type(
                 signal.raise_signal(signal.SIGINT)
             return info
 
-    monkeypatch.setattr("roambench.controller.composition.RunFolder", Stopped)
+    monkeypatch.setattr("roambench.controller.places.place.RunFolder", Stopped)
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 130

@@ -12,6 +12,7 @@ from roambench.controller.config import load_experiment
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.runs.fleet_kinds import FLEET_KINDS
 from strangers import install, roambench
 
 SYSTEM = """
@@ -131,7 +132,7 @@ def test_another_version_of_what_a_package_imports_counts(tmp_path: Path, site: 
     info.mkdir()
     (info / "RECORD").write_text("ledgerlib.py,,\nledgerlib-1.0.dist-info/METADATA,,\n")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ledgerlib\nVersion: 1.0\n")
-    (code,) = foreign_code(load_experiment(tmp_path / "one.toml"), "rehearsal")
+    (code,) = foreign_code(load_experiment(tmp_path / "one.toml"), FLEET_KINDS["rehearsal"])
     assert (code.package, code.needs) == ("pocket-bench", ("ledgerlib 1.0",))
 
 

@@ -18,6 +18,8 @@ from roambench.meters.emulator.signal import PowerSignal
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import emulate
 
+pytestmark = pytest.mark.lengthy
+
 S = 10**9
 ROUND = (
     (Phase.IDLE, 3.0, IDLE),

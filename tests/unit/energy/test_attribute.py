@@ -11,6 +11,8 @@ from roambench.energy.integrate import power_curve
 from roambench.energy.lateness import lateness_prior_s
 from roambench.energy.samples import PowerSamples
 
+pytestmark = pytest.mark.lengthy
+
 S = 10**9
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.lengthy
+
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "calibration.py"
 
 

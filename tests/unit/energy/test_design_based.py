@@ -11,6 +11,8 @@ from roambench.contract.phases import Phase
 from roambench.energy.design_based import WithoutModel, in_doubt, together
 from roambench.energy.energy_value import Energy
 
+pytestmark = pytest.mark.lengthy
+
 RUNS = 10
 TRANSFERS = (Phase.DOWNLOAD, Phase.UPLOAD)
 

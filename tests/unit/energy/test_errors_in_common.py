@@ -9,6 +9,8 @@ import pytest
 from roambench.contract.phases import Phase
 from roambench.energy.ledger import LedgerRow, total
 
+pytestmark = pytest.mark.lengthy
+
 BOARDS = 8
 FLEETS = 5
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.lengthy
+
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 RUNS = 60  # four times all firmwares; one run takes 0.1 to 0.5 s
 

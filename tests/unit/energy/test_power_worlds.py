@@ -11,6 +11,8 @@ from fidelity.physics.meters import METERS
 from fidelity.physics.power import Signal
 from fidelity.physics.run import simulate
 
+pytestmark = pytest.mark.lengthy
+
 
 @cache
 def run_of(world, meter="sp2-1hz", seed=0):

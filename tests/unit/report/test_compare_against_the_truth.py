@@ -30,6 +30,8 @@ from roambench.rounds.records import FateDecided, OrderAnswered, OrderGiven, Ste
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
+pytestmark = pytest.mark.lengthy
+
 S = 10**9
 ROUNDS = 40
 BOARDS = ("pi-01", "pi-02", "pi-03")

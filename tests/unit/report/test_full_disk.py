@@ -20,6 +20,8 @@ from roambench.controller.config.link_model_file import write_link_model
 from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
 from roambench.runs.models import load_model, save_model
 
+pytestmark = pytest.mark.lengthy
+
 ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
 GOOD = "a good report\n" * 1000
 TRYOUT = """

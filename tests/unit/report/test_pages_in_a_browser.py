@@ -30,6 +30,8 @@ from roambench.report.calibration import Calibration, DeviceCalibration
 from roambench.report.calibration_page import calibration_page
 from roambench.report.trace_pictures import BROWSERS
 
+pytestmark = pytest.mark.lengthy
+
 #: What a figure's own buttons are called on the page.
 BUTTONS = {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
 #: What the page says of its own figures; and whether it is done drawing them.

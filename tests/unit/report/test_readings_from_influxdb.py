@@ -21,6 +21,8 @@ from roambench.meters.emulator.virtual import emulate
 from roambench.report.report import report
 from roambench.runs.folder import RunFolder
 
+pytestmark = pytest.mark.lengthy
+
 #: As the hand-made run of conftest has it, in seconds from its start, the emulated board works.
 SCHEDULE = (
     (0.0, IDLE),

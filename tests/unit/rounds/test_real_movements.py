@@ -16,6 +16,8 @@ from roambench.rounds.tally import tally
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 
+pytestmark = pytest.mark.lengthy
+
 
 @pytest.fixture(scope="module")
 def new_york(data_folder: Path) -> Trace:

@@ -23,6 +23,8 @@ from roambench.rounds.tally import tally
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 
+pytestmark = pytest.mark.lengthy
+
 
 def rehearsed(name, trace, seed=0, **options):
     return asyncio.run(rehearse(make_system(name, SystemOptions(**options)), trace, seed))

@@ -15,6 +15,8 @@ from roambench.runs.record_store import RecordStore
 from roambench.spool.chapter import Chapter
 from roambench.spool.influx_settings import InfluxSettings
 
+pytestmark = pytest.mark.lengthy
+
 CHAPTER = Chapter("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "another name")
 
 

@@ -37,6 +37,8 @@ from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
 from roambench.spool.spool import Spool
 
+pytestmark = pytest.mark.lengthy
+
 S = 10**9
 EVIL = 'it\'s "quoted", back\\slashed,\nand = on two lines µ'
 

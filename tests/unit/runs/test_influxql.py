@@ -22,6 +22,8 @@ from roambench.contract.records import Reading, RecordKind
 from roambench.runs.influx_records import InfluxRecords
 from roambench.runs.influxql import InfluxQL, InfluxServer, named, quoted
 
+pytestmark = pytest.mark.lengthy
+
 #: (status, headers, body) for a request's path and headers.
 Answer = tuple[int, dict[str, str], bytes]
 NOTHING = b'{"results":[{}]}'

@@ -33,6 +33,8 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.spool.chapter import Chapter
 
+pytestmark = pytest.mark.lengthy
+
 S = 10**9
 BOOT = "0123456789abcdef0123456789abcdef"
 

@@ -57,6 +57,7 @@ class EmulatedBoard:
 
     @property
     def due_ns(self) -> int:
+        """Device time of the next thing that the firmware does."""
         return self.firmware.due_ns
 
     def work(self, activity: Activity, ns: int) -> None:
@@ -82,6 +83,7 @@ class EmulatedBoard:
             self.outlet.want(ns, watts)
 
     def inject(self, fault: Fault, now_ns: int) -> None:
+        """Let a fault happen, now or after its own delay."""
         self.firmware.inject(fault, now_ns)
 
 

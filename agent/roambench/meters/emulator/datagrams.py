@@ -21,10 +21,12 @@ class DatagramPort:
         self.lost_bytes = 0
 
     def write(self, data: bytes) -> None:
+        """Send one datagram; what the network refuses is counted as lost."""
         try:
             self._socket.sendto(data, self._target)
         except OSError:  # nobody listens, or the buffer is full
             self.lost_bytes += len(data)
 
     def close(self) -> None:
+        """Close the socket."""
         self._socket.close()

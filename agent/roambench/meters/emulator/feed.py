@@ -38,6 +38,7 @@ class WorkFeed:
         return False
 
     def close(self) -> None:
+        """Hang up; what was not sent is dropped."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -65,12 +65,14 @@ def ytrikoz_serial(at: Printout) -> bytes | None:
 
 
 def ytrikoz_web(at: Printout) -> bytes | None:
+    """One JSON frame of the ytrikoz firmware's WebSocket; None while the output is off."""
     if not at.on:
         return None
     return b'{"v":%.3f,"i":%.3f,"p":%.3f,"wh":%.6f}' % (at.volts, at.amps, at.watts, at.watt_hours)
 
 
 def ytrikoz_telnet(at: Printout) -> bytes | None:
+    """The same frame as a line of its telnet port."""
     text = ytrikoz_web(at)
     return None if text is None else text + b"\r"
 
@@ -130,6 +132,7 @@ def smartpower3_1_6_tcp(at: Printout) -> bytes:
 
 
 def smartpower3_1_7(at: Printout) -> bytes:
+    """A line of firmware 1.7: 15 fields, two checksums, the line's end the wrong way round."""
     return b"".join(_smartpower3_parts(at, cast=False, end=b"\n\r"))
 
 
@@ -140,6 +143,7 @@ def smartpower3_1_7_udp(at: Printout) -> bytes:
 
 
 def smartpower3_1_8(at: Printout) -> bytes:
+    """A line of firmware 1.8: 15 fields, two checksums, the line's end the right way round."""
     return b"".join(_smartpower3_parts(at, cast=False, end=b"\r\n"))
 
 

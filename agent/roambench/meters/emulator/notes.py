@@ -32,9 +32,11 @@ class SaidNotes:
             raise MeterError(f"meter's notes {path}: cannot be written ({error.strerror})") from None
 
     def said(self, ns: int, taken: int, data: bytes) -> None:
+        """Note a line: when it was printed and how many of its bytes were taken."""
         self._file.write(f"{ns},{taken},{data.hex()}\n")
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 

@@ -35,9 +35,11 @@ class Panel:
 
     @property
     def supply_v(self) -> float:
+        """Volts at the output for the present setting."""
         return supply_volts(self.setting_v)
 
     def reset(self) -> None:
+        """Restart: output, counter and browser off, watt-hours at zero, the default volts."""
         self.on = self.counting = self.browser = False
         self.watt_s = 0.0
         self.setting_v = self.default_v

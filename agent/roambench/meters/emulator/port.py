@@ -84,6 +84,7 @@ class MeterPort:
         return self._lost_bytes + sum(port.lost_bytes for port in ports if port is not None)
 
     def work(self, activity: Activity, ns: int) -> None:
+        """Let the board behind the meter do `activity` from `ns` (device time) on."""
         self.board.work(activity, ns)
         self.write_truth()
 

@@ -102,6 +102,7 @@ class FirmwareProfile:
 
     @property
     def transports(self) -> tuple[Transport, ...]:
+        """The ways out of the meter that the firmware has."""
         return tuple(self.lines)
 
     def period(self, interval_ms: int | None) -> float:

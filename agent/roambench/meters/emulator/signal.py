@@ -45,6 +45,7 @@ class PowerSignal:
             self._watts.insert(at, watts)
 
     def watts_at(self, ns: int) -> float:
+        """Watts at a device time."""
         return self._watts[self._piece(ns)]
 
     def energy_j(self, start_ns: int, end_ns: int) -> float:

@@ -75,6 +75,7 @@ class EmulatedDevice:
 
     @property
     def transports(self) -> tuple[Transport, ...]:
+        """The ways out of the meter that were asked for."""
         asked = (
             (Transport.SERIAL, self.link_path != ""),
             (Transport.TELNET, self.telnet_port is not None),
@@ -109,6 +110,7 @@ class EmulatorSpec:
     notes: bool = False
 
     def to_json(self) -> str:
+        """Its fields as JSON text; `from_json` is the inverse."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod

@@ -38,6 +38,7 @@ class TelnetPort:
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     def write(self, data: bytes) -> None:
+        """Print to the client, if one listens; a client that does not read loses lines."""
         if self.client is None or (self.shell is not None and self.shell.active):
             return
         if self.client.get_write_buffer_size() > UNSENT_LIMIT:
@@ -52,29 +53,34 @@ class TelnetPort:
         asyncio.get_running_loop().call_later(host_s, self._free)
 
     def hang_up(self) -> None:
+        """Throw the client out."""
         if self.client is not None:
             self.client.abort()
             self.left(self.client)
 
     def close(self) -> None:
+        """Throw the client out and stop listening."""
         self.hang_up()
         if self._server is not None:
             self._server.close()
             self._server = None
 
     def entered(self, client: asyncio.Transport) -> None:
+        """A client has connected; a second one is turned away."""
         if self.client is not None or self._taken or self._server is None or not self._accepts():
             client.abort()
         else:
             self.client = client
 
     def left(self, client: asyncio.BaseTransport | None) -> None:
+        """A client has gone."""
         if client is self.client:
             self.client = None
             if self.shell is not None:
                 self.shell.leave()
 
     def typed(self, client: asyncio.Transport, data: bytes) -> None:
+        """The client has sent bytes: the shell answers."""
         if client is self.client and self.shell is not None:
             client.write(self.shell.hear(data, self._now_ns()))
 

@@ -46,6 +46,7 @@ class TruthLog:
             raise MeterError(f"truth file {path}: cannot be written ({error.strerror})") from None
 
     def power(self, ns: int, watts: float) -> None:
+        """Log the watts that hold from this device time on."""
         self._file.write(f"{ns},{watts!r},\n")
 
     def idle(self, ns: int, watts: float) -> None:
@@ -57,6 +58,7 @@ class TruthLog:
         self._file.write(f"{ns},,\n")
 
     def close(self, ns: int) -> None:
+        """Log that power is unknown from here on, and close the file."""
         self._file.write(f"{ns},nan,\n")
         self._file.close()
 

@@ -27,7 +27,9 @@ class WebConsole(Protocol):
         """A browser connects: its number, None if there is no room."""
         ...
 
-    def leave(self, client: int) -> None: ...
+    def leave(self, client: int) -> None:
+        """A client has gone."""
+        ...
 
     def hear(self, client: int, text: str, ns: int) -> list[Frame]:
         """What a browser's message does and who is told; never raises."""
@@ -46,6 +48,7 @@ class Clients:
         self.pages: dict[int, int | None] = {}
 
     def enter(self) -> int | None:
+        """The number of a new client, None when there are too many."""
         free = [number for number in range(MOST_CLIENTS) if number not in self.pages]
         if not free:
             return None
@@ -53,6 +56,7 @@ class Clients:
         return free[0]
 
     def on(self, page: int, *, but: int | None = None) -> tuple[int, ...]:
+        """The clients that look at a page, but for one."""
         return tuple(n for n, shown in sorted(self.pages.items()) if shown == page and n != but)
 
 
@@ -73,20 +77,24 @@ class Smartpower2Web:
         self._clients = Clients()
 
     def enter(self) -> int | None:
+        """The number of a new client, None when there are too many."""
         client = self._clients.enter()
         if client is not None:
             self._panel.browser = True
         return client
 
     def leave(self, client: int) -> None:
+        """A client has gone; the firmware then believes that none is left."""
         self._clients.pages.pop(client, None)
         self._panel.browser = False
 
     @property
     def watching(self) -> tuple[int, ...]:
+        """The clients that get the live readings."""
         return self._clients.on(HOME) if self._panel.browser else ()
 
     def hear(self, client: int, text: str, ns: int) -> list[Frame]:
+        """The frames that answer a client's text."""
         panel, rest = self._panel, text[1:]
         match text[:1]:
             case "p":
@@ -145,16 +153,20 @@ class YtrikozWeb:
         self._clients = Clients()
 
     def enter(self) -> int | None:
+        """The number of a new client, None when there are too many."""
         return self._clients.enter()
 
     def leave(self, client: int) -> None:
+        """A client has gone."""
         self._clients.pages.pop(client, None)
 
     @property
     def watching(self) -> tuple[int, ...]:
+        """The clients that get the live readings."""
         return self._clients.on(self.HOME)
 
     def hear(self, client: int, text: str, ns: int) -> list[Frame]:
+        """The frames that answer a client's text."""
         try:
             values = json.loads(text)
         except (ValueError, RecursionError):
@@ -196,6 +208,7 @@ class YtrikozShell:
         self.active = False
 
     def leave(self) -> None:
+        """The client has gone: forget its half line."""
         self.active = False
         self._line = b""
 

@@ -64,6 +64,7 @@ class WebsocketPort:
             client.transport.abort()
 
     async def close(self) -> None:
+        """Stop listening and end all connections."""
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()

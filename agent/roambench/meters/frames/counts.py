@@ -21,6 +21,7 @@ class LineCounts:
 
     @property
     def rejected(self) -> int:
+        """Lines that gave no reading, for whatever reason."""
         return (
             self.partial
             + self.noise

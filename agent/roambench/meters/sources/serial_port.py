@@ -33,6 +33,7 @@ class SerialPort:
         self._lost: Lost = lambda why: None
 
     async def open(self, take: Take, lost: Lost) -> None:
+        """Open the device for ourselves alone, and hand over bytes as they come."""
         # exclusive: of two readers of one port each would get half of the bytes.
         port = serial.Serial(self._path, self._baud, timeout=0, exclusive=True)
         settings = termios.tcgetattr(port.fileno())
@@ -42,6 +43,7 @@ class SerialPort:
         asyncio.get_running_loop().add_reader(port.fileno(), self._readable, port.fileno())
 
     async def close(self) -> None:
+        """Stop listening and close the device."""
         self._release()
 
     def _release(self) -> None:

@@ -19,6 +19,7 @@ class TcpLine:
         self._line: _Connection | None = None
 
     async def open(self, take: Take, lost: Lost) -> None:
+        """Connect, and hand over bytes as they come."""
         line = _Connection(take, lost)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_S):
@@ -26,6 +27,7 @@ class TcpLine:
         self._line = line
 
     async def close(self) -> None:
+        """Hang up."""
         if self._line is not None:
             self._line.drop()
             self._line = None

@@ -32,12 +32,14 @@ class UdpListener:
         self.strangers = 0
 
     async def open(self, take: Take, lost: Lost) -> None:
+        """Bind the port, and hand over datagrams as they come."""
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_datagram_endpoint(
             lambda: _Listener(take, self._is_ours), local_addr=(self._host, self._port)
         )
 
     async def close(self) -> None:
+        """Close the socket."""
         if self._transport is not None:
             self._transport.abort()
             self._transport = None

@@ -25,6 +25,7 @@ class WebsocketLine:
         self._listening: asyncio.Task[None] | None = None
 
     async def open(self, take: Take, lost: Lost) -> None:
+        """Connect, send the greeting, and hand over frames as they come."""
         self._line = await connect_websocket(self._uri)
         try:
             if self._greeting:
@@ -37,6 +38,7 @@ class WebsocketLine:
         )
 
     async def close(self) -> None:
+        """Stop listening and hang up."""
         listening, line = self._listening, self._line
         self._listening = self._line = None
         if listening is not None:

@@ -21,7 +21,7 @@ from roambench.controller.ab.ab_results import AbTable, ab_table
 from roambench.controller.ab.cooling import Cooled, Cooling, Thermometer, cool_down
 from roambench.controller.ab.thermometers import thermometer_of
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.composition import BENCH, fleet_of
+from roambench.controller.places.table import fleet_of
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.sweep.pool import run_points
 from roambench.controller.sweep.sweep_folder import SweepFolder
@@ -142,7 +142,7 @@ def _run(
 def _ours(plan: AbPlan, options: BenchOptions, tell: Callable[[str], None]) -> AbstractContextManager[object]:
     """The lease of a bench for the whole comparison: nobody comes between A and B."""
     kind, file = fleet_of(plan.asked.fleet)
-    if kind != BENCH:
+    if not kind.has_file:
         return nullcontext()
     purpose = f"ab {plan.labels['A']} against {plan.labels['B']}"
     return holding(load_bench(Path(file)), purpose, options.wait_s, tell)

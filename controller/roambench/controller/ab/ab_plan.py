@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.composition import fleet_of, refuse_unfit
 from roambench.controller.config.load import load_experiment, resolved
 from roambench.controller.config.overrides import Override, parse_overrides
 from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import digest_of, foreign_code
+from roambench.controller.places.table import fleet_of, refuse_unfit
 from roambench.controller.sweep.points import Point, point_key, text
 
 ArmName = Literal["A", "B"]
@@ -39,9 +39,11 @@ class Asked:
     changes_b: tuple[str, ...] = ()
 
     def file(self, arm: ArmName) -> Path:
+        """The experiment file of an arm."""
         return self.a if arm == "A" else self.b
 
     def own(self, arm: ArmName) -> tuple[str, ...]:
+        """The changes (`--set`) of an arm, those of both arms first."""
         return (*self.changes, *(self.changes_a if arm == "A" else self.changes_b))
 
 
@@ -66,9 +68,11 @@ class AbPlan:
 
     @property
     def pairs(self) -> int:
+        """How many pairs of turns there are."""
         return self.asked.repeats
 
     def turn(self, arm: ArmName, pair: int) -> Turn:
+        """The turn of an arm in a pair (from 0)."""
         return next(turn for turn in self.turns if (turn.arm, turn.pair) == (arm, pair))
 
 

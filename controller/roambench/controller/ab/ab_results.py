@@ -31,6 +31,7 @@ class AbTable:
     partly: tuple[tuple[str, int], ...]
 
     def row(self, name: str) -> Row:
+        """The row of a figure, by its name."""
         return next(row for row in self.rows if row.compared.name == name)
 
 

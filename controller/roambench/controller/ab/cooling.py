@@ -36,6 +36,7 @@ class Cooled:
 
     @property
     def reached(self) -> bool:
+        """Whether all boards came down to their temperature."""
         return not self.note
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import psutil
 
 from roambench.controller.ab.cooling import Thermometer
-from roambench.controller.composition import BENCH, fleet_of
+from roambench.controller.places.table import fleet_of
 from roambench.provision.bench import Bench, Host
 from roambench.provision.hosts import HostLink, on_hosts
 from roambench.provision.inventory import load_bench
@@ -25,11 +25,11 @@ _READ: Final = (
 def thermometer_of(fleet: str, only: Sequence[str] = ()) -> Thermometer | None:
     """None for a fleet whose energy nobody measures: it need not cool."""
     kind, file = fleet_of(fleet)
-    if kind == BENCH:
+    if kind.has_file:
         bench = load_bench(Path(file))
         hosts = bench.only(only)
         return lambda: bench_temperatures(bench, hosts)
-    return this_machine if kind == "local" else None
+    return this_machine if kind.has_agents else None
 
 
 def this_machine() -> Mapping[str, float]:

@@ -78,8 +78,8 @@ def calibrate(
     if file.is_dir():
         folder = file
     else:
-        from roambench.controller.composition import free_folder
         from roambench.controller.config import load_experiment
+        from roambench.controller.run_names import free_folder
         from roambench.energy.link_sweep import SweepSettings
 
         experiment = load_experiment(file, list(set_ or []))
@@ -130,17 +130,11 @@ def _sweep(
     at_once: int,
 ) -> None:
     """Sweep the devices that `options` names, of this machine or of a bench, into `folder`."""
-    from roambench.controller.agents_place import agents_place, bench_file, with_every_host
-    from roambench.controller.calibration_run import chosen_devices, run_calibration, with_agents_up_to
+    from roambench.controller.calibration_run import on_devices, run_calibration
+    from roambench.controller.places.table import agents_place_of
 
-    bench = bench_file(fleet)
-    if bench is None:
-        chosen = chosen_devices(options.only, experiment)
-        experiment = with_agents_up_to(experiment, chosen)
-    else:
-        experiment = with_every_host(experiment, bench, options.only)
-        chosen = tuple(range(experiment.fleet.agents))
-    with agents_place(experiment, fleet, options, console) as place:
+    experiment, chosen = on_devices(experiment, fleet, options.only)
+    with agents_place_of(experiment, fleet, options).held(console, baselines=False) as place:
         run_calibration(place, settings, chosen, folder, console, at_once=at_once)
 
 

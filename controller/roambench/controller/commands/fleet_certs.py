@@ -18,6 +18,7 @@ certs_app = typer.Typer(
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.add_typer(certs_app)
 
 

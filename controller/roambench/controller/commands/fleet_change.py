@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("upgrade")(upgrade_hosts)
     app.command("replace")(replace)
 

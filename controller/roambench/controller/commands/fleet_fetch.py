@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("fetch")(fetch)
 
 

@@ -11,6 +11,7 @@ from roambench.controller.commands.fleet_options import BenchArgument
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("influx-token")(influx_token)
 
 

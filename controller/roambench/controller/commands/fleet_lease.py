@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("lease")(lease)
     app.command("release")(release)
     app.command("who")(who)

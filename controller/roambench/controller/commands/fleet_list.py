@@ -8,6 +8,7 @@ from roambench.controller.commands.fleet_options import BenchArgument, JsonOptio
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("list")(list_hosts)
 
 

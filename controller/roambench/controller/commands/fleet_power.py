@@ -12,6 +12,7 @@ from roambench.provision.meter_power import OFF_S, Deed
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("power")(power)
 
 

@@ -22,6 +22,7 @@ _MARKS: Final = {Verdict.PASS: "pass", Verdict.WARN: "warn", Verdict.FAIL: "FAIL
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("preflight")(preflight)
     app.command("identify")(identify)
 

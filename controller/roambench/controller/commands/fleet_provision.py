@@ -20,6 +20,7 @@ DuringOption = Annotated[bool, typer.Option("--during-run", help="Even if somebo
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("provision")(provision_hosts)
     app.command("wheelhouse")(wheelhouse)
     app.command("rollback")(roll_back)

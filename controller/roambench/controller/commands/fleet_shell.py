@@ -22,6 +22,7 @@ WaitOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
     app.command("logs")(logs)
     app.command("exec")(execute)
     app.command("reboot")(reboot_hosts)

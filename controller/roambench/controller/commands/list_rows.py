@@ -9,6 +9,8 @@ import typer
 
 
 class Kind(StrEnum):
+    """The tables that `roambench list` prints."""
+
     ALGORITHMS = "algorithms"
     DECENTRALISED = "decentralised"
     DATASETS = "datasets"

@@ -46,20 +46,20 @@ def overhead(
     taken, too; everything, with records streaming to the controller. Emulated boards of this machine draw
     what their agents compute.
     """
-    from roambench.controller.agents_place import agents_place
     from roambench.controller.bench_options import BenchOptions
-    from roambench.controller.composition import free_folder
     from roambench.controller.config import load_experiment
     from roambench.controller.config.overrides import Override
     from roambench.controller.lasting_console import lasting_console
     from roambench.controller.overhead_run import RESULT, measure_overhead
+    from roambench.controller.places.table import agents_place_of
+    from roambench.controller.run_names import free_folder
 
     more = {} if agents is None else {"--agents": [Override(("fleet", "agents"), agents)]}
     experiment = load_experiment(file, set_ or (), more=more)
     console = lasting_console(stderr=as_json)
     path = free_folder(runs_dir, name or f"{experiment.name}-overhead")
     options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
-    with agents_place(experiment, fleet, options, console) as place:
+    with agents_place_of(experiment, fleet, options).held(console, baselines=False) as place:
         result = measure_overhead(place, minutes, path, console)
     if as_json:
         typer.echo(result.to_json(), nl=False)

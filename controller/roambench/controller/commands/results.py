@@ -10,6 +10,8 @@ import typer
 
 
 class Paper(StrEnum):
+    """The papers whose tables a sweep can be set beside."""
+
     MOHAWK = "mohawk"
     DAM = "dam"
     DE_HEREDIA = "de-heredia"

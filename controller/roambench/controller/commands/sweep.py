@@ -40,6 +40,7 @@ def sweep(
     from roambench.controller.lasting_console import lasting_console
     from roambench.controller.sweep.conduct import check_sweep, run_sweep, show_sweep
     from roambench.controller.sweep.sweep_file import read_sweep
+    from roambench.runs.fleet_kinds import FLEET_KINDS
 
     sweep_file = read_sweep(file, set_ or (), trace)
     folder = out or Path("runs") / file.stem
@@ -49,5 +50,5 @@ def sweep(
     elif table:
         show_sweep(sweep_file, out=folder, console=console)
     else:
-        usual = 1 if sweep_file.fleet == "local" else os.cpu_count() or 1
+        usual = 1 if FLEET_KINDS[sweep_file.fleet].has_agents else os.cpu_count() or 1
         run_sweep(sweep_file, jobs=jobs or usual, out=folder, console=console, fresh=fresh)

@@ -10,6 +10,8 @@ import typer
 
 
 class ExportFormat(StrEnum):
+    """The formats that traces are exported to."""
+
     ONE = "one"
     BONNMOTION = "bonnmotion"
     CSV = "csv"
@@ -17,6 +19,8 @@ class ExportFormat(StrEnum):
 
 
 class AbsentDevices(StrEnum):
+    """What an export does with devices while they are absent."""
+
     STAND = "stand"
     OMIT = "omit"
 

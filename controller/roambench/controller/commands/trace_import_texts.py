@@ -62,6 +62,7 @@ def box(text: str | None, problems: list[str]) -> Box | PlaneBox | None:
 
 
 def utc_s(text: str | None, problems: list[str]) -> int | None:
+    """Seconds since 1970 of an ISO 8601 time; a mistake is added to `problems`."""
     if text is None:
         return None
     try:
@@ -77,6 +78,7 @@ def utc_s(text: str | None, problems: list[str]) -> int | None:
 
 
 def column_map(text: str | None, problems: list[str]) -> dict[str, str]:
+    """Field -> column of "FIELD=COLUMN,..."; mistakes are added to `problems`."""
     columns: dict[str, str] = {}
     for part in text.split(",") if text else []:
         field, equals, column = part.partition("=")
@@ -102,6 +104,7 @@ def hosts(text: str | None, problems: list[str]) -> tuple[str, ...]:
 
 
 def ap_source(text: str, problems: list[str]) -> tuple[ApSource, Path | None]:
+    """Where access points come from, and the file if it is one; mistakes go to `problems`."""
     if text in ("auto", "draw", "places", "stations"):
         return cast(ApSource, text), None
     if not Path(text).is_file():

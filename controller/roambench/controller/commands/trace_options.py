@@ -14,4 +14,5 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Keys every random draw.")]
 
 
 def written(output: Path, found_hash: str, steps: int, devices: int, fixes: int) -> None:
+    """Print the file that was written, its size and its hash."""
     typer.echo(f"{output}: {steps} steps, {devices} devices, {fixes} fixes, content hash {found_hash[:12]}")

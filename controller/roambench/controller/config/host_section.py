@@ -24,4 +24,5 @@ class HostSection(Section):
     interface: str = Field("", description="Network interface whose bytes count; empty: all but loopback.")
 
     def settings(self) -> HostSettings:
+        """The settings that agents are given."""
         return HostSettings(self.period_s, self.during_phases, self.interface)

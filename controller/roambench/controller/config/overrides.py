@@ -15,6 +15,8 @@ _BARE_TEXT = re.compile(r"[A-Za-z./~_][\w./~+:-]*")
 
 @dataclass(frozen=True, slots=True)
 class Override:
+    """One `--set`: a key and its value."""
+
     path: tuple[str, ...]
     value: Any
 

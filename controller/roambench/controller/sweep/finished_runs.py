@@ -26,9 +26,11 @@ class FinishedRun:
 
     @property
     def system(self) -> str:
+        """The run's only system."""
         return self.experiment.systems[0]
 
     def beside_the_paper(self) -> PaperRun | None:
+        """The run as rows of the paper's tables; None where it is none of theirs."""
         figures, rounds = self.outcome.figures, self.outcome.figures["rounds_to_threshold"]
         setting, steps = setting_of(self.config), figures["steps"]
         if setting is None or not steps:

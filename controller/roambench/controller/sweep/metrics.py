@@ -76,7 +76,7 @@ def _spectral_gap(run: RunSummary) -> float | None:
 
 
 def _connected_within(run: RunSummary) -> float | None:
-    """No figure where the links of no number of steps connect everybody."""
+    """Steps until the union of links connects all devices; None if it never does."""
     return None if run.peers is None else run.peers.connected_within
 
 

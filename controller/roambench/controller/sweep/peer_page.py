@@ -97,6 +97,7 @@ def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: s
 
 
 def peer_run(run: FinishedRun) -> PeerRun:
+    """The figures of a decentralised run that the papers' tables have."""
     experiment, figures = run.experiment, run.outcome.figures
     return PeerRun(
         system=run.system,

@@ -22,10 +22,11 @@ from rich.console import Console
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.contract.json_values import from_values
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.composition import fleet_of, run_experiment
+from roambench.controller.composition import run_experiment
 from roambench.controller.config.load import from_resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import digest_of, foreign_code
+from roambench.controller.places.table import fleet_of, place_of
 from roambench.controller.resuming import unfinished
 from roambench.controller.stopping import exit_status, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
@@ -35,6 +36,7 @@ from roambench.runs.lock import WriterLock
 
 
 def main(arguments: list[str]) -> int:
+    """The process of one point of a sweep; returns its exit status."""
     folder = Path(arguments[0])
     # Signals are its own: they have to work also where a script's background job started the sweep.
     with signals_heeded(also_ignored=True):
@@ -61,14 +63,17 @@ def _carried_out(folder: Path, described: dict[str, object]) -> Outcome:
         experiment, fleet = from_resolved(config, str(folder / "point.json")), str(described["fleet"])
         _refuse_other_code(experiment, fleet, described)
         console = Console(no_color=True)
-        if not unfinished(experiment, fleet, folder / "runs", console.print).to_resume:
+        options = _bench_options(described.get("bench"))
+        place = place_of(experiment, fleet, options)
+        # On a bench the next point's preflight ends what is left there of a dead one.
+        if place.kind.has_file or not unfinished(place, folder / "runs", console.print).to_resume:
             shutil.rmtree(folder / "runs", ignore_errors=True)  # what a killed run left
         runs = run_experiment(
             experiment,
             fleet=fleet,
             runs_dir=folder / "runs",
             console=console,
-            bench=_bench_options(described.get("bench")),
+            bench=options,
         )
         wall_s = time.monotonic() - started_s
         _refuse_other_code(experiment, fleet, described)
@@ -91,8 +96,8 @@ def _refuse_other_code(experiment: Experiment, fleet: str, described: dict[str, 
         raise RunError(f"the code of {names} changed while the sweep ran: run the sweep again")
 
 
-def _bench_options(values: object) -> BenchOptions | None:
-    return None if values is None else from_values(BenchOptions, values, "point.json: bench")
+def _bench_options(values: object) -> BenchOptions:
+    return BenchOptions() if values is None else from_values(BenchOptions, values, "point.json: bench")
 
 
 def _locked(folder: Path) -> WriterLock:

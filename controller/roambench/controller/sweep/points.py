@@ -17,6 +17,7 @@ from roambench.controller.config.overrides import Override
 from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.sweep.sweep_file import SEED, SYSTEMS, Axis, Grid, SweepFile
+from roambench.runs.fleet_kinds import FLEET_KINDS
 
 #: One combination of values, in the order of the axes.
 Setting = tuple[tuple[tuple[str, ...], Any], ...]
@@ -39,18 +40,22 @@ class Point:
 
     @property
     def system(self) -> str:
+        """The point's only system."""
         return self.experiment.systems[0]
 
     @property
     def seed(self) -> int:
+        """The point's seed."""
         return self.experiment.seed
 
     @property
     def folder_name(self) -> str:
+        """The folder of the point: system, seed and a digest of the rest."""
         return f"{re.sub(r'[^A-Za-z0-9._-]', '_', self.system)}-seed{self.seed}-{self.key[:_SHORT]}"
 
     @property
     def label(self) -> str:
+        """The point's values as text, for people."""
         return " ".join([*(f"{name}={text(value)}" for name, value in self.row), f"seed={self.seed}"])
 
 
@@ -79,11 +84,11 @@ def points_of(sweep: SweepFile) -> list[Point]:
         except ConfigError as error:
             problems.update((f"{sweep.path.name}: {where}: {problem}", None) for problem in error.problems)
             continue
-        if experiment.rounds.lookahead and sweep.fleet != "rehearsal":
+        if experiment.rounds.lookahead and FLEET_KINDS[sweep.fleet].trains:
             problems[
                 f"{sweep.path.name}: {where}: rounds.lookahead: expected false on fleet {sweep.fleet}"
             ] = None
-        code = digest_of(foreign_code(experiment, sweep.fleet))
+        code = digest_of(foreign_code(experiment, FLEET_KINDS[sweep.fleet]))
         key = point_key(experiment, sweep.fleet, code)
         row = _row(columns, experiment, dict(setting), sweep)
         points.setdefault(key, Point(row, experiment, sweep.fleet, key, code))

@@ -12,11 +12,12 @@ from roambench.controller.config.load import WrittenExperiment, anchored, writte
 from roambench.controller.config.overrides import Override, parse_overrides
 from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.metrics import METRICS, USUAL, metric_of
+from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.written.mistakes import did_you_mean, shown
 from roambench.written.toml_file import read_toml
 
 #: Where points can run; a bench is not shared out over points.
-FLEETS: Final = ("local", "simulated", "rehearsal")
+FLEETS: Final = tuple(kind.name for kind in FLEET_KINDS.values() if not kind.has_file)
 
 _KEYS: Final = ("experiment", "fleet", "metrics", "grid", "include", "exclude")
 SYSTEMS: Final = ("systems",)
@@ -33,6 +34,7 @@ class Axis:
 
     @property
     def key(self) -> str:
+        """The dotted key that the axis changes."""
         return ".".join(self.path)
 
 
@@ -44,6 +46,7 @@ class Grid:
     seed_count: int | None = None
 
     def axis(self, path: tuple[str, ...]) -> Axis | None:
+        """The axis that changes this key, if there is one."""
         return next((axis for axis in self.axes if axis.path == path), None)
 
 

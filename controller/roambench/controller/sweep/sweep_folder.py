@@ -44,6 +44,7 @@ class Outcome:
 
     @property
     def finished(self) -> bool:
+        """Whether the point came to its end."""
         return not self.reason
 
     def figure(self, name: str) -> float | None:
@@ -62,6 +63,7 @@ class SweepFolder:
         self._bench = bench
 
     def folder_of(self, point: Point) -> Path:
+        """The folder of a point's run."""
         return self.path / "points" / point.folder_name
 
     def outcome_of(self, point: Point) -> Outcome | None:
@@ -89,6 +91,7 @@ class SweepFolder:
 
 
 def read_outcome(folder: Path, key: str) -> Outcome | None:
+    """The outcome in a point's folder; None if there is none, or it is of another key."""
     try:
         values = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -122,5 +125,6 @@ def _scored(values: object) -> tuple[tuple[int, float], ...] | None:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
+    """Write the outcome into a point's folder, durably."""
     text = json.dumps(without_nan(asdict(outcome)), indent=2, allow_nan=False)
     write_whole(folder / "result.json", text + "\n")

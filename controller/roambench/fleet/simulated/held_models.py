@@ -38,6 +38,7 @@ class HeldModels:
         self._shares: dict[int, int] = {}
 
     def of(self, device: int) -> Held:
+        """The models of a device, an empty place if there are none."""
         return self._held.setdefault(device, Held())
 
     def trained(self, device: int, order_id: str, row: int) -> None:
@@ -94,9 +95,11 @@ class HeldModels:
         return (own | self._shares.keys()) - {-1}
 
     def share(self, row: int) -> None:
+        """Count one more user of a row."""
         self._shares[row] = self._shares.get(row, 0) + 1
 
     def unshare(self, row: int) -> None:
+        """Count one user less of a row; without any it is released."""
         if row < 0:
             return
         self._shares[row] -= 1

@@ -24,6 +24,7 @@ class WorkerSetting:
     model_capacity: int
 
     def to_json(self) -> str:
+        """Its fields as JSON text; `from_json` is the inverse."""
         return json.dumps({**asdict(self), "learning": json.loads(self.learning.to_json())})
 
     @classmethod
@@ -58,6 +59,7 @@ class TrainingJob:
         return self.ap_row, self.own_row, self.global_row, self.previous_row
 
     def to_line(self) -> bytes:
+        """The job as a line of JSON for a worker."""
         return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
 
 

@@ -152,6 +152,7 @@ class ModelRows:
 
     @property
     def in_use(self) -> int:
+        """Rows that hold a model now."""
         return self._next - len(self._released)
 
     def row(self, index: int) -> Vector:

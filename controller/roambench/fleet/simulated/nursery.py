@@ -75,6 +75,7 @@ class Nursery:
         raise FleetError(f"a training worker cannot start: {' '.join(tail) or 'it said nothing'}")
 
     async def end(self) -> None:
+        """Let the process end, and wait for it."""
         if self._process is None or self._orders is None:
             return
         self._orders.close()

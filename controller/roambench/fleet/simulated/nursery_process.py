@@ -26,6 +26,7 @@ from roambench.fleet.simulated.worker import TrainingWorker, serve
 
 
 def main(arguments: list[str]) -> int:
+    """The process that forks workers on request; returns its exit status."""
     # Ctrl-C and a hang-up reach the whole process group; the controller ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

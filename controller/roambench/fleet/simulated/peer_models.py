@@ -33,6 +33,7 @@ class Exchanged:
 
     @property
     def refused(self) -> str:
+        """Why there was no half step; empty if there was one."""
         return self.outcome.refused
 
 
@@ -54,9 +55,11 @@ class PeerModels:
         return [(device, held.model, held.velocity) for device, held in sorted(self._held.items())]
 
     def restore(self, told: Sequence[Sequence[int]]) -> None:
+        """Hold again what `snapshot` returned."""
         self._held = {device: _Held(model, velocity) for device, model, velocity in told}
 
     def rows(self) -> set[int]:
+        """The rows that hold a device's model or velocity."""
         return {row for held in self._held.values() for row in (held.model, held.velocity)} - {_NONE}
 
     async def exchange(

@@ -114,6 +114,7 @@ class RayWorkers:
         return [outcomes[index] for index in range(len(jobs))]
 
     async def stop(self) -> None:
+        """End all workers."""
         if self._session.ray is not None:
             for actor in self._processes:
                 self._session.ray.kill(actor)

@@ -48,9 +48,11 @@ class VirtualDevice:
     seed: int = 0
 
     def train_s(self, device: int, sgd_steps: int) -> float:
+        """Seconds that a device takes for so many SGD steps."""
         return sgd_steps * drawn_step_s(self.sgd_step_s, self.speed_spread, self.seed, device)
 
     def transfer_s(self, transferred_bytes: int, mbit_s: float) -> float:
+        """Seconds that a transfer takes; 0 where no rate is given."""
         return 8e-6 * transferred_bytes / mbit_s if mbit_s > 0.0 else 0.0
 
 
@@ -123,6 +125,7 @@ class SimulatedFleet:
         return [replies[order.order_id] for order in orders]
 
     def publish(self, model: Vector) -> str:
+        """Keep a model that devices start from; returns its digest."""
         blob = encode(model, self._layout)
         self._blob_bytes = len(blob)
         digest = digest_of(blob)
@@ -133,11 +136,13 @@ class SimulatedFleet:
         return digest
 
     def retain(self, digests: Collection[str]) -> None:
+        """Forget published models but those of `digests`."""
         for digest in self._published.keys() - set(digests):
             self._held.unshare(self._published.pop(digest))
 
     @property
     def keeps_much(self) -> bool:
+        """Whether much in the models' file is wanted by the checkpoint alone."""
         return self.rows.keeps_much
 
     def snapshot(self) -> dict[str, Any]:

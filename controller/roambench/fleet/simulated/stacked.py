@@ -32,6 +32,7 @@ class StackedTrainer:
 
     @property
     def process_id(self) -> int:
+        """The process that trains."""
         assert self._process is not None
         return self._process.pid
 
@@ -75,6 +76,7 @@ class StackedTrainer:
         )
 
     async def stop(self) -> None:
+        """End the process."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -20,6 +20,7 @@ class StackedSetting:
     compute: str
 
     def to_json(self) -> str:
+        """Its fields as JSON text; `from_json` is the inverse."""
         return json.dumps({**asdict(self), "worker": json.loads(self.worker.to_json())})
 
     @classmethod

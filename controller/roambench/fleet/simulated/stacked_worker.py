@@ -149,6 +149,7 @@ def _outcome(result: TrainingResult | str) -> TrainingOutcome:
 
 
 def main(arguments: list[str]) -> int:
+    """The process that trains many devices as one batch; returns its exit status."""
     # Ctrl-C and a hang-up reach the whole process group; the controller ends its processes itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

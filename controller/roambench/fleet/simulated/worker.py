@@ -34,6 +34,7 @@ class TrainingWorker:
         )
 
     def carry_out(self, job: TrainingJob) -> TrainingOutcome:
+        """Train, write the model into its row and return the outcome."""
         outcome, trained = self._trainer.carry_out(
             job,
             self._rows.row(job.ap_row),

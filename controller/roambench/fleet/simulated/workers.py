@@ -29,6 +29,7 @@ class TrainingWorkers:
 
     @property
     def process_ids(self) -> list[int]:
+        """The processes that train."""
         return [worker.pid for worker in self._workers]
 
     async def start(self) -> None:
@@ -72,6 +73,7 @@ class TrainingWorkers:
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def stop(self) -> None:
+        """End all workers."""
         await asyncio.gather(*(worker.end() for worker in self._workers))
         self._workers = []
         await self._nursery.end()

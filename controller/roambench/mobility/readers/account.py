@@ -15,6 +15,8 @@ MAX_M: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class MalformedRow:
+    """A row that could not be read, and why."""
+
     file: str
     line: int  # from 1
     reason: str
@@ -36,18 +38,22 @@ class RowAccount:
 
     @property
     def rows(self) -> int:
+        """All rows of the files: used, left out, repeated or malformed."""
         return self.used + self.duplicates + self.malformed + sum(self.left_out.values())
 
     @property
     def malformed_rows(self) -> tuple[MalformedRow, ...]:
+        """The first malformed rows, at most KEPT_MALFORMED."""
         return tuple(self._kept)
 
     def reject(self, line: int, reason: str, file: str | None = None) -> None:
+        """Count a malformed row, and keep it if it is among the first."""
         self.malformed += 1
         if len(self._kept) < KEPT_MALFORMED:
             self._kept.append(MalformedRow(file or self._file, line, reason))
 
     def leave_out(self, reason: str) -> None:
+        """Count a good row that is not used."""
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
 
@@ -61,6 +67,7 @@ def check_id(name: str, what: str) -> str:
 
 
 def check_time(seconds: int) -> int:
+    """The seconds as they are; ValueError where they are no time."""
     if not -MAX_TIME_S < seconds < MAX_TIME_S:
         raise ValueError(f"{seconds} is not a time in seconds")
     return seconds

@@ -40,6 +40,7 @@ def unpacked(file: Path | IO[bytes], suffix: str) -> IO[bytes]:
 
 
 def is_archive(name: str) -> bool:
+    """Whether a file is a zip or tar archive by its name."""
     return name.lower().endswith(".zip") or _tar_packing(name) is not None
 
 
@@ -80,6 +81,7 @@ class Archives:
         return self._opened(path).open(name)
 
     def close(self) -> None:
+        """Close the archive that is open."""
         if self._archive is not None:
             self._archive.close()
         self._path, self._archive = None, None

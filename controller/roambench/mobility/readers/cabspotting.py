@@ -25,6 +25,7 @@ _ROW: Final = re.compile(r"-?\d+\.\d+ -?\d+\.\d+ [01] \d{9,10}\s*")
 
 
 def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
+    """The fixes of one cab's file."""
     return read_gps(file, _cab(options.file), _FORMAT, options)
 
 
@@ -62,6 +63,7 @@ def _belongs(name: str) -> bool:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if head.mostly(_ROW):
         return "lines of latitude, longitude, 0 or 1, and seconds since 1970"
     return None

@@ -118,6 +118,7 @@ class Pile:
         self._limit = _BLOCK
 
     def add(self, part: Fixes) -> None:
+        """Add a part; the pile is condensed when it has grown too much."""
         self._parts.append(part)
         self._held += len(part.device)
         if self._held > self._limit and self._condense is not as_it_is:
@@ -126,4 +127,5 @@ class Pile:
             self._limit = max(_BLOCK, 2 * self._held)
 
     def fixes(self) -> Fixes:
+        """All parts in one, condensed."""
         return self._condense(concatenate(self._parts))

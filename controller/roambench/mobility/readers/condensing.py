@@ -29,8 +29,13 @@ Indices = npt.NDArray[np.int64]
 class Area(Protocol):
     """A rectangle with its own metres: origin in the south-west corner."""
 
-    def project(self, latitude: FloatColumn, longitude: FloatColumn) -> tuple[FloatColumn, FloatColumn]: ...
-    def inside(self, x_m: FloatColumn, y_m: FloatColumn) -> npt.NDArray[np.bool_]: ...
+    def project(self, latitude: FloatColumn, longitude: FloatColumn) -> tuple[FloatColumn, FloatColumn]:
+        """Latitude and longitude in degrees -> metres east and north, shapes (n,)."""
+        ...
+
+    def inside(self, x_m: FloatColumn, y_m: FloatColumn) -> npt.NDArray[np.bool_]:
+        """Which positions lie in the area, shape (n,)."""
+        ...
 
 
 def condensed(

@@ -121,6 +121,7 @@ def text_lines(file: IO[bytes], max_line: int = _MAX_LINE) -> Generator[str, Non
 
 
 def decoded(line: bytes) -> str:
+    """A line as text: UTF-8, or Latin-1 where it is not."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:

@@ -27,6 +27,7 @@ _HEADER_LINES: Final = 6
 
 
 def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
+    """The fixes of one user's trajectory file."""
     return read_gps(file, _user(options.file), _FORMAT, options)
 
 
@@ -64,6 +65,7 @@ def _user(file: str) -> str:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if head.lines and head.lines[0].startswith("Geolife trajectory"):
         return "its first line is 'Geolife trajectory'"
     return None

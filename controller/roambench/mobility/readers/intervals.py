@@ -226,6 +226,7 @@ class _Table:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if not head.rows:
         return None
     try:

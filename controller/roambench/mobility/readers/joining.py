@@ -20,6 +20,7 @@ class Joined:
         self.account = RowAccount("-")
 
     def reject(self, file: str, line: int, reason: str) -> None:
+        """Count a malformed row of one file."""
         self.account.reject(line, reason, file)
 
 

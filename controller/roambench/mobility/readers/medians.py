@@ -22,6 +22,7 @@ class Tally:
         self._limit = _HELD
 
     def add(self, values: FloatColumn) -> None:
+        """Count values, shape (n,)."""
         distinct, counts = np.unique(values, return_counts=True)
         self._values.append(distinct)
         self._counts.append(counts.astype(np.int64))

@@ -164,6 +164,7 @@ def _spans(node: _Node, last_s: float) -> list[tuple[float, float]]:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if head.mostly(_ANY):
         return "lines of `$node_(0) set X_`, `setdest` or `$g(0) start`"
     return None

@@ -86,6 +86,7 @@ def _host(name: str) -> str:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if head.mostly(_ROW):
         return "lines of time, CONN, two hosts, up or down"
     return None

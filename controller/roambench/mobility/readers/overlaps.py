@@ -71,6 +71,7 @@ class IntervalCollector:
 
     @property
     def ap_ids(self) -> tuple[str, ...]:
+        """The ids of all access points, sorted."""
         return tuple(sorted(self._aps))
 
     def fixes(self, stations: Stations, step_s: int, *, plane: bool, simulated: bool = False) -> Fixes:

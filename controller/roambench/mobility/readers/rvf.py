@@ -146,6 +146,7 @@ def _cells(row: str, header: Sequence[str]) -> list[str]:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     cells = head.rows[0].lower().split("\t") if head.rows else []
     named = [head.columns.get(field, _COLUMNS[field]) for field in ("device", "place")]
     if {name.lower() for name in named} <= set(cells):

@@ -173,6 +173,7 @@ def _workbook_rows(document: Document) -> Generator[tuple[int, list[str]], None,
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if PurePath(head.name).suffix.lower() == ".xlsx":
         return "its name ends in .xlsx"
     if head.rows:

@@ -24,6 +24,7 @@ _ROW: Final = re.compile(r"[^\t]+\t\d{4}-\d\d-\d\dT[\d:]+Z\t-?[\d.]+\t-?[\d.]+\t
 
 
 def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
+    """The fixes of a Gowalla or Brightkite file."""
     return read_gps(file, "", _FORMAT, options)
 
 
@@ -52,6 +53,7 @@ def _add(collector: FixCollector, row: str, _: str) -> None:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if head.mostly(_ROW):
         return "five tab-separated columns without a header, the second an ISO 8601 time"
     return None

@@ -92,6 +92,7 @@ class _Timesteps:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     text = "\n".join(head.lines)
     if "<fcd-export" in text or ("<?xml" in text and "fcd-output" in text):
         return "XML with an fcd-export element"

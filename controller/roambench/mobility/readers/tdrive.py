@@ -53,6 +53,7 @@ def _add(collector: FixCollector, row: str, _: str) -> None:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if head.mostly(_ROW):
         return "four columns without a header: id, date and time, longitude, latitude"
     return None

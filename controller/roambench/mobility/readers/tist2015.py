@@ -179,6 +179,7 @@ def _joined(rows: _Rows, venues: Venues, file: str) -> Fixes:
 
 
 def recognises(head: Head) -> str | None:
+    """Why a file is likely of this format, by its head; None if it is not."""
     if head.mostly(_CHECKIN):
         return "four tab-separated columns without a header, the third a Foursquare time"
     return None

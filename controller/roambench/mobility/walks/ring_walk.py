@@ -21,6 +21,8 @@ from roambench.mobility.walks.walkers import presence_problems, refuse
 
 @dataclass(frozen=True, slots=True)
 class RingWalkParameters:
+    """The parameters of the generator `ring`."""
+
     devices: int = 100
     steps: int = 744
     step_s: float = 3600.0

@@ -22,6 +22,7 @@ _GROUPS = ("dialout", "video")
 
 
 def account(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """Steps that make the agent's user and its groups."""
     groups = account_groups(facts)
     if facts.user_groups is None:
         yield Step(
@@ -46,6 +47,7 @@ def account_groups(facts: Facts) -> list[str]:
 
 
 def folders(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """Steps that make the agent's folders with their owners and modes."""
     wrong = []
     for path, mode, owner in _FOLDERS:
         found = facts.files.get(path)

@@ -72,6 +72,7 @@ def time_client(facts: Facts) -> TimeClient:
 
 
 def clock(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """Steps that make the host take its time from the bench's server."""
     if facts.container:
         yield Skip("clock", "a container has its machine's clock")
         return

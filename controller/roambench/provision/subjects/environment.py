@@ -33,6 +33,7 @@ _SMOKE = (
 
 
 def environment(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """Steps that install the agent's build."""
     build = wanted.build
     if facts.builds.get(build.hash) is None:
         if build.wheelhouse.hash not in facts.wheelhouses:

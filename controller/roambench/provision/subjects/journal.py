@@ -23,6 +23,7 @@ RateLimitBurst=1000
 
 
 def journal(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """Steps that bound the size of the host's journal."""
     differ, reason = differing(facts, [RemoteFile(layout.JOURNAL_CONF, _CONF.encode())])
     if differ:
         yield Step("logs", reason, "systemctl restart systemd-journald && journalctl --flush", files=differ)

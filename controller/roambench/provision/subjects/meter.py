@@ -20,6 +20,7 @@ _RULE = (
 
 
 def meter(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """Steps that give the host's meter its stable name."""
     entry = wanted.host.meter
     if entry.driver == NO_METER or entry.emulated or not entry.serial:
         why = "its meter is emulated" if entry.emulated else "the bench names no USB serial number for it"

@@ -79,6 +79,7 @@ DeviceAllow=/dev/vcio rw
 
 
 def service(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """Steps that install, enable and start the agent's unit."""
     file = RemoteFile(layout.UNIT_FILE, agent_unit(facts, wanted.host).encode())
     differ, reason = differing(facts, [file])
     if differ:

@@ -15,6 +15,7 @@ from roambench.provision.wanted import Wanted
 
 
 def settings(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+    """Steps that write the agent's settings."""
     text = agent_settings(wanted.bench, wanted.host, facts).to_json() + "\n"
     owner = f"root:{layout.USER}"
     files = [RemoteFile(layout.SETTINGS, text.encode(), 0o640, owner)]

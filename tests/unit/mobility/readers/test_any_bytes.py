@@ -15,6 +15,8 @@ from roambench.mobility.readers import READERS
 from roambench.mobility.readers.detecting import detect
 from roambench.mobility.readers.opening import SourceOptions, read_files
 
+pytestmark = pytest.mark.lengthy
+
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SAMPLES = {
     "bonnmotion": [b"0.0 0.0 0.0 50.0 100.0 0.0 80.0 100.0 0.0 120.0 100.0 40.0"],

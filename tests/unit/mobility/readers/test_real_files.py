@@ -14,6 +14,8 @@ from roambench.mobility.plane_box import PlaneBox
 from roambench.mobility.readers.opening import SourceOptions
 from roambench.mobility.recipe import Recipe
 
+pytestmark = pytest.mark.lengthy
+
 
 @pytest.fixture
 def real(data_folder: Path):

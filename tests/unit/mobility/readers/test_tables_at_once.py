@@ -14,6 +14,8 @@ from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.opening import SourceOptions, read_files
 from roambench.mobility.readers.times import TIME_FORMATS
 
+pytestmark = pytest.mark.lengthy
+
 STAYS = [
     *("a,x,100,200", "b,y,150,4000", "a,y,200,3700", "a,x,3700,3700", "c,x,-5,5", "b,y,150,4000"),
     *("a,x,200,100", "a,x,0,99999999", "a,,1,2", ",x,1,2", "a,x,1", "a,x,1,2,3", " a ,x, 1,2", "a,z,1,2"),

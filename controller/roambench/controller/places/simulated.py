@@ -1,44 +1,34 @@
-"""One system on virtual devices of this machine: real training, modelled transfers and times."""
+"""Virtual devices of this machine: real training, modelled transfers and times."""
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from roambench.contract.model_blob import encode
 from roambench.contract.orders import TrainOrder
 from roambench.controller.checkpoints import SIMULATION, Checkpoints
-from roambench.controller.composition import rounds_of
 from roambench.controller.config.link_model_file import load_link_model
 from roambench.controller.config.sections import Experiment
 from roambench.controller.config.simulated_section import SimulatedSection
-from roambench.controller.kept import global_model_kept
-from roambench.controller.narrator import Narrator
-from roambench.controller.pacing import PauseGate
+from roambench.controller.places.place import ThisMachine
 from roambench.controller.plan_costs import sgd_steps
-from roambench.controller.progress import RunProgress
-from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.plays.play import Play
+from roambench.controller.plays.stage import HostStage, Stage
 from roambench.controller.stopping import to_its_end
 from roambench.controller.trainers import make_trainer
-from roambench.controller.world import Lesson, Movement, learning_spec, lesson_of
+from roambench.controller.world import Lesson, learning_spec
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
-from roambench.mobility.trace import Trace
-from roambench.rounds.loop import run_rounds
-from roambench.rounds.run import StepSummary
-from roambench.rounds.state import RunState
-from roambench.runs.export import export_run
+from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
-from roambench.runs.info import RunState as Ended
 from roambench.runs.modelled_accounts import save_link_model_json
 from roambench.systems.system import StartModel, System
 
@@ -46,55 +36,27 @@ from roambench.systems.system import StartModel, System
 _PATIENCE_S: Final = 120.0
 
 
-async def run_simulated(
-    experiment: Experiment, system: str, movement: Movement, folder: RunFolder, console: Console
-) -> None:
-    """Run `system` on virtual devices into `folder`: the rounds, models and digests of local agents."""
-    lesson = lesson_of(experiment, len(folder.info.device_names))
-    layout = lesson.layout
-    samples = [len(part) for part in lesson.parts]
-    rounds = rounds_of(experiment, system, movement, folder, samples, layout.shapes)
-    model_bytes = len(encode(lesson.initial_model, layout.fingerprint))
-    folder.update(model_parameters=layout.size, model_bytes=model_bytes)
-    save_link_model_json(folder.path, load_link_model(experiment.links.model))
-    evaluator = TestSetEvaluator(experiment, lesson)
-    checkpoints = Checkpoints(experiment, folder)
-    async with simulated_fleet(
-        experiment,
-        lesson,
-        rounds.settings.aps,
-        folder.path / SIMULATION,
-        rounds.system,
-        peak=models_at_once(movement.trace),
-        checkpoints=checkpoints,
-    ) as fleet:
-        state = checkpoints.rounds(fleet)
-        with (
-            RunProgress(console, movement.trace, system=system) as progress,
-            global_model_kept(folder, system, lesson, state) as follow,
-        ):
+class SimulatedPlace(ThisMachine):
+    """Virtual devices: the rounds, models and digests of local agents."""
 
-            def step_closed(summary: StepSummary, now: RunState) -> None:
-                follow(summary, now)
-                checkpoints.after(now, fleet)
+    kind: ClassVar[FleetKind] = FLEET_KINDS["simulated"]
 
-            await run_rounds(
-                # Nobody listens: a month of 10,000 devices would write millions of orders to the absent.
-                dataclasses.replace(rounds.settings, tell_absent=False),
-                rounds.system,
-                rounds.association,
-                fleet,
-                Narrator(folder.journal, progress),
-                lesson.initial_model,
-                throughput=rounds.throughput,
-                evaluator=evaluator,
-                on_step=step_closed,
-                pace=PauseGate(folder.path, folder.journal, None, progress.say).hold,
-                state=state,
-            )
-    export_run(folder)
-    folder.update(state=Ended.FINISHED)
-    checkpoints.forget()
+    @asynccontextmanager
+    async def stage(
+        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+    ) -> AsyncIterator[Stage]:
+        save_link_model_json(folder.path, load_link_model(play.experiment.links.model))
+        async with simulated_fleet(
+            play.experiment,
+            play.lesson,
+            play.aps,
+            folder.path / SIMULATION,
+            play.only_system,
+            peers=play.exchanges,
+            peak=play.peak_models,
+            checkpoints=checkpoints,
+        ) as fleet:
+            yield HostStage(fleet, folder, fleet)
 
 
 @asynccontextmanager
@@ -160,14 +122,6 @@ async def simulated_fleet(
         rows.leave()
         if checkpoints is None or not checkpoints.kept:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def models_at_once(trace: Trace) -> int:
-    """The most that lie in the file: one of each device that ever comes, one in training of each that is
-    present, and of each AP a model and its successor."""
-    came = len(np.unique(trace.device))
-    present = int(np.bincount(trace.step, minlength=1).max())
-    return came + present + 2 * len(trace.ap_names)
 
 
 def may_defer(section: SimulatedSection, system: System) -> bool:

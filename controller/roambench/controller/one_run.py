@@ -1,0 +1,58 @@
+"""One system, at one place, into one run folder: from the first process to the exported tables."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from roambench.contract.model_blob import encode
+from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.config.sections import Experiment
+from roambench.controller.narrator import Narrator
+from roambench.controller.places.place import Place
+from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
+from roambench.controller.plays.hierarchical import HierarchicalWorld
+from roambench.controller.plays.play import World
+from roambench.controller.progress import RunProgress
+from roambench.runs.export import export_run
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+
+
+def world_of(experiment: Experiment) -> World:
+    """What the experiment's systems share; they are all of one sort. Raises what loading traces and data
+    raises."""
+    return PeerWorld.of(experiment) if is_decentralised(experiment) else HierarchicalWorld.of(experiment)
+
+
+async def play(
+    world: World, system: str, place: Place, folder: RunFolder, console: Console, outage_s: float = 0.0
+) -> None:
+    """Play `system` from its first step, or from the last checkpoint in the folder, `outage_s` after the
+    controller that wrote it died."""
+    trains = place.kind.trains
+    piece = world.play(system, folder, trains=trains)
+    checkpoints = None
+    if trains:
+        layout = piece.lesson.layout
+        model_bytes = len(encode(piece.lesson.initial_model, layout.fingerprint))
+        folder.update(model_parameters=layout.size, model_bytes=model_bytes)
+        checkpoints = Checkpoints(piece.experiment, folder)
+    found = checkpoints.found if checkpoints is not None else None
+    async with place.stage(piece, folder, console, checkpoints) as stage:
+        if checkpoints is not None:
+            piece.restore(stage, checkpoints)
+        await stage.begin(checkpoints, outage_s)
+        with RunProgress(console, piece.movement.trace, system=system) as progress:
+            journal = Narrator(folder.journal, progress, stage.watch)
+            pace = stage.pace(progress.say, found.next_step if found is not None else 0)
+            await piece.perform(stage, folder, journal, pace, checkpoints)
+        await stage.end(piece.run_id, piece.steps)
+    if trains:
+        export_run(folder)
+    if place.kind.has_agents:
+        for note in piece.notes(folder):
+            console.print(note, highlight=False, soft_wrap=True)
+    place.finished(folder)
+    folder.update(state=RunState.FINISHED)
+    if checkpoints is not None:
+        checkpoints.forget()

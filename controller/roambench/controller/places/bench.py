@@ -1,0 +1,216 @@
+"""The hosts of a bench: which plays which device, and what guards a run on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from rich.console import Console
+
+from roambench.contract.errors import ConfigError, RunError
+from roambench.controller.agent_bench import AgentBench
+from roambench.controller.bench_fleet import bench_fleet
+from roambench.controller.bench_gate import energy_doubts, passed_gate
+from roambench.controller.bench_options import BenchOptions
+from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.config.energy_section import CalibratedMeter
+from roambench.controller.config.sections import Experiment
+from roambench.controller.places.agents_stage import agents_stage
+from roambench.controller.plays.play import Play
+from roambench.controller.plays.stage import Stage
+from roambench.controller.world import Lesson
+from roambench.energy.uncertainty import UNCALIBRATED_SP2
+from roambench.provision.bench import Bench, Host, MeterEntry
+from roambench.provision.holding import Held, holding
+from roambench.provision.inventory import load_bench
+from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
+from roambench.runs.folder import RunFolder
+from roambench.runs.whole_file import write_whole
+
+#: The run folder's own account of where it ran.
+BENCH_FILE: Final = "bench.json"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPlace:
+    """Device k of the experiment is played by `hosts[k]`.
+
+    `experiment` has as many devices, and the hosts' calibrations. `missing` says which devices it has no host
+    for. `resumed`: the run folder that goes on here, whose boards are in it still. `lease`: while it is held.
+    """
+
+    bench: Bench
+    hosts: tuple[Host, ...]
+    experiment: Experiment
+    options: BenchOptions
+    missing: str = ""
+    resumed: str = ""
+    doubts: tuple[str, ...] = ()
+    lease: Held | None = None
+    kind: ClassVar[FleetKind] = FLEET_KINDS["bench"]
+    time_scale: ClassVar[float] = 1.0
+
+    @classmethod
+    def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> BenchPlace:
+        bench = load_bench(Path(file))
+        hosts, experiment, missing = taking_part(experiment, bench, options.only)
+        return cls(bench, hosts, calibrated(experiment, hosts), options, missing)
+
+    @classmethod
+    def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> BenchPlace:
+        """The same hosts, as the same devices. RunError where the bench's file no longer has them."""
+        bench = load_bench(bench_file_of(folder.path))
+        by_name = {host.name: host for host in bench.hosts}
+        gone = [name for name in folder.info.device_names if name not in by_name]
+        if gone:
+            raise RunError(
+                f"{folder.path}: cannot be resumed: {bench.file} has no {', '.join(gone)} any more"
+            )
+        hosts = tuple(by_name[name] for name in folder.info.device_names)
+        return cls(bench, hosts, experiment, options, resumed=folder.path.name)
+
+    def names(self, devices: int) -> tuple[str, ...]:
+        return tuple(host.name for host in self.hosts[:devices])
+
+    def is_of(self, folder: RunFolder) -> bool:
+        try:
+            file = bench_file_of(folder.path)
+        except RunError:  # of a version whose runs could not go on
+            return False
+        return folder.info.device_names == self.names(len(self.hosts)) and file == self.bench.file.resolve()
+
+    @contextmanager
+    def held(self, console: Console, *, baselines: bool = True) -> Iterator[BenchPlace]:
+        """Leased, and past its gate; where a run goes on nothing that it passed or measured before its first
+        step is done again: its boards are in it still."""
+        tell = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        purpose = f"resume {self.resumed}" if self.resumed else f"run {self.experiment.name}"
+        if self.missing:
+            taking = f"the busiest {len(self.hosts)} take part"
+            console.print(f"[yellow]{self.missing}: {taking}[/]", highlight=False)
+        with holding(self.bench, purpose, self.options.wait_s, tell) as lease:
+            doubts = () if self.resumed else self._gated(console, baselines=baselines)
+            yield replace(self, doubts=doubts, lease=lease)
+
+    def _gated(self, console: Console, *, baselines: bool) -> tuple[str, ...]:
+        options = self.options
+        return (
+            *([self.missing] if self.missing else []),
+            *passed_gate(
+                self.bench,
+                self.hosts,
+                preflight=options.preflight,
+                unproven=options.unproven,
+                console=console,
+            ),
+            *energy_doubts(self.experiment.energy, self.hosts, console, baselines=baselines),
+        )
+
+    def note(self, path: Path) -> None:
+        hosts = [
+            {"device": index, **_host_values(host), "emulated_meter": host.meter.emulated}
+            for index, host in enumerate(self.hosts)
+        ]
+        file = str(self.bench.file.resolve())
+        values = {"bench": self.bench.name, "file": file, "hosts": hosts, "doubts": list(self.doubts)}
+        write_whole(path / BENCH_FILE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+    def agents(
+        self,
+        experiment: Experiment,
+        lesson: Lesson,
+        folder: RunFolder,
+        console: Console,
+        *,
+        agent_cost: bool = False,
+    ) -> AbstractAsyncContextManager[AgentBench]:
+        """Real boards always draw what their agents compute."""
+        return bench_fleet(experiment, lesson, folder, self.bench, self.hosts, console)
+
+    def stage(
+        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+    ) -> AbstractAsyncContextManager[Stage]:
+        hosts = self.hosts[: len(play.lesson.parts)]
+        agents = bench_fleet(
+            play.experiment, play.lesson, folder, self.bench, hosts, console, checkpoints=checkpoints
+        )
+        return agents_stage(play, folder, agents)
+
+    def finished(self, folder: RunFolder) -> None:
+        """Whoever reads the run later has to know that the lease was lost."""
+        if self.lease is not None and not self.lease.still():
+            lost = "the bench's lease was lost while it ran: another user may have run on the same boards"
+            folder.update(doubts=(*folder.info.doubts, lost))
+
+
+def bench_file_of(path: Path) -> Path:
+    """Which file describes the bench that the run in the folder is made on; RunError where nobody knows."""
+    try:
+        file = Path(json.loads((path / BENCH_FILE).read_text())["file"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{path / BENCH_FILE}: does not tell which file describes the bench") from None
+    return file
+
+
+def taking_part(
+    experiment: Experiment, bench: Bench, only: Sequence[str]
+) -> tuple[tuple[Host, ...], Experiment, str]:
+    """The hosts that play the experiment's devices, by slot, the experiment with as many devices, and what to
+    say where the bench has fewer than it asks for. ConfigError where nobody takes part."""
+    hosts = tuple(sorted(bench.only(only), key=lambda host: host.slot))
+    missing = ""
+    wanted = experiment.fleet.agents
+    if wanted > len(hosts) or not wanted:
+        asked = f"{wanted} devices" if wanted else "all devices of the trace"
+        missing = f"the experiment asks for {asked}; bench {bench.name} has {len(hosts)} hosts for it"
+        fleet = experiment.fleet.model_copy(update={"agents": len(hosts)})
+        experiment = experiment.model_copy(update={"fleet": fleet})
+    hosts = hosts[: experiment.fleet.agents]
+    if not hosts:
+        raise ConfigError([f"{bench.file.name}: no host takes part"])
+    return hosts, experiment, missing
+
+
+def calibrated(experiment: Experiment, hosts: tuple[Host, ...]) -> Experiment:
+    """The experiment with the bench's gains and offsets, for meters that it has no table of its own for."""
+    known = experiment.energy.meters
+    found = {
+        serial or host.name: entry
+        for host in hosts
+        for serial in [host.meter.known_serial]
+        if host.name not in known and serial not in known
+        if (entry := calibration_of(host.meter)) is not None
+    }
+    if not found:
+        return experiment
+    energy = experiment.energy.model_copy(update={"meters": {**known, **found}})
+    return experiment.model_copy(update={"energy": energy})
+
+
+def calibration_of(meter: MeterEntry) -> CalibratedMeter | None:
+    """The bench file's `true = gain x reading + offset` as the ledger has it: reading = gain x true + offset.
+
+    None where the file says nothing (gain 1, offset 0). How uncertain they are the file does not say: they
+    keep the type's uncertainty.
+    """
+    if (meter.gain, meter.offset_watts) == (1.0, 0.0):
+        return None
+    return CalibratedMeter(
+        gain=1.0 / meter.gain,
+        offset_w=-meter.offset_watts / meter.gain,
+        u_gain=UNCALIBRATED_SP2.u_gain,
+        u_offset_w=UNCALIBRATED_SP2.u_offset_w,
+        date="",
+        reference="",
+        u_reference=0.0,
+    )
+
+
+def _host_values(host: Host) -> dict[str, Any]:
+    meter = asdict(host.meter)
+    return {"host": host.name, "address": host.address, "slot": host.slot, "meter": meter}

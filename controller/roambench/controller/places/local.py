@@ -1,0 +1,66 @@
+"""Agents of this machine, on emulated boards with emulated meters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import ClassVar
+
+from rich.console import Console
+
+from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.config.sections import Experiment
+from roambench.controller.local_bench import LocalBench, local_bench
+from roambench.controller.places.agents_stage import agents_stage
+from roambench.controller.places.place import ThisMachine
+from roambench.controller.plays.play import Play
+from roambench.controller.plays.stage import Stage
+from roambench.controller.world import Lesson
+from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
+from roambench.runs.folder import RunFolder
+
+
+class LocalPlace(ThisMachine):
+    """Device k is an agent process of this machine."""
+
+    kind: ClassVar[FleetKind] = FLEET_KINDS["local"]
+
+    @property
+    def time_scale(self) -> float:
+        return self.experiment.local.time_scale
+
+    def agents(
+        self,
+        experiment: Experiment,
+        lesson: Lesson,
+        folder: RunFolder,
+        console: Console,
+        *,
+        agent_cost: bool = False,
+    ) -> AbstractAsyncContextManager[LocalBench]:
+        return local_bench(experiment, lesson, folder, console.print, agent_cost=agent_cost)
+
+    def stage(
+        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+    ) -> AbstractAsyncContextManager[Stage]:
+        return agents_stage(play, folder, _introduced(play, folder, console, checkpoints))
+
+
+@asynccontextmanager
+async def _introduced(
+    play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+) -> AsyncIterator[LocalBench]:
+    """The agents, with start-up figures on the console: users size their laptops by them."""
+    async with local_bench(
+        play.experiment, play.lesson, folder, console.print, checkpoints=checkpoints
+    ) as bench:
+        hello_s = bench.watch.hello_s
+        memory = bench.agents.memory()
+        mib = 2**20
+        console.print(
+            f"{len(hello_s)} agents said hello within {max(hello_s.values()):.1f} s; memory: largest process "
+            f"{max(max(m.reader_rss_bytes, m.trainer_rss_bytes) for m in memory) / mib:.0f} MiB resident, "
+            f"all agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB of their own (PSS)",
+            highlight=False,
+        )
+        yield bench

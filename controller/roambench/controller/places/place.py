@@ -1,0 +1,157 @@
+"""Where runs are made: the hosts of a bench, agents of this machine, virtual devices, or a rehearsal."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol, Self
+
+from rich.console import Console
+
+from roambench.controller.agent_bench import AgentBench
+from roambench.controller.bench_options import BenchOptions
+from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.config.load import resolved
+from roambench.controller.config.sections import Experiment
+from roambench.controller.plays.play import Play
+from roambench.controller.plays.stage import Stage
+from roambench.controller.world import Lesson, versions
+from roambench.runs.fleet_kinds import FleetKind
+from roambench.runs.folder import RunFolder
+
+
+class Place(Protocol):
+    """Device k of an experiment is played by the k-th of its names."""
+
+    @property
+    def kind(self) -> FleetKind: ...
+
+    @property
+    def experiment(self) -> Experiment:
+        """As it is played here."""
+        ...
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What a report must say first: checks that were waived."""
+        ...
+
+    @property
+    def time_scale(self) -> float:
+        """Device seconds per second of this machine."""
+        ...
+
+    @classmethod
+    def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:
+        """Where a run begins; ConfigError for a `file` that is wrong or does not fit."""
+        ...
+
+    @classmethod
+    def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> Self:
+        """Where the run of the folder goes on; RunError where that is no more."""
+        ...
+
+    def names(self, devices: int) -> tuple[str, ...]: ...
+
+    def is_of(self, folder: RunFolder) -> bool:
+        """Whether the run of the folder is made here."""
+        ...
+
+    def held(self, console: Console, *, baselines: bool = True) -> AbstractContextManager[Self]:
+        """It, ours while the body lasts and fit to run on. `baselines`: idling is measured before and after.
+
+        FleetError says who else holds it, or what is not fit.
+        """
+        ...
+
+    def note(self, path: Path) -> None:
+        """Write down in the run folder where it was made."""
+        ...
+
+    def stage(
+        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+    ) -> AbstractAsyncContextManager[Stage]:
+        """The fleet, ready to play; stopped, or let go, at the end. Goes on from what `checkpoints` found."""
+        ...
+
+    def finished(self, folder: RunFolder) -> None:
+        """A run came to its end here."""
+        ...
+
+
+class AgentsPlace(Place, Protocol):
+    """Where real agents are."""
+
+    def agents(
+        self,
+        experiment: Experiment,
+        lesson: Lesson,
+        folder: RunFolder,
+        console: Console,
+        *,
+        agent_cost: bool = False,
+    ) -> AbstractAsyncContextManager[AgentBench]:
+        """The agents, ready; stopped (or let go) and drained at the end.
+
+        `agent_cost`: emulated boards draw what their agents compute, too.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ThisMachine:
+    """What the places that are processes of this machine have in common."""
+
+    experiment: Experiment
+    doubts: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:
+        return cls(experiment)
+
+    @classmethod
+    def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> Self:
+        return cls(experiment)
+
+    @property
+    def time_scale(self) -> float:
+        return 1.0
+
+    def names(self, devices: int) -> tuple[str, ...]:
+        return tuple(f"pi-{number:02d}" for number in range(1, devices + 1))
+
+    def is_of(self, folder: RunFolder) -> bool:
+        return True
+
+    def held(self, console: Console, *, baselines: bool = True) -> AbstractContextManager[Self]:
+        return nullcontext(self)
+
+    def note(self, path: Path) -> None:
+        """Nothing that the experiment does not say."""
+
+    def finished(self, folder: RunFolder) -> None:
+        """Nobody else is concerned."""
+
+
+def new_run_folder(
+    place: Place, path: Path, *, system: str, trace_hash: str, devices: int, lookahead: bool = False
+) -> RunFolder:
+    """A run folder that knows where it is made. Raises as `RunFolder.create` does."""
+    folder = RunFolder.create(
+        path,
+        config=resolved(place.experiment),
+        # Agents of a bench outlive a run: another of the same name must not be taken for it.
+        run_id=f"{path.name}.{secrets.token_hex(4)}" if place.kind.own_clocks else path.name,
+        system=system,
+        seed=place.experiment.seed,
+        trace_hash=trace_hash,
+        fleet=place.kind.name,
+        device_names=place.names(devices),
+        time_scale=place.time_scale,
+        lookahead=lookahead,
+        versions=versions(),
+    )
+    place.note(path)
+    return folder

@@ -1,0 +1,33 @@
+"""A rehearsal: the same rounds without agents, training or energy; whole months take seconds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import ClassVar
+
+from rich.console import Console
+
+from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.places.place import ThisMachine
+from roambench.controller.plays.play import Play
+from roambench.controller.plays.stage import HostStage, Stage
+from roambench.rounds.peer_rehearsal import PeerRehearsalFleet
+from roambench.rounds.rehearsal import RehearsalFleet
+from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
+from roambench.runs.folder import RunFolder
+
+
+class RehearsalPlace(ThisMachine):
+    """Who would train where, upload where or exchange with whom, and whose training would be wasted."""
+
+    kind: ClassVar[FleetKind] = FLEET_KINDS["rehearsal"]
+
+    @asynccontextmanager
+    async def stage(
+        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+    ) -> AsyncIterator[Stage]:
+        if play.exchanges:
+            yield HostStage(PeerRehearsalFleet(play.samples), folder)
+        else:
+            yield HostStage(RehearsalFleet(play.experiment.seed, play.samples), folder)

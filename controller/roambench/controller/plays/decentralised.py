@@ -1,0 +1,247 @@
+"""Systems without a server: who moves how and meets whom, and the exchanges between devices, played."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from roambench.contract.orders import Vector
+from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.config.sections import Experiment
+from roambench.controller.kept import average_kept
+from roambench.controller.plays.stage import Stage
+from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.world import Lesson, Movement, lesson_of, movement_of
+from roambench.mobility.contacts import everybody
+from roambench.mobility.files import content_hash
+from roambench.mobility.peer_movement import (
+    PeerMovement,
+    grid_movement,
+    reflected_movement,
+    trace_movement,
+)
+from roambench.mobility.walks.grid_walk import GridWalkParameters
+from roambench.mobility.walks.reflected_walk import ReflectedWalkParameters
+from roambench.rounds.peer_loop import Collected, run_peers
+from roambench.rounds.peer_run import OnPeerStep, PeerSettings, PeerState
+from roambench.rounds.ports import Journal
+from roambench.rounds.run import Pace
+from roambench.runs.folder import RunFolder
+from roambench.systems.peers import is_peer_system, peer_system
+
+
+@dataclass(frozen=True, slots=True)
+class PeerWorld:
+    """`World` of systems without a server."""
+
+    experiment: Experiment  # with the batch size of its half steps
+    lesson: Lesson
+    moved: PeerMovement
+    movement: Movement
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> PeerWorld:
+        """Load the data, share it out, move the devices."""
+        replay = replayed(experiment)
+        lesson = lesson_of(experiment, peer_devices(experiment, replay))
+        moved = peer_movement(experiment, lesson, replay)
+        return cls(for_half_steps(experiment, lesson), lesson, moved, movement_named(moved))
+
+    def announce(self, console: Console) -> None:
+        trace = self.movement.trace
+        console.print(
+            f"movement {self.movement.content_hash[:12]}: {len(trace.device_names)} devices, {trace.steps} "
+            f"iterations, {int(self.moved.high_mobility.sum())} of high mobility",
+            highlight=False,
+        )
+
+    def play(self, system: str, folder: RunFolder, *, trains: bool) -> PeerPlay:
+        steps = self.movement.trace.steps
+        settings = peer_settings(self.experiment, system, folder.info.run_id, self.lesson, steps)
+        return PeerPlay(self, system, settings, trains)
+
+
+@dataclass
+class PeerPlay:
+    """`Play` of one system without a server."""
+
+    world: PeerWorld
+    system: str
+    settings: PeerSettings
+    trains: bool
+    aps = 1  # the mean of all
+    exchanges = True
+    only_system = None
+    _found: PeerState | None = None
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.world.experiment
+
+    @property
+    def movement(self) -> Movement:
+        return self.world.movement
+
+    @property
+    def lesson(self) -> Lesson:
+        return self.world.lesson
+
+    @property
+    def peak_models(self) -> int:
+        """Held, half way, mixed, and two velocities."""
+        return 5 * len(self.lesson.parts)
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        return self.settings.samples
+
+    @property
+    def run_id(self) -> str:
+        return self.settings.run_id
+
+    @property
+    def steps(self) -> int:
+        return self.settings.steps
+
+    def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
+        if stage.keeper is not None:
+            self._found = checkpoints.peers(stage.keeper)
+
+    async def perform(
+        self, stage: Stage, folder: RunFolder, journal: Journal, pace: Pace, checkpoints: Checkpoints | None
+    ) -> None:
+        if not self.trains:
+            await self._run(stage, journal, pace, np.zeros(4, dtype=np.float32), None, None)
+            return
+
+        def step_closed(_step: object, now: PeerState) -> None:
+            if checkpoints is not None and stage.keeper is not None:
+                checkpoints.after_peers(now, self.steps, stage.keeper)
+
+        with average_kept(folder, self.system, self.lesson, self.settings) as follow:
+            await self._run(stage, journal, pace, self.lesson.initial_model, step_closed, follow)
+
+    async def _run(
+        self,
+        stage: Stage,
+        journal: Journal,
+        pace: Pace,
+        first_model: Vector,
+        on_step: OnPeerStep | None,
+        on_collected: Collected | None,
+    ) -> None:
+        await run_peers(
+            replace(self.settings, tell_absent=stage.tells_absent),
+            self.world.moved,
+            stage.fleet,
+            journal,
+            first_model,
+            class_counts=class_counts(self.lesson),
+            evaluator=TestSetEvaluator(self.experiment, self.lesson) if self.trains else None,
+            on_step=on_step,
+            on_collected=on_collected,
+            pace=pace,
+            state=self._found,
+        )
+
+    def notes(self, folder: RunFolder) -> Sequence[str]:
+        return ()
+
+
+def is_decentralised(experiment: Experiment) -> bool:
+    """Whether the experiment's systems have no server; they are all of one sort."""
+    return is_peer_system(experiment.systems[0])
+
+
+def replayed(experiment: Experiment) -> Movement | None:
+    """The trace that a decentralised experiment replays; None where its devices move by a model."""
+    return movement_of(experiment) if experiment.mobility.model == "trace" else None
+
+
+def peer_devices(experiment: Experiment, replay: Movement | None) -> int:
+    """How many devices take part."""
+    return experiment.fleet.agents if replay is None else len(replay.trace.device_names)
+
+
+def peer_movement(experiment: Experiment, lesson: Lesson, replay: Movement | None) -> PeerMovement:
+    """How the experiment's devices move and whom they meet; keyed by its seed."""
+    section, contacts, devices = experiment.mobility, experiment.contacts, len(lesson.parts)
+    steps = experiment.decentralised.iterations
+    if replay is not None:
+        moved = trace_movement(replay.trace, contacts.radius, contacts.reading)
+    elif section.model == "reflected_walk":
+        walk = ReflectedWalkParameters(
+            devices=devices,
+            fast_share=section.fast_share,
+            width_m=section.width_m,
+            height_m=section.height_m,
+            speed_max_m=section.speed_max_m,
+            beta=section.beta,
+            steps=steps,
+            step_s=section.step_s,
+        )
+        moved = reflected_movement(walk, contacts.radius, experiment.seed)
+    else:
+        grid = GridWalkParameters(
+            devices=devices,
+            mobile=min(section.mobile, devices),
+            grid=section.grid,
+            reach=section.reach,
+            steps=steps,
+            step_s=section.step_s,
+        )
+        moved = grid_movement(
+            section.model, grid, contacts.radius, class_counts(lesson), experiment.seed, section.ties
+        )
+    if contacts.everybody:
+        moved = replace(moved, neighbours=lambda _step: everybody(devices))
+    return moved
+
+
+def class_counts(lesson: Lesson) -> npt.NDArray[np.int64]:
+    """Training samples per class of each device, shape (devices, classes)."""
+    labels, classes = lesson.dataset.train_labels, lesson.dataset.classes
+    return np.stack([np.bincount(labels[part], minlength=classes) for part in lesson.parts]).astype(np.int64)
+
+
+def for_half_steps(experiment: Experiment, lesson: Lesson) -> Experiment:
+    """The experiment with the batch size that its half steps take: all images of the largest device where
+    they are of the full batch."""
+    if experiment.decentralised.half_step != "full_batch":
+        return experiment
+    whole = max(len(part) for part in lesson.parts)
+    return experiment.model_copy(
+        update={"learning": experiment.learning.model_copy(update={"batch_size": whole})}
+    )
+
+
+def peer_settings(
+    experiment: Experiment, system: str, run_id: str, lesson: Lesson, steps: int
+) -> PeerSettings:
+    """The loop's numbers for `system`."""
+    section, learning = experiment.decentralised, experiment.learning
+    steps_each = {"full_batch": 1, "mini_batch": learning.local_steps or 1, "epochs": 0}[section.half_step]
+    return PeerSettings(
+        run_id=run_id,
+        seed=experiment.seed,
+        steps=steps,
+        samples=tuple(len(part) for part in lesson.parts),
+        mixing=peer_system(system).mixing,
+        alpha=section.alpha,
+        local_epochs=learning.local_epochs,
+        local_steps=steps_each,
+        evaluate_every=section.evaluate_every,
+        deadline_s=section.exchange_deadline_s,
+        stop_at_accuracy=experiment.rounds.accuracy_threshold
+        if experiment.rounds.stop_at_threshold
+        else None,
+    )
+
+
+def movement_named(moved: PeerMovement) -> Movement:
+    """As run folders and maps know it."""
+    return Movement(moved.trace, content_hash(moved.trace))

@@ -1,0 +1,245 @@
+"""Systems with access points and a cloud: their rules composed with the movement, and played."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from rich.console import Console
+
+from roambench.contract.orders import Vector
+from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.config.sections import Experiment
+from roambench.controller.kept import global_model_kept
+from roambench.controller.link_notes import link_notes
+from roambench.controller.plays.stage import Stage
+from roambench.controller.replayed_orders import with_orders
+from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.world import Lesson, Movement, lesson_of, movement_of, system_of
+from roambench.energy.link_model import DistanceStatistics, link_throughput_mbit_s
+from roambench.mobility.assignment_hash import assignment_hash
+from roambench.mobility.association import Association, all_pair_statistics, distance_statistics
+from roambench.mobility.trace import Trace
+from roambench.rounds.loop import run_rounds
+from roambench.rounds.ports import Journal
+from roambench.rounds.run import OnStep, Pace, RunSettings, StepSummary, Throughput
+from roambench.rounds.state import RunState
+from roambench.runs.folder import RunFolder
+from roambench.systems.system import System
+
+
+@dataclass(frozen=True)
+class HierarchicalWorld:
+    """`World` of systems with access points."""
+
+    experiment: Experiment
+    movement: Movement
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> HierarchicalWorld:
+        """The experiment's; raises as `movement_of` does."""
+        return cls(experiment, movement_of(experiment))
+
+    @cached_property
+    def lesson(self) -> Lesson:
+        """Data, its shares and the first model, the same for every system."""
+        return lesson_of(self.experiment, len(self.movement.trace.device_names))
+
+    def announce(self, console: Console) -> None:
+        trace = self.movement.trace
+        present = [len(trace.present(step)) for step in range(trace.steps)]
+        console.print(
+            f"trace {self.movement.content_hash[:12]}: {len(trace.device_names)} devices, "
+            f"{len(trace.ap_names)} APs, {trace.steps} steps of {trace.step_s:.0f} s, {min(present)} to "
+            f"{max(present)} present (mean {sum(present) / len(present):.1f}); {os.cpu_count()} cores",
+            highlight=False,
+        )
+        for doubt in self.movement.doubts:
+            console.print(f"[yellow]{doubt}[/]")
+        if not self.experiment.fleet.agents:
+            console.print(
+                f"fleet.agents = 0: all {len(trace.device_names):,} devices of the trace", highlight=False
+            )
+
+    def play(self, system: str, folder: RunFolder, *, trains: bool) -> HierarchicalPlay:
+        if trains:
+            samples = [len(part) for part in self.lesson.parts]
+            first, shapes = self.lesson.initial_model, self.lesson.layout.shapes
+        else:
+            samples = [self.experiment.learning.images_per_device] * len(folder.info.device_names)
+            first, shapes = np.zeros(4, dtype=np.float32), ()
+        rounds = rounds_of(self.experiment, system, self.movement, folder, samples, shapes)
+        return HierarchicalPlay(self, system, rounds, first, trains)
+
+
+@dataclass
+class HierarchicalPlay:
+    """`Play` of one system with access points."""
+
+    world: HierarchicalWorld
+    system: str
+    rounds: Rounds
+    first_model: Vector
+    trains: bool
+    exchanges = False
+    _found: RunState | None = None
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.world.experiment
+
+    @property
+    def movement(self) -> Movement:
+        return self.world.movement
+
+    @property
+    def lesson(self) -> Lesson:
+        return self.world.lesson
+
+    @property
+    def aps(self) -> int:
+        return self.rounds.settings.aps
+
+    @property
+    def peak_models(self) -> int:
+        return models_at_once(self.movement.trace)
+
+    @property
+    def only_system(self) -> System:
+        return self.rounds.system
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        return self.rounds.settings.samples
+
+    @property
+    def run_id(self) -> str:
+        return self.rounds.settings.run_id
+
+    @property
+    def steps(self) -> int:
+        return self.rounds.settings.steps
+
+    def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
+        if stage.keeper is not None:
+            self._found = checkpoints.rounds(stage.keeper)
+
+    async def perform(
+        self, stage: Stage, folder: RunFolder, journal: Journal, pace: Pace, checkpoints: Checkpoints | None
+    ) -> None:
+        if not self.trains:
+            await self._run(stage, journal, pace, None)
+            return
+        with global_model_kept(folder, self.system, self.lesson, self._found) as follow:
+
+            def step_closed(summary: StepSummary, now: RunState) -> None:
+                follow(summary, now)
+                if checkpoints is not None and stage.keeper is not None:
+                    checkpoints.after(now, stage.keeper)
+
+            await self._run(stage, journal, pace, step_closed)
+
+    async def _run(self, stage: Stage, journal: Journal, pace: Pace, on_step: OnStep | None) -> None:
+        await run_rounds(
+            replace(self.rounds.settings, tell_absent=stage.tells_absent),
+            self.rounds.system,
+            self.rounds.association,
+            stage.fleet,
+            journal,
+            self.first_model,
+            throughput=self.rounds.throughput,
+            evaluator=TestSetEvaluator(self.experiment, self.lesson) if self.trains else None,
+            on_step=on_step,
+            pace=pace,
+            state=self._found,
+        )
+
+    def notes(self, folder: RunFolder) -> Sequence[str]:
+        return link_notes(folder.read_journal(), self.experiment.links.port_mbit_s)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What the round loop needs besides a fleet, the same for every fleet."""
+
+    system: System
+    association: Association
+    settings: RunSettings
+    throughput: Throughput
+
+
+def rounds_of(
+    experiment: Experiment,
+    system_name: str,
+    movement: Movement,
+    folder: RunFolder,
+    samples: Iterable[int],
+    shapes: tuple[tuple[int, ...], ...] = (),
+) -> Rounds:
+    """A system composed with the movement; into the run folder go the distances' statistics, for Eq. 2, and
+    the hash of the assignment that will be replayed."""
+    rounds, statistics = composed(experiment, system_name, movement, folder.info.run_id, samples, shapes)
+    folder.update(
+        distance_mean_m=statistics.mean_m,
+        distance_sd_m=statistics.sd_m,
+        association=type(rounds.association).__name__,
+        assignment_hash=assignment_hash(rounds.association),
+    )
+    return rounds
+
+
+def composed(
+    experiment: Experiment,
+    system_name: str,
+    movement: Movement,
+    run_id: str,
+    samples: Iterable[int],
+    shapes: tuple[tuple[int, ...], ...] = (),
+) -> tuple[Rounds, DistanceStatistics]:
+    """The same without a run folder, and the statistics that Eq. 2 maps from."""
+    samples = tuple(samples)
+    system = with_orders(
+        system_of(experiment, system_name, shapes),
+        experiment.rounds.orders,
+        name=system_name,
+        seed=experiment.seed,
+        trace_hash=movement.content_hash,
+        devices=len(samples),
+    )
+    association = system.association(movement.trace, experiment.seed)
+    everywhere = experiment.links.distance_statistics == "all_pairs"
+    statistics = DistanceStatistics(
+        *(all_pair_statistics(movement.trace) if everywhere else distance_statistics(association))
+    )
+    section = experiment.rounds
+    settings = RunSettings(
+        run_id=run_id,
+        seed=experiment.seed,
+        steps=movement.trace.steps,
+        aps=len(movement.trace.ap_names),
+        samples=samples,
+        pace_links=experiment.links.link == "modelled",
+        port_mbit_s=experiment.links.port_mbit_s,
+        stop_at_accuracy=experiment.rounds.accuracy_threshold
+        if experiment.rounds.stop_at_threshold
+        else None,
+        evaluate_every=section.evaluate_every,
+    )
+    rounds = Rounds(
+        system,
+        association,
+        settings,
+        lambda distance_m, direction: link_throughput_mbit_s(distance_m, statistics, direction),
+    )
+    return rounds, statistics
+
+
+def models_at_once(trace: Trace) -> int:
+    """The most that lie in the file: one of each device that ever comes, one in training of each that is
+    present, and of each AP a model and its successor."""
+    came = len(np.unique(trace.device))
+    present = int(np.bincount(trace.step, minlength=1).max())
+    return came + present + 2 * len(trace.ap_names)

@@ -1,0 +1,95 @@
+"""What a fleet and a run have to know of a system, with access points or without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rich.console import Console
+
+from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.config.sections import Experiment
+from roambench.controller.plays.stage import Stage
+from roambench.controller.world import Lesson, Movement
+from roambench.rounds.ports import Journal
+from roambench.rounds.run import Pace
+from roambench.runs.folder import RunFolder
+from roambench.systems.system import System
+
+
+class Play(Protocol):
+    """One system of an experiment, from its first step to its last."""
+
+    @property
+    def experiment(self) -> Experiment: ...
+    @property
+    def movement(self) -> Movement: ...
+
+    @property
+    def lesson(self) -> Lesson:
+        """Data, its shares and the first model; loaded when first asked for."""
+        ...
+
+    @property
+    def aps(self) -> int:
+        """How many places hold a model besides the devices: access points, or the one mean of all."""
+        ...
+
+    @property
+    def peak_models(self) -> int:
+        """The most models that devices and access points hold at a time."""
+        ...
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether devices send models to each other."""
+        ...
+
+    @property
+    def only_system(self) -> System | None:
+        """The rules, where they tell whether a training may wait until its model is used."""
+        ...
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """Training samples of every device."""
+        ...
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def steps(self) -> int: ...
+
+    def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
+        """Go on from the checkpoint that was found, if one was. RunError where a model of it is lost."""
+        ...
+
+    async def perform(
+        self, stage: Stage, folder: RunFolder, journal: Journal, pace: Pace, checkpoints: Checkpoints | None
+    ) -> None:
+        """Play every step that is left; the model that comes out lies in `folder`, however it ends."""
+        ...
+
+    def notes(self, folder: RunFolder) -> Sequence[str]:
+        """What whoever started a finished run on agents reads about it."""
+        ...
+
+
+class World(Protocol):
+    """What the systems of an experiment share: who moves where, and the data."""
+
+    @property
+    def experiment(self) -> Experiment:
+        """As it is played."""
+        ...
+
+    @property
+    def movement(self) -> Movement: ...
+
+    def announce(self, console: Console) -> None:
+        """Print its size."""
+        ...
+
+    def play(self, system: str, folder: RunFolder, *, trains: bool) -> Play:
+        """`trains`: models are trained, and not only who would do so is found out."""
+        ...

@@ -1,0 +1,74 @@
+"""What a system is played on: a fleet that is ready, and how time passes there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from roambench.controller.agent_bench import Watch
+from roambench.controller.checkpoints import Checkpoints, Keeper
+from roambench.controller.pacing import PauseGate
+from roambench.rounds.ports import Fleet
+from roambench.rounds.records import RunResumed
+from roambench.rounds.run import Pace
+from roambench.runs.folder import RunFolder
+
+
+class Stage(Protocol):
+    """A fleet while one run lasts."""
+
+    @property
+    def fleet(self) -> Fleet: ...
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """Keeps the fleet's part of a checkpoint; None where runs are not resumed."""
+        ...
+
+    @property
+    def watch(self) -> Watch | None:
+        """Follows real agents."""
+        ...
+
+    @property
+    def tells_absent(self) -> bool:
+        """Whether devices that are away get orders, too: to idle."""
+        ...
+
+    async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
+        """What comes before the first step: clocks, an idle baseline; or the record of where a run goes on,
+        `outage_s` after its controller died."""
+        ...
+
+    def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
+        """What every step ends with, `first_step` being the next; `say` hears of pauses."""
+        ...
+
+    async def end(self, run_id: str, steps: int) -> None:
+        """What comes after the last of all `steps`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostStage:
+    """`Stage` of devices that this process plays itself: nothing is measured, no clock has to be followed.
+
+    Nobody listens while away: a month of 10,000 devices would write millions of orders to the absent.
+    """
+
+    fleet: Fleet
+    folder: RunFolder
+    keeper: Keeper | None = None
+    watch: None = None
+    tells_absent: bool = False
+
+    async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
+        if checkpoints is not None and checkpoints.found is not None:
+            self.folder.journal.append(RunResumed(checkpoints.found.next_step, 0, outage_s))
+
+    def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
+        return PauseGate(self.folder.path, self.folder.journal, None, say).hold
+
+    async def end(self, run_id: str, steps: int) -> None:
+        pass
