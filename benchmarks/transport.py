@@ -133,11 +133,19 @@ async def _serve_raw(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 async def serve(clients: int, authority: Authority) -> Served:
     identity = FleetIdentity.fixed(authority.issue(CONTROLLER_NAME))
-    secure_plane, digest = _plane(Guard(identity), clients)
-    tls = SecurePort(
-        identity, "127.0.0.1:0", MAX_DATA_MESSAGE_BYTES, secure_plane.handlers(), devices=clients
+    secure_plane, digest = _plane(
+        Guard(identity, told=lambda name, kind, reason: None, authenticated=lambda peer: None), clients
     )
-    open_plane, _ = _plane(OpenGuard(identity), clients)
+    tls = SecurePort(
+        identity,
+        "127.0.0.1:0",
+        MAX_DATA_MESSAGE_BYTES,
+        secure_plane.handlers(),
+        devices=clients,
+        handshake=lambda: None,
+        told=lambda reason: None,
+    )
+    open_plane, _ = _plane(OpenGuard(identity, lambda name, kind, reason: None, lambda peer: None), clients)
     plain = grpc.aio.server(options=channel_options(MAX_DATA_MESSAGE_BYTES))
     plain.add_generic_rpc_handlers((open_plane.handlers(),))
     plain_port = plain.add_insecure_port("127.0.0.1:0")

@@ -92,13 +92,16 @@ async def device(
         hand_agent(where, name, on_order=take) as agent,
     ):
         place = Workplace(
-            timeline=PhaseTimeline(name, "boot", clock, folder, record),
+            timeline=PhaseTimeline(
+                name, "boot", clock, folder, record, changed=lambda phase, ns, mbit_s: None
+            ),
             worker=Worker(ours),
             clock=clock,
             folder=folder,
             emit=lambda frame: agent.link.send(frame),
             record=record,
             redial=lambda: dial.redial(),
+            moving=lambda first_byte_ns, total_bytes, mbit_s: None,
         )
 
         def use(link: object) -> None:

@@ -57,6 +57,7 @@ async def serve(folder: Path) -> None:
         store,
         lambda device, name, kind, detail: print(kind, name, detail, file=sys.stderr, flush=True),
         limits=LIMITS,
+        clock_observer=lambda record: None,
     )
     await fleet.start()
     (folder / "ports.json.new").write_text(json.dumps([fleet.control_port, fleet.data_port]))

@@ -68,6 +68,7 @@ async def bench(
         sink or store,
         observe,
         limits=limits,
+        clock_observer=lambda record: None,
     )
     await fleet.start()
     try:

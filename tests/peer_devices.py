@@ -61,7 +61,9 @@ class Devices:
         return Neighbour(device, f"pi-{device:02d}", known if address is None else address, weight)
 
     def announce(self, device: int, neighbours: Sequence[Neighbour], mbit_s: float = 0.0) -> Iteration:
-        return self.peers[device].announce(7, neighbours, mbit_s)
+        return self.peers[device].announce(
+            7, neighbours, mbit_s, radio=lambda sending_mbit_s, coming_mbit_s: None
+        )
 
     async def exchange(
         self,

@@ -39,6 +39,7 @@ async def serve(folder: Path) -> None:
         store,
         lambda device, name, kind, detail: tell(kind, name, detail),
         limits=AgentLimits(handshake_s=3.0),
+        clock_observer=lambda record: None,
     )
     await fleet.start()
     tell("ports", fleet.control_port, fleet.data_port)

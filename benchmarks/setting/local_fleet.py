@@ -95,6 +95,7 @@ async def local_fleet(count: int, images: int) -> AsyncIterator[LocalFleet]:
             clock,
             lambda device, uuid, records: records[-1][0],
             seen.observe,
+            clock_observer=lambda record: None,
         )
         address = f"127.0.0.1:{fleet.control_port}"
         emulator = _emulator(folder, names, clock)

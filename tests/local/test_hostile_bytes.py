@@ -160,6 +160,8 @@ async def _pull_on(folder: Path, port: int, told: set[int | None]) -> None:
                 5.0,
                 Inbox(folder, 2**20),
                 RadioPace(clock, 0.0),
+                coming=lambda mbit_s: None,
+                counted=lambda size_bytes: None,
             )
         except PullFailed:
             await asyncio.sleep(0.1)

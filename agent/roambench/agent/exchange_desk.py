@@ -49,7 +49,7 @@ class ExchangeDesk:
     peers: Peers
     held: HeldModel
     tell: Callable[[EventKind, str], None]
-    radio: RadioLoad = lambda sending_mbit_s, coming_mbit_s: None
+    radio: RadioLoad
     _told: set[tuple[str, str]] = field(default_factory=set)
 
     async def begin_run(self, welcome: wire.Welcome) -> None:

@@ -29,7 +29,7 @@ class LastingServer:
         self,
         bound: Callable[[str], tuple[grpc.aio.Server, int]],
         address: str,
-        told: Callable[[str], None] = lambda reason: None,
+        told: Callable[[str], None],
     ) -> None:
         self._bound, self._told = bound, told
         self._host = address.rpartition(":")[0]

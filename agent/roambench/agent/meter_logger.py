@@ -71,7 +71,9 @@ class MeterLogger:
         note(EventKind.AGENT_STARTED, f"pid {os.getpid()}, version {version('roambench')}, meter logger")
         stores = Stores(settings, spool, clock, Gate(), tell)
         tasks = [
-            asyncio.create_task(read_meter(settings.meter, clock, spool, self._folder), name="meter"),
+            asyncio.create_task(
+                read_meter(settings.meter, clock, spool, self._folder, _ignored, _ignored), name="meter"
+            ),
             asyncio.create_task(_keep_synced(spool), name="spool sync"),
             *stores.start(),
         ]
@@ -90,6 +92,10 @@ class MeterLogger:
             if error is not None:
                 raise error
         return 0
+
+
+def _ignored(item: object) -> None:
+    """Without phases and a controller nobody asks what the meter said last."""
 
 
 async def _keep_synced(spool: Spool) -> None:

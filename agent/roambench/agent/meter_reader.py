@@ -20,8 +20,8 @@ async def read_meter(
     clock: DeviceClock,
     spool: Spool,
     folder: Path,
-    alive: Callable[[int], None] = lambda ns: None,
-    heard: Callable[[Reading | AgentEvent], None] = lambda item: None,
+    alive: Callable[[int], None],
+    heard: Callable[[Reading | AgentEvent], None],
 ) -> None:
     """Spool readings and events until cancelled; `alive` hears the stamp of every reading, `heard` all.
 

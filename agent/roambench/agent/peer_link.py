@@ -83,8 +83,8 @@ class PeerLink:
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
-        coming: Callable[[float], None] = lambda mbit_s: None,
-        counted: Callable[[int], None] = lambda size_bytes: None,
+        coming: Callable[[float], None],
+        counted: Callable[[int], None],
     ) -> tuple[Parcel, str]:
         """The model of `name`, whole but not checked, and the digest it was announced with. A connection that
         breaks costs what had come over it, and no more: it is asked again until it is known to be gone.

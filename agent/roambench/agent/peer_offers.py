@@ -42,7 +42,7 @@ class Offer:
         step: int,
         takers: Collection[str],
         pace: RadioPace,
-        changed: Callable[[bool], None] = lambda sending: None,
+        changed: Callable[[bool], None],
     ) -> None:
         """`changed` hears whenever sending begins or ends."""
         self.run_id = run_id

@@ -147,7 +147,7 @@ def peer_server(
     host: str,
     *,
     keepalive: bool = True,
-    told: Callable[[str], None] = lambda reason: None,
+    told: Callable[[str], None],
 ) -> tuple[LastingServer, str]:
     """A mutual-TLS server on a free port of `host`, not started; and the address that neighbours dial.
 

@@ -151,7 +151,7 @@ class Peers:
         step: int,
         neighbours: Sequence[Neighbour],
         mbit_s: float,
-        radio: RadioLoad = lambda sending_mbit_s, coming_mbit_s: None,
+        radio: RadioLoad,
     ) -> Iteration:
         """The iteration begins: from now on its neighbours may ask for the half-step model, and wait for it.
 

@@ -51,7 +51,12 @@ class Stores:
         self._influx: InfluxSender | None = None
         if CONTROLLER in spool.consumers:
             assert to_controller is not None
-            self._drains[CONTROLLER] = Drain(spool.consumers[CONTROLLER], to_controller, gate=gate)
+            self._drains[CONTROLLER] = Drain(
+                spool.consumers[CONTROLLER],
+                to_controller,
+                gate=gate,
+                trouble=lambda reason: None,  # the controller knows what it refuses
+            )
         if INFLUXDB in spool.consumers:
             assert settings.influxdb is not None
             encoder = LineEncoder(settings.device, spool)

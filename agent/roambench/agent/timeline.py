@@ -43,7 +43,7 @@ class PhaseTimeline:
         clock: DeviceClock,
         folder: Path,
         record: Record,
-        changed: Callable[[Phase, int, float], None] = lambda phase, ns, mbit_s: None,
+        changed: Callable[[Phase, int, float], None],
     ) -> None:
         """`changed(phase, ns, mbit_s)` hears of every border (the emulated meter's power follows it)."""
         self._device = device

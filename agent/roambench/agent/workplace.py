@@ -51,12 +51,12 @@ class Workplace:
     folder: Path
     emit: Emit
     record: Callable[[RecordKind, bytes], object]
+    moving: Callable[[int, int, float], None]
+    redial: Callable[[], None]
     cpu_slowdown: float | None = None
     sgd_step_s: float = 0.0
     before_phase: Callable[[], Awaitable[None]] | None = None
     data: DataLink | None = None
-    moving: Callable[[int, int, float], None] = lambda first_byte_ns, total_bytes, mbit_s: None
-    redial: Callable[[], None] = lambda: None
 
     async def fall_quiet(self) -> None:
         """Wait until nothing of our own is on the network, where runs are quiet."""

@@ -64,7 +64,7 @@ class Drain:
         batch_records: int = 500,
         backoff_first_s: float = BACKOFF_FIRST_S,
         backoff_most_s: float = BACKOFF_MOST_S,
-        trouble: Callable[[str], None] = lambda reason: None,
+        trouble: Callable[[str], None],
     ) -> None:
         self._source = source
         self._send = send

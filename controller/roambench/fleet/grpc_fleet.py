@@ -71,8 +71,8 @@ class GrpcFleet:
         clock: DeviceClock,
         sink: RecordSink,
         observer: Observer,
+        clock_observer: ClockObserver,
         revoked_serials: Collection[int] = (),
-        clock_observer: ClockObserver = lambda record: None,
         limits: AgentLimits | None = None,
     ) -> None:
         """`identity`: a bench's own, which may change in mid-run, or one credential (and

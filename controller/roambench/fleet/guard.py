@@ -57,8 +57,8 @@ class Guard:
     def __init__(
         self,
         identity: FleetIdentity,
-        told: Told = lambda name, kind, reason: None,
-        authenticated: Callable[[str], None] = lambda peer: None,
+        told: Told,
+        authenticated: Callable[[str], None],
         limits: AgentLimits | None = None,
     ) -> None:
         self._identity = identity

@@ -35,8 +35,8 @@ class SecurePort(LastingServer):
         keepalive: bool = True,
         devices: int = 0,
         limits: AgentLimits | None = None,
-        handshake: Callable[[], None] = lambda: None,
-        told: Callable[[str], None] = lambda reason: None,
+        handshake: Callable[[], None],
+        told: Callable[[str], None],
     ) -> None:
         limits = limits or AgentLimits()
         if isinstance(identity, Credential):

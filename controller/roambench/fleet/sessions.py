@@ -72,9 +72,7 @@ class Lives:
 class Sessions:
     """Open sessions by device index; `names` are the devices this run knows."""
 
-    def __init__(
-        self, names: Sequence[str], disputed: Callable[[str, str], None] = lambda name, reason: None
-    ) -> None:
+    def __init__(self, names: Sequence[str], disputed: Callable[[str, str], None]) -> None:
         """`disputed` hears, by name, of a second machine that ends the session of the first in turns."""
         self._told = disputed
         self._lives: dict[int, Lives] = {}

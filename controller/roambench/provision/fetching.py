@@ -163,9 +163,7 @@ def _export(link: HostLink, run: str) -> bytes:
     return link.must(f"{AGENT} ctl spool-export {shlex.quote(run)} | gzip", root=True, timeout_s=_EXPORT_S)
 
 
-def records_of(
-    host: str, packed: bytes, torn: Callable[[int], None] = lambda lines: None
-) -> Iterator[Unsent]:
+def records_of(host: str, packed: bytes, torn: Callable[[int], None]) -> Iterator[Unsent]:
     """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete.
 
     At the end `torn` gets the number of the host's lines that were no records.

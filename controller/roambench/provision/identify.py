@@ -38,7 +38,7 @@ def identify(
     burn_s: float = BURN_S,
     rest_s: float = REST_S,
     rounds: int = 1,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], None],
 ) -> MeterMap:
     """Load each of the hosts that have a meter, `rounds` times, and find the meter that moves.
 

@@ -43,7 +43,7 @@ class Provisioned:
 
 
 def provision(
-    bench: Bench, hosts: Sequence[Host], *, dry_run: bool = False, tell: Tell = lambda host, text: None
+    bench: Bench, hosts: Sequence[Host], *, dry_run: bool = False, tell: Tell
 ) -> list[HostOutcome[Provisioned]]:
     """Make every host what the bench wants; a host where that fails is a row with its reason.
 

@@ -58,6 +58,7 @@ async def controller(
         DeviceClock(),
         sink,
         lambda device, who, kind, detail: seen.append((kind, detail)),
+        clock_observer=lambda record: None,
     )
     await fleet.start()
     try:
@@ -105,6 +106,7 @@ async def draining(spool: Spool, link: ControlLink) -> AsyncIterator[None]:
         period_s=0.02,
         backoff_first_s=0.05,
         backoff_most_s=0.2,
+        trouble=print,
     )
     task = asyncio.create_task(drain.run())
     try:

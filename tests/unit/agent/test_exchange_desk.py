@@ -64,7 +64,9 @@ class Device:
         worker = Worker(ours)
         await worker.open()
         await worker.prepare(SPEC)
-        self.timeline = PhaseTimeline(self.name, "boot", clock, self.folder, self._record)
+        self.timeline = PhaseTimeline(
+            self.name, "boot", clock, self.folder, self._record, changed=lambda phase, ns, mbit_s: None
+        )
         place = Workplace(
             timeline=self.timeline,
             worker=worker,
@@ -72,10 +74,16 @@ class Device:
             folder=self.folder,
             emit=lambda frame: self.told.append(frame.answer) if frame.HasField("answer") else None,
             record=lambda kind, payload: None,
+            moving=lambda first_byte_ns, total_bytes, mbit_s: None,
+            redial=lambda: None,
         )
         self.peers = Peers(self.authority.issue(self.name), clock, self.folder, lambda name, reason: None)
         self.exchange = ExchangeDesk(
-            place, self.peers, HeldModel(self.folder / "held"), lambda kind, detail: None
+            place,
+            self.peers,
+            HeldModel(self.folder / "held"),
+            lambda kind, detail: None,
+            radio=lambda sending_mbit_s, coming_mbit_s: None,
         )
         self.desk = OrdersDesk(place, Shelf(self.folder / "shelf"), ChaosSettings(), self.exchange)
         welcome = wire.Welcome(run_id=RUN, data_address="127.0.0.1:50052", exchanges=True)
@@ -205,7 +213,7 @@ async def test_while_a_neighbour_is_waited_for_that_does_not_come_a_device_waits
     async with one.living(), other.living():
         one.peers.grace_s = 0.1
         near = Neighbour(0, one.name, one.peers.address, 0.5)
-        late = other.peers.announce(1, [near], 0.0)
+        late = other.peers.announce(1, [near], 0.0, radio=lambda sending_mbit_s, coming_mbit_s: None)
         half_step = HalfStep(blob := encode(model(21.0), LAYOUT), digest_of(blob))
         late.offer.provide(half_step)  # who may take it, before it comes and takes
         one.desk.submit(order(1, 0, [(1, other)]))

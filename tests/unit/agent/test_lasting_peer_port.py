@@ -47,8 +47,15 @@ async def test_a_path_that_is_no_text_does_not_take_a_peer_port_away(tmp_path: P
     assert complaints == ["another matter"]
     assert told == [("a neighbour", "replaced the port's server after a malformed call (UnicodeDecodeError)")]
 
-    first = hurt.announce(1, [Neighbour(1, "pi-01", bad.address, 0.5)], 0.0)
-    second = bad.announce(1, [Neighbour(0, "pi-00", f"{host}:{port}", 0.5)], 0.0)
+    first = hurt.announce(
+        1, [Neighbour(1, "pi-01", bad.address, 0.5)], 0.0, radio=lambda sending_mbit_s, coming_mbit_s: None
+    )
+    second = bad.announce(
+        1,
+        [Neighbour(0, "pi-00", f"{host}:{port}", 0.5)],
+        0.0,
+        radio=lambda sending_mbit_s, coming_mbit_s: None,
+    )
     mixed = await asyncio.gather(
         hurt.exchange(first, half_step, 0, 0.5, 10.0), bad.exchange(second, half_step, 1, 0.5, 10.0)
     )

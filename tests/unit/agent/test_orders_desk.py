@@ -30,12 +30,21 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     with ours, theirs:
         yield lambda told: OrdersDesk(
             Workplace(
-                timeline=PhaseTimeline("pi-01", "boot", clock, tmp_path, lambda kind, payload: None),
+                timeline=PhaseTimeline(
+                    "pi-01",
+                    "boot",
+                    clock,
+                    tmp_path,
+                    lambda kind, payload: None,
+                    changed=lambda phase, ns, mbit_s: None,
+                ),
                 worker=Worker(ours),
                 clock=clock,
                 folder=tmp_path,
                 emit=told.append,
                 record=lambda kind, payload: None,
+                moving=lambda first_byte_ns, total_bytes, mbit_s: None,
+                redial=lambda: None,
             ),
             Shelf(tmp_path / "shelf"),
             ChaosSettings(),

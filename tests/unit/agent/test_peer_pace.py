@@ -73,7 +73,7 @@ async def test_what_is_sent_hears_the_radio_begin_and_end(tmp_path: Path) -> Non
 
 @pytest.mark.asyncio
 async def test_a_device_is_not_made_to_send_for_ever() -> None:
-    offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0))
+    offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0), changed=lambda sending: None)
     for _ in range(MOST_PULLS):
         async with offer.sending_to("pi-01"):
             assert offer.sending
@@ -90,7 +90,7 @@ async def test_who_waits_for_an_iteration_waits_in_bounded_number() -> None:
     await asyncio.sleep(0)
     with pytest.raises(Withheld, match="waits already"):
         await offers.wanted("run", 1, "pi-01")
-    offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0))
+    offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0), changed=lambda sending: None)
     offers.announce(offer)
     assert await asyncio.gather(*waiting) == [offer, offer]
     assert await offers.wanted("run", 1, "pi-01") is offer
@@ -101,7 +101,7 @@ async def test_nobody_waits_for_an_iteration_that_is_over() -> None:
     offers = Offers()
     passed_over = asyncio.create_task(offers.wanted("run", 1, "pi-01"))
     await asyncio.sleep(0)
-    offers.announce(Offer("run", 2, ["pi-01"], RadioPace(DeviceClock(), 0.0)))
+    offers.announce(Offer("run", 2, ["pi-01"], RadioPace(DeviceClock(), 0.0), changed=lambda sending: None))
     for late in (passed_over, offers.wanted("run", 0, "pi-01")):
         with pytest.raises(Withheld, match="is over"):
             await asyncio.wait_for(late, 5.0)

@@ -207,7 +207,7 @@ async def test_without_a_port_there_is_no_exchange(tmp_path: Path) -> None:
     bench = Devices(Authority.create(), tmp_path)
     peers = Peers(bench.authority.issue("pi-00"), DeviceClock(), tmp_path, lambda name, reason: None)
     with pytest.raises(LinkError, match="closed"):
-        peers.announce(0, [], 0.0)
+        peers.announce(0, [], 0.0, radio=lambda sending_mbit_s, coming_mbit_s: None)
 
 
 @pytest.mark.asyncio

@@ -76,7 +76,12 @@ def test_a_damaged_phase_file_is_reported_and_survived(tmp_path: Path) -> None:
     (tmp_path / "phase.json").write_bytes(b"\xff\x00 nonsense")
     events: list[RecordKind] = []
     timeline = PhaseTimeline(
-        "pi-01", "boot", DeviceClock(), tmp_path, lambda kind, payload: events.append(kind)
+        "pi-01",
+        "boot",
+        DeviceClock(),
+        tmp_path,
+        lambda kind, payload: events.append(kind),
+        changed=lambda phase, ns, mbit_s: None,
     )
     timeline.resume()
     assert events == [RecordKind.EVENT]

@@ -84,7 +84,7 @@ def buried(path: Path, run: Path) -> tuple[str, str]:
             for ns in range(19):
                 spool.append(RecordKind.READING, reading(ns))
             names.append(spool.uuid)
-            assert asyncio.run(Drain(spool.consumers[CONTROLLER], send).flush(20.0))
+            assert asyncio.run(Drain(spool.consumers[CONTROLLER], send, trouble=print).flush(20.0))
     assert (spool.depth, spool.dead) == (0, 20)
     spool.close()
     return names[0], names[1]

@@ -120,7 +120,9 @@ async def test_an_agent_speaks_to_no_server_but_its_own_controller(server: str, 
         "roambench.wire.v1.Control", {"Session": grpc.stream_unary_rpc_method_handler(take)}
     )
     trusting = Credential(theirs.certificate_pem, theirs.key_pem, ours.certificate_pem)
-    false = SecurePort(trusting, "127.0.0.1:0", MAX_CONTROL_MESSAGE_BYTES, handlers)
+    false = SecurePort(
+        trusting, "127.0.0.1:0", MAX_CONTROL_MESSAGE_BYTES, handlers, handshake=lambda: None, told=print
+    )
     await false.start()
     async with bench() as where:
         where.fleet.control_port = false.port

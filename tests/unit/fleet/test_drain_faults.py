@@ -34,7 +34,7 @@ def draining(spool: Spool, agent: HandAgent) -> Drain:
     async def send(records: list[Record]) -> int:
         return await agent.link.drain(spool.uuid_of(records[0][0]), records)
 
-    return Drain(spool.consumers[CONTROLLER], send, backoff_first_s=0.1, backoff_most_s=0.2)
+    return Drain(spool.consumers[CONTROLLER], send, backoff_first_s=0.1, backoff_most_s=0.2, trouble=print)
 
 
 #: Every status that gRPC knows but OK; which of them the controller gives for a batch that it has read.

@@ -181,4 +181,5 @@ async def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
                 DeviceClock(),
                 lambda name, uuid, records: 0,
                 lambda *event: None,
+                clock_observer=lambda record: None,
             )

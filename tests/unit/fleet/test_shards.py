@@ -41,6 +41,7 @@ async def link(shards: tuple[ShippedShard, ...], name: str) -> AsyncIterator[Dat
         DeviceClock(),
         lambda name, uuid, records: 0,
         lambda *event: None,
+        clock_observer=lambda record: None,
     )
     await fleet.start()
     channel = secure_channel(f"127.0.0.1:{fleet.data_port}", authority.issue(name), MAX_DATA_MESSAGE_BYTES)

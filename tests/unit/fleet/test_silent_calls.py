@@ -93,7 +93,7 @@ async def test_calls_without_a_request_cost_no_honest_call_at_the_controllers_po
         async def send(records: list[Record]) -> int:
             return await agent.link.drain(spool.uuid_of(records[0][0]), records)
 
-        drain = Drain(spool.consumers[CONTROLLER], send)
+        drain = Drain(spool.consumers[CONTROLLER], send, trouble=print)
         for number in range(1, 4):
             for ns in range(40):
                 spool.append(RecordKind.READING, Reading(ns, 5.0, 0.5, 2.5).to_bytes())

@@ -37,6 +37,7 @@ async def test_a_model_is_downloaded_and_an_order_answered_while_a_drain_waits_f
         DeviceClock(),
         sink,
         lambda *event: None,
+        clock_observer=lambda record: None,
     )
     await fleet.start()
     where = Bench(fleet, authority)

@@ -40,7 +40,7 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
 
     ours, theirs = socket.socketpair()
     clock = DeviceClock()
-    timeline = PhaseTimeline("pi-01", "boot", clock, tmp_path, record)
+    timeline = PhaseTimeline("pi-01", "boot", clock, tmp_path, record, changed=lambda phase, ns, mbit_s: None)
     timeline.resume()
 
     desks: list[OrdersDesk] = []  # an order may come twice: one desk carries it out once
@@ -56,6 +56,8 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
             emit=agent.link.send,
             record=record,
             data=agent.data,
+            moving=lambda first_byte_ns, total_bytes, mbit_s: None,
+            redial=lambda: None,
         )
         desk = OrdersDesk(place, Shelf(tmp_path / "shelf"), ChaosSettings())
         desks.append(desk)

@@ -28,13 +28,15 @@ _END = {"end": 1, "device": "pi1"}
 
 
 def test_records_come_as_they_were_spooled():
-    assert list(records_of("pi1", _packed(_RECORD, _END))) == [Unsent("demo", "ab" * 16, 7, 1, b"\0\1\2")]
-    assert list(records_of("pi1", _packed({"end": 0, "device": "pi1"}))) == []
+    assert list(records_of("pi1", _packed(_RECORD, _END), torn=print)) == [
+        Unsent("demo", "ab" * 16, 7, 1, b"\0\1\2")
+    ]
+    assert list(records_of("pi1", _packed({"end": 0, "device": "pi1"}), torn=print)) == []
 
 
 def test_many_records_come_in_order_over_several_pieces():
     many = [{**_RECORD, "seq": seq} for seq in range(5000)]
-    found = list(records_of("pi1", _packed(*many, {"end": 5000, "device": "pi1"})))
+    found = list(records_of("pi1", _packed(*many, {"end": 5000, "device": "pi1"}), torn=print))
     assert [record.seq for record in found] == list(range(5000))
 
 
@@ -52,7 +54,7 @@ def test_many_records_come_in_order_over_several_pieces():
 )
 def test_anything_else_is_an_error_that_names_the_host(lines: list[object], reason: str):
     with pytest.raises(HostError, match=f"^pi1: spool-export: .*{reason}"):
-        list(records_of("pi1", _packed(*lines)))
+        list(records_of("pi1", _packed(*lines), torn=print))
 
 
 def test_what_an_agent_exports_of_torn_files_is_taken_and_the_torn_lines_are_counted(tmp_path: Path):
@@ -84,7 +86,7 @@ def test_what_an_agent_exports_of_torn_files_is_taken_and_the_torn_lines_are_cou
 
 def test_bytes_that_are_not_compressed_are_an_error():
     with pytest.raises(HostError, match="pi1: spool-export"):
-        list(records_of("pi1", b'{"end": 0}'))
+        list(records_of("pi1", b'{"end": 0}', torn=print))
 
 
 def test_what_becomes_endless_when_it_is_unpacked_is_refused_before_it_fills_the_memory():
@@ -92,7 +94,7 @@ def test_what_becomes_endless_when_it_is_unpacked_is_refused_before_it_fills_the
     tracemalloc.start()
     try:
         with pytest.raises(HostError, match="a record larger than any"):
-            list(records_of("pi1", endless))
+            list(records_of("pi1", endless, torn=print))
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()

@@ -92,4 +92,4 @@ def test_the_command_proves_the_map_and_keeps_it(bench: Bench, capsys: pytest.Ca
 def test_a_bench_without_meters_cannot_be_identified(tmp_path: Path) -> None:
     bare = bench_of(tmp_path, '[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nmeter.driver = "none"\n')
     with pytest.raises(FleetError, match="none of these hosts has a meter"):
-        identify(bare, bare.hosts)
+        identify(bare, bare.hosts, tell=print)

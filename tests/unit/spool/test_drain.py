@@ -67,7 +67,13 @@ async def test_everything_arrives_exactly_once_through_a_flaky_sender(spool):
                 return far.keep(records)
 
     drain = Drain(
-        source(spool), send, batch_records=30, period_s=0.001, backoff_first_s=0.001, backoff_most_s=0.01
+        source(spool),
+        send,
+        batch_records=30,
+        period_s=0.001,
+        backoff_first_s=0.001,
+        backoff_most_s=0.01,
+        trouble=print,
     )
     running = asyncio.create_task(drain.run())
     async with asyncio.timeout(20):
@@ -92,7 +98,7 @@ async def test_a_far_side_cannot_acknowledge_what_it_was_not_sent(spool):
         far.keep(records)
         return 10**12
 
-    assert await Drain(source(spool), send, batch_records=100).flush(5.0)
+    assert await Drain(source(spool), send, batch_records=100, trouble=print).flush(5.0)
     assert len(far.kept) == 1000
     assert far.repeats == 0
 
@@ -102,7 +108,7 @@ async def test_nothing_is_sent_while_the_gate_is_closed(spool):
     far = FarSide(spool.uuid)
     gate = Gate()
     assert await gate.shut(1.0)
-    drain = Drain(source(spool), far.take, gate=gate, period_s=0.001, batch_records=10)
+    drain = Drain(source(spool), far.take, gate=gate, period_s=0.001, batch_records=10, trouble=print)
     running = asyncio.create_task(drain.run())
     await asyncio.sleep(0.05)
     assert far.calls == 0
@@ -129,7 +135,9 @@ async def test_shutting_the_gate_waits_for_what_is_on_its_way(spool):
         await arrive.wait()
         return records[-1][0]
 
-    running = asyncio.create_task(Drain(source(spool), send, gate=gate, batch_records=10).run())
+    running = asyncio.create_task(
+        Drain(source(spool), send, gate=gate, batch_records=10, trouble=print).run()
+    )
     await begun.wait()
     assert not await gate.shut(0.02)  # it says so when it could not wait any longer
     shutting = asyncio.create_task(gate.shut(5.0))
@@ -151,7 +159,7 @@ async def test_a_record_that_is_refused_is_buried_alone_and_the_rest_arrives(spo
             raise BatchRefused("field type conflict")
         return far.keep(records)
 
-    assert await Drain(source(spool), send, batch_records=200).flush(10.0)
+    assert await Drain(source(spool), send, batch_records=200, trouble=print).flush(10.0)
     assert sorted(seq for _, seq in far.kept) == [i for i in range(1, 1001) if i not in (1, 77, 1000)]
     assert spool.dead == 3
 
@@ -186,7 +194,7 @@ async def test_a_far_side_is_left_alone_for_as_long_as_it_asks(spool):
     async def send(records: list[Record]) -> int:
         raise Busy("429 slow down", retry_after_s=37.0)
 
-    drain = Drain(source(spool), send, backoff_first_s=1.0)
+    drain = Drain(source(spool), send, backoff_first_s=1.0, trouble=print)
     assert not await drain.flush(0.05)
     assert 37.0 < drain.pause_s <= 43.0
     assert spool.depth == 1000
@@ -204,13 +212,13 @@ async def test_two_consumers_go_their_own_pace_and_neither_costs_the_other_a_rec
             raise BatchRefused("field type conflict")
         return far.keep(records)
 
-    assert await Drain(source(spool), near.take, batch_records=16).flush(5.0)
+    assert await Drain(source(spool), near.take, batch_records=16, trouble=print).flush(5.0)
     assert (spool.consumers["controller"].depth, spool.consumers["influxdb"].depth, spool.depth) == (
         0,
         100,
         100,
     )
-    assert await Drain(source(spool, "influxdb"), refuse_three, batch_records=16).flush(5.0)
+    assert await Drain(source(spool, "influxdb"), refuse_three, batch_records=16, trouble=print).flush(5.0)
     assert spool.depth == 0
     assert sorted(seq for _, seq in near.kept) == list(range(1, 101))
     assert sorted(seq for _, seq in far.kept) == [i for i in range(1, 101) if i not in (7, 8, 90)]
@@ -223,7 +231,7 @@ async def test_flush_gives_up_in_time_and_keeps_the_rest(spool):
     async def send(records: list[Record]) -> int:
         raise LinkError("no session")
 
-    drain = Drain(source(spool), send)
+    drain = Drain(source(spool), send, trouble=print)
     assert not await drain.flush(0.1)
     assert spool.depth == 1000
     assert drain.last_error == "no session"
@@ -235,15 +243,15 @@ async def test_a_mistake_in_the_sender_is_not_hidden(spool):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await Drain(source(spool), send).run()
+        await Drain(source(spool), send, trouble=print).run()
 
 
 def test_the_pause_doubles_up_to_a_minute_and_differs_between_spools(spool, tmp_path):
     far = FarSide(spool.uuid)
-    drain = Drain(source(spool), far.take)
+    drain = Drain(source(spool), far.take, trouble=print)
     for failures, ceiling in [(1, 1.0), (2, 2.0), (3, 4.0), (7, 60.0), (500, 60.0)]:
         assert 0.5 * ceiling <= drain.backoff_s(failures) <= ceiling
     assert drain.backoff_s(5) == drain.backoff_s(5)
     other = Spool(tmp_path / "other.sqlite")
-    assert Drain(source(other), far.take).backoff_s(5) != drain.backoff_s(5)
+    assert Drain(source(other), far.take, trouble=print).backoff_s(5) != drain.backoff_s(5)
     other.close()

@@ -202,7 +202,7 @@ async def test_no_other_answer_costs_a_record_and_a_person_learns_of_it(
         spool.append(RecordKind.READING, Reading(i * 10_000_000, 5.0, 0.5, 2.5).to_bytes())
     scripted.answer(status, body)
     sender = InfluxSender(InfluxWriter(target, print), LineEncoder("pi-01", spool))
-    drain = Drain(spool.consumers["influxdb"], sender.send)
+    drain = Drain(spool.consumers["influxdb"], sender.send, trouble=print)
     assert not await drain.flush(5.0)
     assert (spool.depth, spool.dead) == (40, 0)
     assert str(status) in drain.trouble
@@ -291,7 +291,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 async def drained(spool: Spool, settings: InfluxSettings) -> bool:
     sender = InfluxSender(InfluxWriter(settings, print), LineEncoder("pi-01", spool))
-    done = await Drain(spool.consumers["influxdb"], sender.send, batch_records=128).flush(30.0)
+    done = await Drain(spool.consumers["influxdb"], sender.send, batch_records=128, trouble=print).flush(30.0)
     await sender.aclose()
     return done
 
