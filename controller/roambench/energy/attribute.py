@@ -19,7 +19,7 @@ import numpy as np
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribution import Attribution
-from roambench.energy.constant_powers import Readings, constant_powers
+from roambench.energy.constant_powers import ConstantPowers, Readings, constant_powers, starts_apart
 from roambench.energy.fit_check import fewest_offsets, locked_levels, restless_levels, worst_misfit
 from roambench.energy.lateness import BOARD_LATENESS_S, LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
@@ -28,7 +28,7 @@ from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
 from roambench.energy.pieces import pieces_of
 from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.span_powers import MIN_SPANS
-from roambench.energy.steadiness import CLOCK_U_S, steadiness
+from roambench.energy.steadiness import CLOCK_U_S, fit_known, steadiness
 
 #: Windows that spans before trainings last at least, where the beginnings of trainings are told apart.
 WINDOWS_BEFORE: Final = 3.0
@@ -56,7 +56,8 @@ def attribute(
     ran at about the same rate (`transfer_kinds`). One whose first and last bytes are stamped waits before
     and after them (`pieces_of`): the waiting of a direction is one more level, which without readings of its
     own lies between idle and moving. Trainings that are seen to begin with another power than they go on with
-    have a level for their beginnings. A span of `own_level_s` or longer gets a level of its own, which shares
+    have a level for their beginnings; so have all where the meter's clock was looked for, and bears nothing
+    out. A span of `own_level_s` or longer gets a level of its own, which shares
     nothing with its type's mean.
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
@@ -78,30 +79,36 @@ def attribute(
         origin_ns, at_s, watts, seen, step_w, late_prior_s if fit_lateness else None, u_clock_s
     )
     told_of = constant_powers(pieces_of(spans), readings, own_level_s)
+    begun = None
     if own_level_s is None and _beginnings_show(spans, seen):
         begun = constant_powers(pieces_of(spans, starting=True), readings, own_level_s)
-        told_of = begun if begun.starts_apart else told_of
-    cut, names, level_of_span = told_of.cut, told_of.levels, told_of.level_of_span
-    final, fit, powers, slope_w = told_of.design, told_of.fit, told_of.powers, told_of.slope_w
-    late_s, u_late_s, starts_s = told_of.late_s, told_of.u_late_s, told_of.starts_s
-    misfit = worst_misfit(final, fit, powers, watts[final.used], names) if powers is not None else None
+        if begun.starts_apart:
+            told_of = begun
     # A meter whose windows lie end to end misses nothing, and has no unknown age worth the search. Kinds of
     # a few transfers each have no readings to spare for it: wrong clocks would be found.
     alike = int(np.bincount(told_of.families.of_level).max()) == 1
     sparse = nominal_s > 1.5 * seen.window_s
+    told_apart = late_prior_s <= BOARD_LATENESS_S and u_clock_s <= CLOCK_U_S
     checked = None
+    if told_of.powers is not None and sparse and alike and told_apart:
+        checked = steadiness(_fitted(told_of, readings), seen)
+    told, known = checked if checked is not None else (None, None)
+    if told is not None and begun is not None and begun is not told_of:
+        # Readings of unknown age did not tell how trainings begin. Those of known age may; where none are
+        # known, that stays uncertain.
+        if not told.bears_out:
+            told_of = begun
+        elif known is not None:
+            also, misfit = fit_known(_fitted(begun, readings), told.clock)
+            if starts_apart(begun.levels, also.powers, also.slope_w):
+                told_of, known, told = begun, also, replace(told, misfit=misfit)
+    cut, names, level_of_span = told_of.cut, told_of.levels, told_of.level_of_span
+    final, fit, powers, slope_w = told_of.design, told_of.fit, told_of.powers, told_of.slope_w
+    late_s, u_late_s, starts_s = told_of.late_s, told_of.u_late_s, told_of.starts_s
+    misfit = worst_misfit(final, fit, powers, watts[final.used], names) if powers is not None else None
     restless: tuple[str, ...] = ()
     if powers is not None and sparse:
         restless = restless_levels(final, powers, watts[final.used], names)
-    told_apart = late_prior_s <= BOARD_LATENESS_S and u_clock_s <= CLOCK_U_S
-    if powers is not None and sparse and alike and told_apart:
-        pieces = [cut.spans[i] for i in final.fitted.tolist()]
-        waits = [cut.parts[i] is not None for i in final.fitted.tolist()]
-        used = Fitted(
-            final, fit, powers, watts[final.used], pieces, waits, names, step_w, at_s[final.used], late_s
-        )
-        checked = steadiness(used, seen)
-    told, known = checked if checked is not None else (None, None)
     if told is not None and known is not None:
         fit, powers, slope_w = known.fit, known.powers, known.slope_w
         late_s, u_late_s = told.clock.late_s, CLOCK_U_S
@@ -130,6 +137,27 @@ def attribute(
         restless=restless,
         locked=locked_levels(at_s, starts_s, level_of_span, names, nominal_s) if sparse else (),
         offsets=fewest_offsets(at_s, starts_s, level_of_span, nominal_s),
+    )
+
+
+def _fitted(told_of: ConstantPowers, readings: Readings) -> Fitted:
+    """A fit as the search for the meter's clock asks for it."""
+    assert told_of.powers is not None
+    final, cut = told_of.design, told_of.cut
+    pieces = [cut.spans[i] for i in final.fitted.tolist()]
+    waits = [cut.parts[i] is not None for i in final.fitted.tolist()]
+    watts, at_s = readings.watts[final.used], readings.at_s[final.used]
+    return Fitted(
+        final,
+        told_of.fit,
+        told_of.powers,
+        watts,
+        pieces,
+        waits,
+        told_of.levels,
+        readings.step_w,
+        at_s,
+        told_of.late_s,
     )
 
 

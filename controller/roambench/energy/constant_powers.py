@@ -59,15 +59,20 @@ class ConstantPowers:
     @property
     def starts_apart(self) -> bool:
         """Whether trainings are seen to begin with another power than they go on with."""
-        whole = Phase.TRAIN.value
-        begins = f"{whole} {STARTING.name}"
-        if self.powers is None or begins not in self.levels or whole not in self.levels:
-            return False
-        contrast = np.zeros(len(self.levels))
-        contrast[[self.levels.index(begins), self.levels.index(whole)]] = 1.0, -1.0
-        moved_w = float(contrast @ self.slope_w)
-        u_w2 = float(contrast @ self.powers.level_covariance @ contrast) + moved_w**2
-        return abs(float(contrast @ self.powers.level_watts)) > STARTS_Z * float(np.sqrt(u_w2))
+        return self.powers is not None and starts_apart(self.levels, self.powers, self.slope_w)
+
+
+def starts_apart(levels: tuple[str, ...], powers: SpanPowers, slope_w: Floats) -> bool:
+    """Whether `levels` have one of beginning trainings, and that differs from the rest of them."""
+    whole = Phase.TRAIN.value
+    begins = f"{whole} {STARTING.name}"
+    if begins not in levels or whole not in levels:
+        return False
+    contrast = np.zeros(len(levels))
+    contrast[[levels.index(begins), levels.index(whole)]] = 1.0, -1.0
+    moved_w = float(contrast @ slope_w)
+    u_w2 = float(contrast @ powers.level_covariance @ contrast) + moved_w**2
+    return abs(float(contrast @ powers.level_watts)) > STARTS_Z * float(np.sqrt(u_w2))
 
 
 def constant_powers(cut: Pieces, readings: Readings, own_level_s: float | None) -> ConstantPowers:

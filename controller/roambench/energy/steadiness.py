@@ -93,8 +93,15 @@ def steadiness(fitted: Fitted, window: MeterWindow) -> tuple[Steadiness, Known |
     clock = replace(clock, shaped=shaped_by(near.shape, near.shapes, near.readings, clock))
     if not clock.found:
         return Steadiness(clock), None
+    known, misfit = fit_known(fitted, clock, _last_s(near, fitted))
+    found = Steadiness(clock, misfit)
+    return found, None if not near.whole or found.contradicts else known
+
+
+def fit_known(fitted: Fitted, clock: ConversionClock, last_s: float = np.inf) -> tuple[Known, Misfit | None]:
+    """The fit of readings up to `last_s` with the ages that `clock` tells, and what it explains worst."""
     old = fitted.design
-    kept = np.flatnonzero((old.pure | ~clock.ambiguous(fitted.at_s)) & (fitted.at_s <= _last_s(near, fitted)))
+    kept = np.flatnonzero((old.pure | ~clock.ambiguous(fitted.at_s)) & (fitted.at_s <= last_s))
     ends_s, watts = clock.ends_s(fitted.at_s[kept]), fitted.watts[kept]
     waits = {
         level: replace(waiting, share_sd=_WAITING_SHARE) for level, waiting in old.families.waits.items()
@@ -119,12 +126,9 @@ def steadiness(fitted: Fitted, window: MeterWindow) -> tuple[Steadiness, Known |
     moving[old.level_of_fitted[[piece.phase in TRANSFERS for piece in fitted.pieces]]] = True
     seen = known.matrix[:, moving].any(axis=1)
     misfit = worst_misfit(known, fit, powers, watts[known.used], fitted.names, _MOST, seen)
-    found = Steadiness(clock, misfit)
-    if not near.whole or found.contradicts:
-        return found, None
     sides = [design(late_s) for late_s in (-CLOCK_U_S, CLOCK_U_S)]
     early, late = (fit_levels(side, watts[side.used], fitted.step_w).watts for side in sides)
-    return found, Known(fit, powers, 0.5 * (late - early))
+    return Known(fit, powers, 0.5 * (late - early)), misfit
 
 
 def _last_s(near: Near, fitted: Fitted) -> float:
