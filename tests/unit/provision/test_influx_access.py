@@ -82,10 +82,10 @@ def test_what_the_command_makes_at_an_influxdb_1_writes_and_does_nothing_else(
     assert "is there already" in str(again.exception)
 
     settings = InfluxSettings(influxd.url, "bench", api="v1", token_file=str(tmp_path / "boards"))
-    InfluxWriter(settings).write(b"power,device=pi-01 watts=2.5 1000")
+    InfluxWriter(settings, print).write(b"power,device=pi-01 watts=2.5 1000")
     with pytest.raises(NotWelcome, match="403"):
         InfluxWriter(
-            InfluxSettings(influxd.url, "other", api="v1", token_file=str(tmp_path / "boards"))
+            InfluxSettings(influxd.url, "other", api="v1", token_file=str(tmp_path / "boards")), print
         ).write(b"power watts=1 1")
     for forbidden in ("SELECT * FROM power", "DROP MEASUREMENT power", "CREATE DATABASE mine", "SHOW USERS"):
         assert "error" in influxd.as_user(token, forbidden) or not influxd.as_user(token, forbidden).get(

@@ -271,7 +271,7 @@ def test_a_database_with_accounts_is_read_with_user_and_password(store, tmp_path
         fill(store)
         (tmp_path / "token").write_text("boards:w")
         writer = InfluxWriter(
-            InfluxSettings(server.url, "bench", api="v1", token_file=str(tmp_path / "token"))
+            InfluxSettings(server.url, "bench", api="v1", token_file=str(tmp_path / "token")), print
         )
         rows = influx_runs.drained(store.path.parent)
         writer.write("\n".join(influx_runs.lines(rows, "r-1")).encode())
