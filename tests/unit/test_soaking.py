@@ -10,8 +10,10 @@ import pytest
 
 from roambench.meters.emulator.notes import SaidNotes, Saying, read_said
 from soaking.faults import KINDS
-from soaking.plan import planned_run
+from soaking.plan import Fault, planned_run
 from soaking.sockets import both_ends, half_close, held, lose, lose_nothing, reset, tcp_sockets
+from soaking.underway import Struck
+from soaking.verdict import _excused
 from soaking.worlds import WORLDS
 
 Pair = tuple[socket.socket, socket.socket]
@@ -29,6 +31,14 @@ def test_half_of_the_runs_may_lose_no_training():
     runs = [run for run in (planned_run(3, number) for number in range(300)) if "virtual" not in run.world]
     harmless = [not any(KINDS[fault.kind].costs_training for fault in run.faults) for run in runs]
     assert 0.4 < sum(harmless) / len(runs) < 0.8
+
+
+def test_a_full_disk_may_have_ended_a_run_before_the_signal_after_which_it_goes_on():
+    kinds = (("controller's disk full", 100, 110), ("controller stopped and resumed", 200, 300))
+    hits = [Struck(Fault(kind, 0.0, "pi-01", 0.0, 0), "", int(a * 1e9), int(b * 1e9)) for kind, a, b in kinds]
+    assert _excused(hits, int(150e9))
+    assert not _excused(hits, int(50e9))
+    assert not _excused(hits[1:], int(150e9))
 
 
 @pytest.fixture
