@@ -70,6 +70,7 @@ async def test_a_revoked_serial_is_refused_by_name() -> None:
         DeviceClock(),
         lambda name, uuid, records: 0,
         lambda *event: None,
+        lambda record: None,
         [serial_of(revoked.certificate_pem)],
     )
     await fleet.start()
