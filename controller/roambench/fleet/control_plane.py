@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -102,11 +103,11 @@ class ControlPlane:
         session = await self.sessions.open(hello)
         self.observe(session.device, session.name, EventKind.SESSION_OPENED, _describe(hello))
         session.probes = ClockProbes(self.clock, session.send)
-        tasks = [asyncio.create_task(_noted(self._listen(frames, session), session))]
+        tasks = [asyncio.create_task(_noted(partial(self._listen, frames), session))]
         try:
             await context.write(wire.ControllerFrame(welcome=self.welcome(session.device)))
             self._catch_up(session)
-            tasks.append(asyncio.create_task(_noted(self.probe_clock(session, "hello"), session)))
+            tasks.append(asyncio.create_task(_noted(partial(self.probe_clock, occasion="hello"), session)))
             while (frame := await session.outgoing.get()) is not None:
                 await context.write(frame)
             if session.trouble is not None:
@@ -286,10 +287,10 @@ class ControlPlane:
         await context.abort(code, told)
 
 
-async def _noted(work: Coroutine[object, object, object], session: Session) -> None:
-    """A session ends by what fails beside it."""
+async def _noted(work: Callable[[Session], Awaitable[object]], session: Session) -> None:
+    """A session ends by what fails beside it. What is cancelled before it began was not even called."""
     try:
-        await work
+        await work(session)
     except Exception as error:
         session.trouble = error
         session.outgoing.put_nowait(None)
