@@ -12,6 +12,18 @@ def radio_tail(scene: Scene) -> None:
         scene.add_tail(i, b, scene.draw.uniform(0.2, 1.0), 0.35, radio=True)
 
 
+def awake(scene: Scene) -> None:
+    """The radio leaves its power saving for 0.2 s after each transfer: 0.25 W."""
+    for i, _, b in scene.of(*TRANSFERS):
+        scene.add_tail(i, b, 0.2, 0.25, radio=True)
+
+
+def scanning(scene: Scene) -> None:
+    """Wi-Fi looks for other access points for 2-4 s every minute: 0.4 W."""
+    start = np.arange(scene.draw.uniform(0.0, 60.0), scene.end, 60.0)
+    scene.add("idle", start, start + scene.draw.uniform(2.0, 4.0, len(start)), 0.4)
+
+
 def lte_tail(scene: Scene) -> None:
     """Connected for 0.5-1.5 s at full power, then DRX (40 ms of 320 ms) up to the inactivity timer."""
     awake, timer, watts = (scene.draw.uniform(*w) for w in ((0.5, 1.5), (4.0, 9.0), (0.6, 1.0)))

@@ -122,6 +122,15 @@ def at_rate(draw: Generator, _: str, __: int, seconds: float) -> Drawn:
     return _flowing(seconds / rate, (0.0, seconds / rate, m, m))
 
 
+def hopping(draw: Generator, _: str, __: int, seconds: float) -> Drawn:
+    """Rate control hops between 0.5 and 1.4 times the power every 0.1-0.4 s."""
+    n = int(seconds / 0.1) + 2
+    ends = np.minimum(np.cumsum(draw.uniform(0.1, 0.4, n)), seconds)
+    lengths = np.diff(ends, prepend=0.0)
+    kept = lengths > 0
+    return _stretches(lengths[kept], np.where(np.arange(n) % 2, 0.5, 1.4)[kept])
+
+
 def messy(draw: Generator, _: str, __: int, seconds: float) -> Drawn:
     """Dead time, a burst of 0.1-0.5 s at 1.5-3 times the level, then fading."""
     first, last = draw.uniform(0.02, 0.06), seconds - draw.uniform(0.01, 0.03)
@@ -171,3 +180,22 @@ def late_clock(draw: Generator, _: str, __: int, seconds: float) -> Drawn:
     """The governor needs 50-200 ms to raise the clock."""
     late = draw.uniform(0.05, 0.2)
     return _flowing(seconds, (0.0, late, 0.5, 0.5), (late, seconds, 1.0, 1.0))
+
+
+def loading(draw: Generator, _: str, __: int, seconds: float) -> Drawn:
+    """0.8-1.8 s at 40 % until the first batch is there."""
+    first = draw.uniform(0.8, 1.8)
+    return _stretches([first, seconds - first], [0.4, 1.0])
+
+
+def checkpointed(draw: Generator, _: str, __: int, seconds: float) -> Drawn:
+    """The model is written to the card at the end: 0.4-1.2 s at 30 %."""
+    last = draw.uniform(0.4, 1.2)
+    return _stretches([seconds - last, last], [1.0, 0.3])
+
+
+def epochs(_: Generator, __: str, ___: int, seconds: float) -> Drawn:
+    """Epochs of about 2 s, after each of which the loader begins anew: 0.2 s at half power."""
+    n = max(int(seconds / 2.0), 1)
+    lengths = np.tile([1.0, 0.12], n)
+    return _stretches(lengths * seconds / lengths.sum(), np.tile([1.0, 0.5], n))
