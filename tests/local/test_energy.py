@@ -146,7 +146,7 @@ def test_training_energy_split_off_by_the_fit_is_that_of_the_training_phases(run
 @pytest.mark.parametrize("kind", ["gross", "net"])
 def test_the_split_is_within_its_uncertainty_of_the_truth(energies, phase, kind):
     """Two runs of three boards behind meters that read true: at most one of the six is beyond its ± 2 u."""
-    within, measured_j, true_j = 0, 0.0, 0.0
+    within, measured_j, true_j, u2_j2 = 0, 0.0, 0.0, 0.0
     for name in ("plain", "stall"):
         for device in energies[name].devices:
             assert device.truth is not None
@@ -157,8 +157,11 @@ def test_the_split_is_within_its_uncertainty_of_the_truth(energies, phase, kind)
             found = totals_by_phase(device.rows, kind)[phase]
             within += abs(found.joules - truth) <= 2.0 * found.u_joules
             measured_j, true_j = measured_j + found.joules, true_j + truth
+            u2_j2 += found.u_joules**2
     assert within >= 5
-    assert measured_j / true_j == pytest.approx(1.0, abs=0.03 if kind == "net" else 0.01)
+    # Six boards know a sum no better than their readings do.
+    limit = max(0.03 if kind == "net" else 0.01, 3.0 * u2_j2**0.5 / true_j)
+    assert measured_j / true_j == pytest.approx(1.0, abs=limit)
 
 
 def test_the_first_and_last_byte_of_every_transfer_are_stamped(energies):
