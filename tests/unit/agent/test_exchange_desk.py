@@ -156,9 +156,7 @@ def order(step: int, device: int, others: Sequence[tuple[int, Device]], **fields
             for number, other in others
         ],
         own_weight=0.5,
-        seed=7,
-        local_steps=1,
-        objective="ce",
+        training=wire.LocalTraining(epochs=1, seed=7, steps=1, objective="ce", start_rule="ap"),
         deadline_s=20.0,
     )
     spec.MergeFrom(wire.ExchangeOrder(**fields))

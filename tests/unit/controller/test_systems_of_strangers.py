@@ -36,7 +36,8 @@ def like_mohawk(options, **changes):
 
 
 def typo(options):
-    return like_mohawk(options, objective="crossentropy", upload="next_step")
+    training = replace(options.training, objective="crossentropy")
+    return like_mohawk(options, training=training, upload="next_step")
 
 
 def fails(options):
@@ -184,8 +185,8 @@ def test_choices_that_no_fleet_knows_are_mistakes_before_anything_starts(
     assert errors.splitlines() == [
         "roambench: system 'typo' of pocket_bench.systems:typo: upload: expected a UploadRule, got "
         "'next_step'",
-        "roambench: system 'typo' of pocket_bench.systems:typo: objective: unknown objective 'crossentropy': "
-        "expected one of ce, fedprox, middle_plus",
+        "roambench: system 'typo' of pocket_bench.systems:typo: training.objective: unknown objective "
+        "'crossentropy': expected one of ce, fedprox, middle_plus",
     ]
     assert not (tmp_path / "runs").exists()
 
