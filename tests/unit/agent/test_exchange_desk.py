@@ -128,12 +128,12 @@ class Device:
             elif self.refuses:
                 reply = {"refused": self.refuses}
             else:
-                self.jobs.append(request)
-                blob = encode(decode(Path(request["start_path"]).read_bytes()) + np.float32(1.0), LAYOUT)
-                Path(request["out_path"]).write_bytes(blob)
-                before = request["velocity_path"]
+                self.jobs.append(job := request["job"])
+                blob = encode(decode(Path(job["start_path"]).read_bytes()) + np.float32(1.0), LAYOUT)
+                Path(job["out_path"]).write_bytes(blob)
+                before = job["velocity_path"]
                 velocity = decode(Path(before).read_bytes()) if before else model(0.0)
-                Path(request["velocity_out_path"]).write_bytes(encode(velocity + np.float32(1.0), LAYOUT))
+                Path(job["velocity_out_path"]).write_bytes(encode(velocity + np.float32(1.0), LAYOUT))
                 reply = {
                     "samples": 60,
                     "sgd_steps": 1,
