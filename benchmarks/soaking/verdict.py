@@ -188,7 +188,9 @@ def _end(run: RunFolder, world: World, struck: Sequence[Struck], ended: Ended) -
     if ended.due != _KILLED:
         if not any("roambench report" in line for line in lines[-4:]):
             yield f"no word on how to go on: the last line is {lines[-1:]!r}"
-        if any(isinstance(record, StepClosed) for record in run.read_journal()) and not _model(run.path):
+        # Without a server there is none before models are collected to be scored.
+        kind = ModelsScored if world.peers else StepClosed
+        if any(isinstance(record, kind) for record in run.read_journal()) and not _model(run.path):
             yield "no model was kept"
 
 
