@@ -41,7 +41,7 @@ def test_the_meter_that_the_page_adds_reads_is_described_and_is_found_by_its_nam
         "import asyncio\n"
         "from roambench.contract.device_time import DeviceClock\n"
         "from roambench.meters.catalogue import open_meter\n"
-        "from roambench.meters.traits import MeterDescription, traits\n"
+        "from roambench.meters.traits import TRAITS, MeterDescription\n"
         "async def look():\n"
         "    meter = open_meter('replay', 'mine.txt', DeviceClock())\n"
         "    described = MeterDescription.from_event(await anext(meter))\n"
