@@ -159,7 +159,7 @@ class ScriptedFleet:
         own = held[1] if held is not None else self.own.get(order.device)
         # Tests may name rules of their own making: those start from the AP's model.
         rule = order.training.start_rule
-        if rule.partition("|")[0] not in START_RULES:
+        if rule.partition("|")[0] not in START_RULES.own:
             rule = "ap"
         previous = self.published[order.previous_digest] if order.previous_digest else None
         inputs = StartInputs(ap, own, last_global=self.synced.get(order.device), previous_ap=previous)
