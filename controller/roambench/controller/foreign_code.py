@@ -90,7 +90,8 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
         if path == ("systems",) and system:
             value = system
         for name in (value,) if isinstance(value, str) else value:
-            yield from (module for kind in kinds for module in catalogue.foreign_modules(kind, name))
+            points = (point for kind in kinds for point in catalogue.table(kind).added_by(name))
+            yield from (point.module for point in points)
     if experiment.learning.task:
         yield experiment.learning.task.partition(":")[0]
     if fleet.emulates:
