@@ -209,7 +209,7 @@ def test_a_system_whose_code_fails_is_one_sentence_and_the_others_run(
     assert errors.splitlines() == [
         "roambench: run try-fails: pocket-bench 0.1: by_luck fails with AttributeError: 'CloudInput' object "
         f"has no attribute 'lucky' ({site}/pocket_bench/systems.py:{line}); the traceback is in "
-        "runs/try-fails/traceback.txt",
+        "runs/try-fails/controller.log",
         "roambench: run try-not_a_number: system 'not_a_number': cloud_weights at step 2: expected a finite "
         "model, got NaN or infinity in it",
         "roambench: run try-heavy: system 'heavy': edge_weights at step 1, AP 0: expected weights that add "
@@ -219,7 +219,7 @@ def test_a_system_whose_code_fails_is_one_sentence_and_the_others_run(
     assert state(tmp_path, "mohawk") == ("finished", "")
     for system in ("fails", "not_a_number", "heavy"):
         assert state(tmp_path, system)[0] == "failed"
-    assert "AttributeError" in (tmp_path / "runs" / "try-fails" / "traceback.txt").read_text()
+    assert "AttributeError" in (tmp_path / "runs" / "try-fails" / "controller.log").read_text()
 
 
 @pytest.mark.timeout(300)
