@@ -29,7 +29,7 @@ from roambench.agent.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
-from roambench.contract.orders import TrainOrder, UploadOrder
+from roambench.contract.orders import GivenOrder, TrainOrder, UploadOrder
 from roambench.fleet.data_plane import DataPlane
 from roambench.fleet.guard import Context, FleetIdentity, Guard
 from roambench.fleet.limits import AgentLimits, Allowances
@@ -37,7 +37,6 @@ from roambench.fleet.model_shop import ModelShop
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.secure_port import SecurePort
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
-from roambench.wire.v1.control_pb2 import ControllerFrame
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, channel_options
 
 PARAMETERS = 659_242  # MOHAWK's CNN on MNIST
@@ -102,7 +101,7 @@ def _plane(guard: Guard, clients: int) -> tuple[DataPlane, str]:
         down = TrainOrder(f"down/{client}", client, 0, 0, digest, LocalTraining())
         up = UploadOrder(f"up/{client}", client, 0, 0, f"down/{client}")
         for order in (down, up):
-            outstanding.add(OutstandingOrder(order, ControllerFrame()))
+            outstanding.add(OutstandingOrder(order, GivenOrder(order, 60.0)))
     names = {f"pi-{client:02d}": client for client in range(clients)}
     plane = DataPlane(
         guard,

@@ -26,14 +26,14 @@ from roambench.agent.orders_desk import OrdersDesk
 from roambench.agent.settings import ChaosSettings
 from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
-from roambench.agent.train_orders import report_of
 from roambench.agent.worker import Worker
 from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import digest_of, encode
-from roambench.contract.orders import Answer, AnswerStatus, TrainReply, UploadOrder, UploadReply
+from roambench.contract.orders import Answer, AnswerStatus, TrainOrder, TrainReply, UploadOrder, UploadReply
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
+from roambench.wire.frames import agent_frame, given_order
 from roambench.wire.v1 import control_pb2 as wire
 
 TRAINED = "run/1/0/train"
@@ -50,12 +50,12 @@ class Device:
     spans: list[PhaseSpan] = field(default_factory=list)
     downloaded: list[str] = field(default_factory=list)
 
-    def shelve(self, order_id: str, blob: bytes = BLOB) -> wire.Answer:
+    def shelve(self, order_id: str, blob: bytes = BLOB) -> TrainReply:
         draft = self.desk.shelf.draft(order_id)
         draft.write_bytes(blob)
         reply = TrainReply(5, 1, 1.5, 2.5, digest_of(blob))
         self.desk.shelf.keep(order_id, reply, draft)
-        return wire.Answer(order_id=order_id, status=wire.Answer.DONE, train=report_of(reply))
+        return reply
 
     def phases(self, phase: Phase) -> list[PhaseSpan]:
         return [span for span in self.spans if span.phase is phase]
@@ -79,13 +79,14 @@ async def device(
         chores.add(chore)
         chore.add_done_callback(chores.discard)
 
-    async def take(agent: HandAgent, order: wire.Order) -> None:
-        if order.HasField("train"):
-            blob, _ = await place.download(order, order.train.ap, order.train.start_digest, 0.0)
+    async def take(agent: HandAgent, message: wire.Order) -> None:
+        given = given_order(message)
+        if isinstance(order := given.order, TrainOrder):
+            blob, _ = await place.download(given, order.ap, order.start_digest, 0.0)
             made.downloaded.append(digest_of(blob))
-            agent.link.send(wire.AgentFrame(answer=made.shelve(order.order_id)))
+            agent.link.send(agent_frame(given.done(made.shelve(order.order_id))))
         else:
-            made.desk.submit(order)
+            made.desk.submit(given)
 
     async with (
         cut_links(where.fleet.data_port, cuts) as links,
@@ -98,7 +99,7 @@ async def device(
             worker=Worker(ours),
             clock=clock,
             folder=folder,
-            emit=lambda frame: agent.link.send(frame),
+            emit=lambda word: agent.link.send(agent_frame(word)),
             record=record,
             redial=lambda: dial.redial(),
             moving=lambda first_byte_ns, total_bytes, mbit_s: None,

@@ -18,11 +18,11 @@ from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.agent.data_link import DataLink
 from roambench.agent.peer_inbox import Inbox
 from roambench.agent.peer_link import PeerLink, PullFailed, Silence
+from roambench.agent.peer_offers import Standing, Wanted
 from roambench.agent.peer_pace import RadioPace
 from roambench.contract.device_time import DeviceClock
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1 import peer_pb2 as wire_of_peers
 from roambench.wire.v1.methods import ASK, MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION, PULL
 
 SEED = 20261121
@@ -145,18 +145,18 @@ async def test_ten_thousand_malformed_sequences_leave_the_controller_up_and_smal
         await good.channel.close()
 
 
-async def _pull_on(folder: Path, port: int, told: set[int | None]) -> None:
+async def _pull_on(folder: Path, port: int, told: set[Standing | None]) -> None:
     """pi-03: takes one model after the other from its neighbour, and asks how it stands with its own."""
     link, clock = PeerLink(Credential.load(folder / "identity" / "pi-03")), DeviceClock()
     step = 1
     while True:
-        request = wire_of_peers.PullRequest(run_id="run", step=step)
-        told.add(await link.ask("pi-02", f"127.0.0.1:{port}", request, Silence()))
+        wanted = Wanted("run", step)
+        told.add(await link.ask("pi-02", f"127.0.0.1:{port}", wanted, Silence()))
         try:
             parcel, digest = await link.pull(
                 "pi-02",
                 f"127.0.0.1:{port}",
-                request,
+                wanted,
                 5.0,
                 Inbox(folder, 2**20),
                 RadioPace(clock, 0.0),
@@ -176,12 +176,12 @@ async def _pull_on(folder: Path, port: int, told: set[int | None]) -> None:
 async def test_malformed_sequences_leave_a_device_and_its_peer_port_up_and_small(tmp_path: Path) -> None:
     async with victim("fuzzed_peer.py", tmp_path) as device:
         (port,) = device.ports
-        told: set[int | None] = set()
+        told: set[Standing | None] = set()
         pulling = asyncio.create_task(_pull_on(tmp_path, port, told))
         await throw_all(device, Fuzzer(tmp_path, device.ports, "pi-02", (PULL, ASK)), KINDS_AT_PEERS)
         assert not pulling.done()
         told.clear()
         await device.served_more()
-        assert wire_of_peers.Standing.COMING in told  # an answer
+        assert Standing.COMING in told  # an answer
         pulling.cancel()
         await asyncio.gather(pulling, return_exceptions=True)

@@ -33,10 +33,11 @@ from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.phases import Phase
+from roambench.contract.session import AgentWord, ControllerWord, Hello
 from roambench.spool.chapter import following
 from roambench.spool.consumer import Record
 from roambench.spool.spool import Spool
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.frames import agent_frame, controller_word, hello_message
 
 
 class AgentParts(ABC):
@@ -62,13 +63,13 @@ class AgentParts(ABC):
             settings.controller,
             self._identity.credential,
             settings.device,
-            self._hello,
-            self._take_frame,
+            lambda: hello_message(self._hello()),
+            lambda frame: self._take(controller_word(frame)),
             self._log,
             keepalive=not settings.quiet,
             patient=settings.service,
         )
-        self._quiet = Quiet(settings.quiet, self._link.send)
+        self._quiet = Quiet(settings.quiet, self._send)
         self._news = News(settings.device, self._clock, self._spool.append, self._quiet.emit)
         self._stores = Stores(
             settings,
@@ -118,10 +119,14 @@ class AgentParts(ABC):
         self._chores: set[asyncio.Task[None]] = set()
 
     @abstractmethod
-    def _hello(self) -> wire.Hello: ...
+    def _hello(self) -> Hello: ...
 
     @abstractmethod
-    def _take_frame(self, frame: wire.ControllerFrame) -> None: ...
+    def _take(self, word: ControllerWord | None) -> None: ...
+
+    def _send(self, word: AgentWord) -> None:
+        """Over the open session; without one it is dropped."""
+        self._link.send(agent_frame(word))
 
     async def _drain(self, records: Sequence[Record]) -> int:
         """To the controller; raises as `ControlLink.drain` does."""

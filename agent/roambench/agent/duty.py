@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DUTY_OVER, LONGEST_BLOCK_S, MOST_BLOCKS, DutyLevel
 from roambench.contract.events import EventKind
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.contract.session import DutySchedule
 
 
 class Duty:
@@ -38,10 +38,10 @@ class Duty:
             await self._enter(DutyLevel.STREAMING)
 
 
-def duty_from(message: wire.Duty) -> tuple[tuple[DutyLevel, ...], float]:
-    """Levels and seconds per block of a message; ValueError says what is wrong with it."""
-    if not 1 <= len(message.levels) <= MOST_BLOCKS:
-        raise ValueError(f"a duty has 1 to {MOST_BLOCKS} blocks, got {len(message.levels)}")
-    if not (math.isfinite(message.block_s) and 0.0 < message.block_s <= LONGEST_BLOCK_S):
-        raise ValueError(f"a block lasts up to {LONGEST_BLOCK_S:.0f} s, got {message.block_s}")
-    return tuple(DutyLevel(level) for level in message.levels), message.block_s
+def duty_from(schedule: DutySchedule) -> tuple[tuple[DutyLevel, ...], float]:
+    """Levels and seconds per block; ValueError says what is wrong with them."""
+    if not 1 <= len(schedule.levels) <= MOST_BLOCKS:
+        raise ValueError(f"a duty has 1 to {MOST_BLOCKS} blocks, got {len(schedule.levels)}")
+    if not (math.isfinite(schedule.block_s) and 0.0 < schedule.block_s <= LONGEST_BLOCK_S):
+        raise ValueError(f"a block lasts up to {LONGEST_BLOCK_S:.0f} s, got {schedule.block_s}")
+    return tuple(DutyLevel(level) for level in schedule.levels), schedule.block_s

@@ -11,7 +11,7 @@ from roambench.agent.quiet import Quiet
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.events import EventKind
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.contract.session import DutySchedule
 
 
 class DutyDesk:
@@ -27,9 +27,9 @@ class DutyDesk:
         self._duty: asyncio.Task[None] | None = None
         self.level = DutyLevel.STREAMING
 
-    def take(self, message: wire.Duty) -> None:
+    def take(self, schedule: DutySchedule) -> None:
         """Begin a duty; ValueError says what is wrong with it."""
-        levels, block_s = duty_from(message)
+        levels, block_s = duty_from(schedule)
         if self._duty is not None:
             self._duty.cancel()
         duty = Duty(self._clock, self._live_at, self._note)

@@ -12,17 +12,25 @@ from roambench.agent.data_link import Transfer
 from roambench.agent.held_model import HeldModel
 from roambench.agent.peer_offers import HalfStep
 from roambench.agent.peer_traffic import RadioLoad
-from roambench.agent.peers import Iteration, Mixed, Neighbour, Peers, Shortfall
+from roambench.agent.peers import Iteration, Mixed, Neighbour, Peers
 from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainJob
 from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
-from roambench.contract.orders import NO_MODEL_HELD
+from roambench.contract.orders import (
+    NO_MODEL_HELD,
+    Answer,
+    ExchangeOrder,
+    ExchangeReply,
+    GivenOrder,
+    UploadOrder,
+    UploadReport,
+)
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
-from roambench.wire.frames import training_of
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.contract.session import KeptAnswer, Welcome
+from roambench.wire.frames import serialised
 
 #: Of the time in which an order has to be answered, this much is left for the mixing and the answer.
 _ANSWER_SHARE: Final = 0.1
@@ -53,7 +61,7 @@ class ExchangeDesk:
     radio: RadioLoad
     _told: set[tuple[str, str]] = field(default_factory=set)
 
-    async def begin_run(self, welcome: wire.Welcome) -> None:
+    async def begin_run(self, welcome: Welcome) -> None:
         """Open the peer port if the run's devices exchange models, close it if they do not."""
         if not welcome.exchanges:
             await self.peers.close()
@@ -72,51 +80,52 @@ class ExchangeDesk:
             self._told.add((name, reason))
             self.tell(EventKind.PEER_REFUSED, f"{name}: {reason}")
 
-    def recall(self, order_id: str) -> wire.Answer | None:
+    def recall(self, order_id: str) -> KeptAnswer | None:
         """The answer of the exchange that left the held model, if it was this one: it may be unsent."""
         held = self.held.last()
         if held is None or held.order_id != order_id:
             return None
-        return wire.Answer.FromString(held.answer)
+        return KeptAnswer(held.answer)
 
-    async def carry_out(self, order: wire.Order) -> wire.Answer:
+    async def carry_out(self, given: GivenOrder, order: ExchangeOrder) -> Answer:
         """Answer an exchange order. Neighbours may ask for the half step as soon as this begins, and hear of
         it when there will be none."""
-        spec = order.exchange
-        neighbours = [Neighbour(n.device, n.name, n.address, n.weight) for n in spec.neighbours]
-        if mistake := _mistake(spec, neighbours):
-            return wire.Answer(status=wire.Answer.REFUSED, reason=mistake)
+        if mistake := _mistake(order):
+            return given.refused(mistake)
+        neighbours = [
+            Neighbour(device, peer.name, peer.address, weight)
+            for device, peer, weight in zip(order.neighbours, given.peers, order.weights, strict=True)
+        ]
         await self._port()
-        held = None if spec.start_digest else self.held.of_run(self.peers.run_id)
+        held = None if order.start_digest else self.held.of_run(self.peers.run_id)
         began_ns = self.place.clock.now_ns()
-        iteration = self.peers.announce(order.step, neighbours, spec.exchange_mbit_s, self.radio)
+        iteration = self.peers.announce(order.step, neighbours, order.exchange_mbit_s, self.radio)
         try:
             if held is not None:
                 start, velocity = str(held.model), str(held.velocity or "")
-            elif spec.start_digest:
+            elif order.start_digest:
                 start, velocity = str(self.held.start), ""
             else:
-                return wire.Answer(status=wire.Answer.REFUSED, reason=NO_MODEL_HELD)
-            half_step = await self._half_step(order, start, velocity)
-            return await self._exchange(order, iteration, half_step, began_ns)
+                return given.refused(NO_MODEL_HELD)
+            half_step = await self._half_step(given, order, start, velocity)
+            return await self._exchange(given, order, iteration, half_step, began_ns)
         finally:
             iteration.offer.withhold("it has no half step in this iteration")
 
-    async def collect(self, order: wire.Order) -> wire.Answer:
+    async def collect(self, given: GivenOrder, order: UploadOrder) -> Answer:
         """Upload the held model, as it is, beside all measured phases; it stays held."""
-        place, spec = self.place, order.upload
+        place = self.place
         await self._port()
         held = self.held.of_run(self.peers.run_id)
         if held is None:
-            return wire.Answer(status=wire.Answer.REFUSED, reason=NO_MODEL_HELD)
+            return given.refused(NO_MODEL_HELD)
         place.timeline.enter(Phase.WAIT, order.step)
         blob = await asyncio.to_thread(held.model.read_bytes)
         await place.transferred(
-            order,
-            lambda link, limit_s: link.upload(order.order_id, "", spec.ap, blob, held.digest, 0.0, limit_s),
+            given,
+            lambda link, limit_s: link.upload(order.order_id, "", order.ap, blob, held.digest, 0.0, limit_s),
         )
-        report = wire.UploadReport(model_digest=bytes.fromhex(held.digest))
-        return wire.Answer(status=wire.Answer.DONE, upload=report)
+        return given.done(UploadReport(held.digest))
 
     async def _port(self) -> None:
         """Of an agent that has just come back: it may get its order before its port is open."""
@@ -126,38 +135,44 @@ class ExchangeDesk:
         except TimeoutError:
             raise LinkError("the peer port is closed: no exchange") from None
 
-    async def _half_step(self, order: wire.Order, start: str, velocity: str) -> _HalfStepDone:
-        place, spec, order_id = self.place, order.exchange, order.order_id
+    async def _half_step(
+        self, given: GivenOrder, order: ExchangeOrder, start: str, velocity: str
+    ) -> _HalfStepDone:
+        place, order_id = self.place, order.order_id
         await place.fall_quiet()
-        download = await self._download(order) if spec.start_digest else Transfer(NOTHING_MOVED, 0.0)
+        download = await self._download(given, order) if order.start_digest else Transfer(NOTHING_MOVED, 0.0)
         job = TrainJob(
             start_path=start,
             out_path=str(self.held.half_step),
             own_path="",
             global_path=start,
-            training=training_of(spec.training),
+            training=order.training,
             velocity_path=velocity,
             velocity_out_path=str(self.held.velocity_draft(order_id)),
         )
-        trained = await place.train(order, job, download.moved)
+        trained = await place.train(order_id, order.step, job, download.moved)
         blob = await asyncio.to_thread(self.held.half_step.read_bytes)
         place.event(EventKind.TRAIN_FINISHED, order_id)
         return _HalfStepDone(HalfStep(blob, trained.outcome.model_digest), trained, download)
 
-    async def _download(self, order: wire.Order) -> Transfer:
+    async def _download(self, given: GivenOrder, order: ExchangeOrder) -> Transfer:
         """The published start model, in a phase of its own."""
-        spec = order.exchange
         self.place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await self.place.download(
-            order, 0, spec.start_digest, spec.download_mbit_s, train_order_id=order.order_id
+            given, 0, order.start_digest, order.download_mbit_s, train_order_id=order.order_id
         )
         overwrite(self.held.start, blob)
         return download
 
     async def _exchange(
-        self, order: wire.Order, iteration: Iteration, done: _HalfStepDone, began_ns: int
-    ) -> wire.Answer:
-        place, spec, order_id = self.place, order.exchange, order.order_id
+        self,
+        given: GivenOrder,
+        order: ExchangeOrder,
+        iteration: Iteration,
+        done: _HalfStepDone,
+        began_ns: int,
+    ) -> Answer:
+        place, order_id = self.place, order.order_id
         await place.fall_quiet()
         booked_bytes = 0
 
@@ -167,7 +182,7 @@ class ExchangeDesk:
                 order.step,
                 order_id=order_id,
                 train_order_id=order_id,
-                mbit_s=spec.exchange_mbit_s,
+                mbit_s=order.exchange_mbit_s,
             )
 
         async def resting(rests: bool, moved_bytes: int) -> None:
@@ -181,33 +196,29 @@ class ExchangeDesk:
 
         started_ns = on_air()
         place.event(EventKind.EXCHANGE_STARTED, order_id)
-        left_s = (1.0 - _ANSWER_SHARE) * order.deadline_s - (started_ns - began_ns) * 1e-9
-        limit_s = place.clock.host_seconds(max(0.0, min(spec.deadline_s, left_s)))
+        left_s = (1.0 - _ANSWER_SHARE) * given.deadline_s - (started_ns - began_ns) * 1e-9
+        limit_s = place.clock.host_seconds(max(0.0, min(order.deadline_s, left_s)))
         mixed = await self.peers.exchange(
-            iteration, done.model, spec.device, spec.own_weight, limit_s, resting
+            iteration, done.model, order.device, order.own_weight, limit_s, resting
         )
         moved_bytes = mixed.sent_bytes + mixed.received_bytes - booked_bytes
         place.timeline.enter(Phase.WAIT, order.step, moved=Moved(moved_bytes))
         place.event(EventKind.EXCHANGE_FINISHED, order_id)
         blob, digest = await asyncio.to_thread(_encoded, mixed)
-        answer = wire.Answer(
-            order_id=order_id, status=wire.Answer.DONE, exchange=_report(done, mixed, bytes.fromhex(digest))
-        )
-        told = answer.SerializeToString()
-        await undivided(self.held.keep, self.peers.run_id, order_id, blob, digest, told)
+        answer = given.done(_reply(done, mixed, digest))
+        await undivided(self.held.keep, self.peers.run_id, order_id, blob, digest, serialised(answer))
         return answer
 
 
-def _mistake(spec: wire.ExchangeOrder, neighbours: list[Neighbour]) -> str:
+def _mistake(order: ExchangeOrder) -> str:
     """Why an order cannot be carried out; empty when it can."""
-    devices = [neighbour.device for neighbour in neighbours]
-    if devices != sorted(set(devices)) or spec.device in devices:
-        return f"neighbours {devices[:20]} of device {spec.device}: expected others, ascending"
-    numbers = [spec.own_weight, *(neighbour.weight for neighbour in neighbours)]
-    if not all(map(math.isfinite, numbers)):
+    devices = list(order.neighbours)
+    if devices != sorted(set(devices)) or order.device in devices:
+        return f"neighbours {devices[:20]} of device {order.device}: expected others, ascending"
+    if not all(map(math.isfinite, (order.own_weight, *order.weights))):
         return "a weight is NaN or infinite"
-    if not (0.0 <= spec.exchange_mbit_s < math.inf and 0.0 < spec.deadline_s < math.inf):
-        return f"{spec.exchange_mbit_s} Mbit/s within {spec.deadline_s} s"
+    if not (0.0 <= order.exchange_mbit_s < math.inf and 0.0 < order.deadline_s < math.inf):
+        return f"{order.exchange_mbit_s} Mbit/s within {order.deadline_s} s"
     return ""
 
 
@@ -216,16 +227,16 @@ def _encoded(mixed: Mixed) -> tuple[bytes, str]:
     return blob, digest_of(blob)
 
 
-def _report(done: _HalfStepDone, mixed: Mixed, digest: bytes) -> wire.ExchangeReport:
+def _reply(done: _HalfStepDone, mixed: Mixed, digest: str) -> ExchangeReply:
     outcome = done.trained.outcome
-    return wire.ExchangeReport(
+    return ExchangeReply(
         samples=outcome.samples,
         sgd_steps=outcome.sgd_steps,
         mean_loss=outcome.mean_loss,
         mean_squared_loss=outcome.mean_squared_loss,
         model_digest=digest,
-        left_out=[_shortfall(short) for short in mixed.left_out],
-        not_taken=[_shortfall(short) for short in mixed.not_taken],
+        left_out=mixed.left_out,
+        not_taken=mixed.not_taken,
         sent_bytes=mixed.sent_bytes,
         received_bytes=mixed.received_bytes,
         exchange_s=mixed.duration_s,
@@ -235,10 +246,4 @@ def _report(done: _HalfStepDone, mixed: Mixed, digest: bytes) -> wire.ExchangeRe
         downloaded_bytes=done.download.transferred_bytes,
         download_s=done.download.duration_s,
         model_bytes=len(done.model.blob),
-    )
-
-
-def _shortfall(short: Shortfall) -> wire.ExchangeReport.Shortfall:
-    return wire.ExchangeReport.Shortfall(
-        device=short.device, reason=short.reason, moved_bytes=short.moved_bytes
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, RecordKind
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.contract.session import SessionEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class News:
     device: str
     clock: DeviceClock
     record: Callable[[RecordKind, bytes], object]
-    emit: Callable[[wire.AgentFrame], None]
+    emit: Callable[[SessionEvent], None]
 
     def note(self, kind: EventKind, detail: str) -> None:
         """An event for the records."""
@@ -33,8 +33,7 @@ class News:
 
     def pass_on(self, kind: EventKind, detail: str) -> None:
         """An event for the controller alone."""
-        event = wire.Event(kind=kind, monotonic_ns=self.clock.now_ns(), detail=detail)
-        self.emit(wire.AgentFrame(event=event))
+        self.emit(SessionEvent(kind, self.clock.now_ns(), detail=detail))
 
     def tell_and_log(self, kind: EventKind, detail: str) -> None:
         """Spool the event, and print it."""

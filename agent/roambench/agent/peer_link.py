@@ -13,6 +13,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from roambench.agent.peer_inbox import Inbox, Parcel
+from roambench.agent.peer_offers import Standing, Wanted
 from roambench.agent.peer_pace import RadioPace
 from roambench.contract.errors import LinkError, ModelError
 from roambench.identity.authority import Credential
@@ -79,7 +80,7 @@ class PeerLink:
         self,
         name: str,
         address: str,
-        request: wire.PullRequest,
+        wanted: Wanted,
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
@@ -100,7 +101,7 @@ class PeerLink:
                     parcels: list[Parcel] = []
                     try:
                         return await self._pull_once(
-                            name, address, request, limit_s, inbox, pace, coming, counted, parcels
+                            name, address, wanted, limit_s, inbox, pace, coming, counted, parcels
                         )
                     except BaseException as error:
                         for parcel in parcels:
@@ -116,9 +117,7 @@ class PeerLink:
             pass
         raise PullFailed("late", f"not there within {limit_s:.1f} s")
 
-    async def ask(
-        self, name: str, address: str, request: wire.PullRequest, silence: Silence
-    ) -> wire.Standing.Kind | None:
+    async def ask(self, name: str, address: str, wanted: Wanted, silence: Silence) -> Standing | None:
         """How it stands with our model at `name`; None: no answer. Somebody who is gone, or does not answer
         such questions, takes no model."""
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel(name, address).stream_stream(
@@ -126,18 +125,19 @@ class PeerLink:
         )
         call = method(timeout=_ASK_S)
         try:
-            await call.write(request.SerializeToString())
+            await call.write(_request(wanted))
             await call.done_writing()
             async for message in call:
                 silence.heard()
-                return wire.Standing.FromString(message).kind
+                kind = int(wire.Standing.FromString(message).kind)
+                return next((stands for stands in Standing if stands == kind), None)
         except grpc.aio.AioRpcError as error:
             reached = error.code() not in (
                 grpc.StatusCode.UNAVAILABLE,
                 grpc.StatusCode.DEADLINE_EXCEEDED,
                 grpc.StatusCode.CANCELLED,
             )
-            return wire.Standing.NEVER if reached or silence.gone(error) else None
+            return Standing.NEVER if reached or silence.gone(error) else None
         except (asyncio.InvalidStateError, DecodeError):
             pass
         finally:
@@ -148,7 +148,7 @@ class PeerLink:
         self,
         name: str,
         address: str,
-        request: wire.PullRequest,
+        wanted: Wanted,
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
@@ -162,7 +162,7 @@ class PeerLink:
         call = method(timeout=limit_s)
         digest = ""
         try:
-            await call.write(request.SerializeToString())
+            await call.write(_request(wanted))
             async for message in call:
                 if not parcels:
                     header = _header(message)
@@ -205,6 +205,10 @@ class PeerLink:
                 ("grpc.max_reconnect_backoff_ms", 1_000),
             ],
         )
+
+
+def _request(wanted: Wanted) -> bytes:
+    return wire.PullRequest(run_id=wanted.run_id, step=wanted.step).SerializeToString()
 
 
 def _header(message: bytes) -> wire.PullHeader:

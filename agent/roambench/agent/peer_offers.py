@@ -7,15 +7,31 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 
 from roambench.agent.peer_pace import RadioPace
-from roambench.wire.v1.peer_pb2 import Standing
 
 #: A neighbour whose connection broke may ask again; nobody may make a device send for ever.
 MOST_PULLS: Final = 10
 #: Requests of one neighbour that wait for the iteration to come (its present one, and one that broke off).
 MOST_WAITING: Final = 2
+
+
+class Standing(IntEnum):
+    """How it stands with a neighbour's half step at the device that was to take it."""
+
+    COMING = 0  # it still wants it
+    HERE = 1  # it has all of it
+    NEVER = 2  # it will not take it: it has given it up, or its exchange is over
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which half step a neighbour asks for, or about."""
+
+    run_id: str
+    step: int
 
 
 class Withheld(Exception):
@@ -129,7 +145,7 @@ class Offer:
         """Whether this taker has not begun to take the model and still is to."""
         return not self._sending[name] and name not in self.served | self._given_up
 
-    def standing(self, name: str) -> Standing.Kind:
+    def standing(self, name: str) -> Standing:
         """How it stands here with the model of `name`."""
         if name in self.here:
             return Standing.HERE
@@ -196,7 +212,7 @@ class Offers:
             raise Withheld(f"{name} is no neighbour in step {step}")
         return offer
 
-    def standing(self, run_id: str, step: int, name: str) -> Standing.Kind:
+    def standing(self, run_id: str, step: int, name: str) -> Standing:
         """How it stands here with the model of `name` of that iteration."""
         offer = self._present
         if offer is None or offer.run_id != run_id or offer.step < step:

@@ -102,7 +102,8 @@ class PeerService:
         try:
             with self._counted(name):
                 asked = wire.PullRequest.FromString(await first_request(messages, _REQUEST_S))
-            yield wire.Standing(kind=self.offers.standing(asked.run_id, asked.step, name)).SerializeToString()
+            stands = self.offers.standing(asked.run_id, asked.step, name)
+            yield wire.Standing(kind=wire.Standing.Kind.Name(stands)).SerializeToString()
         except DecodeError:
             await self._refuse(context, name, grpc.StatusCode.INVALID_ARGUMENT, "request is not readable")
         except LinkError as error:

@@ -18,16 +18,15 @@ from roambench.agent.lasting_server import LastingServer
 from roambench.agent.peer_inbox import MEMORY_BYTES, Inbox
 from roambench.agent.peer_link import PeerLink, PullFailed, Silence
 from roambench.agent.peer_mix import Receipt, mixed
-from roambench.agent.peer_offers import HalfStep, Offer, Offers
+from roambench.agent.peer_offers import HalfStep, Offer, Offers, Standing, Wanted
 from roambench.agent.peer_pace import RadioPace
 from roambench.agent.peer_server import PeerService, data_interface, peer_server
 from roambench.agent.peer_traffic import RadioLoad, Traffic
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import decode, layout_of
-from roambench.contract.orders import Vector
+from roambench.contract.orders import LeftOut, Vector
 from roambench.identity.authority import Credential
-from roambench.wire.v1 import peer_pb2 as wire
 
 _STOP_S: Final = 0.2
 #: Host seconds after which a neighbour that has not come for our model, when we have all that we get, is
@@ -58,22 +57,13 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortfall:
-    """A neighbour to or from whom not all of a model moved, and how much did."""
-
-    device: int
-    reason: str
-    moved_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Mixed:
     """What an exchange left: the mixed model, shape (parameters,), and who fell short, each ascending."""
 
     model: Vector
     layout: str
-    left_out: tuple[Shortfall, ...]
-    not_taken: tuple[Shortfall, ...]
+    left_out: tuple[LeftOut, ...]
+    not_taken: tuple[LeftOut, ...]
     sent_bytes: int
     received_bytes: int
     duration_s: float  # device time until the last model was sent and received, without rests
@@ -206,9 +196,9 @@ class Peers:
         return Mixed(
             model,
             layout,
-            tuple(Shortfall(r.device, r.reason, r.received_bytes) for r in receipts if r.reason),
+            tuple(LeftOut(r.device, r.reason, r.received_bytes) for r in receipts if r.reason),
             tuple(
-                Shortfall(neighbour.device, _NOT_TAKEN, offer.sent_bytes[neighbour.name])
+                LeftOut(neighbour.device, _NOT_TAKEN, offer.sent_bytes[neighbour.name])
                 for neighbour in neighbours
                 if neighbour.name not in offer.served
             ),
@@ -231,7 +221,7 @@ class Peers:
             raise LinkError("the peer port was closed: no exchange")
         await link.keep_only([(neighbour.name, neighbour.address) for neighbour in iteration.neighbours])
         inbox = Inbox(self.folder, self.memory_bytes)
-        request = wire.PullRequest(run_id=offer.run_id, step=offer.step)
+        wanted = Wanted(offer.run_id, offer.step)
         ends = asyncio.get_running_loop().time() + limit_s
 
         async def receive(neighbour: Neighbour, receipt: Receipt) -> None:
@@ -245,7 +235,7 @@ class Peers:
                     receipt.parcel, digest = await link.pull(
                         neighbour.name,
                         neighbour.address,
-                        request,
+                        wanted,
                         limit_s,
                         inbox,
                         offer.pace,
@@ -270,10 +260,10 @@ class Peers:
             while True:
                 await asyncio.sleep(self.grace_s)
                 if offer.awaits(neighbour.name):
-                    stands = await link.ask(neighbour.name, neighbour.address, request, silence)
-                    if stands == wire.Standing.HERE:
+                    stands = await link.ask(neighbour.name, neighbour.address, wanted, silence)
+                    if stands == Standing.HERE:
                         offer.served.add(neighbour.name)
-                    if stands in (wire.Standing.HERE, wire.Standing.NEVER):
+                    if stands in (Standing.HERE, Standing.NEVER):
                         offer.give_up(neighbour.name)
 
         async def rest() -> None:

@@ -16,8 +16,18 @@ from roambench.agent.worker import TrainerDied, TrainerRefused, rss_bytes
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.orders import GivenOrder
 from roambench.contract.records import AgentEvent, Reading, RecordKind
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.contract.session import (
+    ClockEcho,
+    ClockProbe,
+    ControllerWord,
+    DutySchedule,
+    Hello,
+    Silence,
+    Stop,
+    Welcome,
+)
 from roambench.wire.v1.methods import PROTOCOL_VERSION
 
 _CAPABILITIES = ("train", "upload", "meter")
@@ -104,9 +114,9 @@ class Agent(AgentParts):
         """What else runs for as long as the agent does."""
         return []
 
-    def _hello(self) -> wire.Hello:
+    def _hello(self) -> Hello:
         shelved, held = self._shelf.trained(), self._exchange.held.last()
-        return wire.Hello(
+        return Hello(
             protocol_version=PROTOCOL_VERSION,
             device=self._settings.device,
             machine_id=self._machine_id,
@@ -114,42 +124,37 @@ class Agent(AgentParts):
             agent_version=version("roambench"),
             capabilities=_CAPABILITIES,
             spool_uuid=self._spool.uuid,
-            trained_order_ids=[model.order_id for model in (shelved, held) if model is not None],
+            trained_order_ids=tuple(model.order_id for model in (shelved, held) if model is not None),
             rss_bytes=rss_bytes(),
             trainer_rss_bytes=self._worker.rss_bytes,
-            started_monotonic_ns=self._started_ns,
+            started_ns=self._started_ns,
             peer_address=self._peers.address,
         )
 
-    def _take_frame(self, frame: wire.ControllerFrame) -> None:
-        match frame.WhichOneof("frame"):
-            case "welcome":
-                self._take_welcome(frame.welcome)
-            case "order":
-                self._desk.submit(frame.order)
-            case "clock_probe":
+    def _take(self, word: ControllerWord | None) -> None:
+        match word:
+            case Welcome():
+                self._take_welcome(word)
+            case GivenOrder():
+                self._desk.submit(word)
+            case ClockProbe():
                 if not self._quiet.gate.is_open:
                     return  # an echo now would be traffic, and one later would tell nothing
                 received_ns = self._clock.now_ns()
-                echo = wire.ClockEcho(
-                    probe=frame.clock_probe.probe,
-                    received_monotonic_ns=received_ns,
-                    sent_monotonic_ns=self._clock.now_ns(),
-                )
-                self._link.send(wire.AgentFrame(clock_echo=echo))
-            case "duty":
-                self._take_duty(frame.duty)
-            case "quiet":
-                self._begin_chore(self._quiet.tell(frame.quiet.on))
-            case "stop":
-                self._take_stop(frame.stop)
-            case kind:
-                self._log(f"frame of unknown kind {kind!r} ignored")
+                self._send(ClockEcho(word.probe, received_ns, self._clock.now_ns()))
+            case DutySchedule():
+                self._take_duty(word)
+            case Silence():
+                self._begin_chore(self._quiet.tell(word.on))
+            case Stop():
+                self._take_stop(word)
+            case None:
+                self._log("frame of unknown kind ignored")
 
-    def _take_stop(self, stop: wire.Stop) -> None:
+    def _take_stop(self, stop: Stop) -> None:
         self._stop(stop.reason, stop.drain_s)
 
-    def _take_welcome(self, welcome: wire.Welcome) -> None:
+    def _take_welcome(self, welcome: Welcome) -> None:
         self._begin_chapter(welcome.run_id)
         self._point.begin(welcome.run_id, welcome.resumes_at, welcome.part)
         self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
@@ -160,7 +165,7 @@ class Agent(AgentParts):
         self._data.dial(welcome.data_address, keepalive=not self._quiet.on)  # or a restarted controller's
         self._peers.credential, self._peers.keepalive = self._identity.current, not self._quiet.on
         self._begin_chore(self._exchange.begin_run(welcome))
-        spec = LearningSpec.from_json(welcome.experiment_json)
+        spec = LearningSpec.from_json(welcome.learning_json)
         if spec != self._spec:
             self._spec = spec
             self._begin_chore(self._prepare(spec))
@@ -203,9 +208,9 @@ class Agent(AgentParts):
     def _hear_meter(self, item: Reading | AgentEvent) -> None:
         """Every reading and event of the meter comes by here."""
 
-    def _take_duty(self, message: wire.Duty) -> None:
+    def _take_duty(self, schedule: DutySchedule) -> None:
         try:
-            self._duty.take(message)
+            self._duty.take(schedule)
         except ValueError as error:
             self._news.tell(EventKind.DUTY_REFUSED, str(error))
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from roambench.contract.phases import Phase
+from roambench.contract.session import AgentWord
 from roambench.spool.gate import Gate
-from roambench.wire.v1 import control_pb2 as wire
 
 MEASURED: Final = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
 #: Host seconds that a batch on its way may hold up the phase that wants silence.
@@ -24,11 +24,11 @@ PATIENCE_S: Final = 5.0
 class Quiet:
     """With `on` False it lets everything pass at once."""
 
-    def __init__(self, on: bool, send: Callable[[wire.AgentFrame], None]) -> None:
+    def __init__(self, on: bool, send: Callable[[AgentWord], None]) -> None:
         self.on = on
         self.gate = Gate()
         self._send = send
-        self._held: list[wire.AgentFrame] = []
+        self._held: list[AgentWord] = []
         self._in_phase = False
         self._told = False
         self._resting = False
@@ -58,17 +58,17 @@ class Quiet:
             await self.gate.shut(PATIENCE_S)
         self._settle()
 
-    def emit(self, frame: wire.AgentFrame) -> None:
-        """Send `frame` now, or when the quiet is over."""
+    def emit(self, word: AgentWord) -> None:
+        """Send `word` now, or when the quiet is over."""
         if self.gate.is_open:
-            self._send(frame)
+            self._send(word)
         else:
-            self._held.append(frame)
+            self._held.append(word)
 
     def _settle(self) -> None:
         if self._in_phase or self._told or self._resting:
             return
         self.gate.open()
         held, self._held = self._held, []
-        for frame in held:
-            self._send(frame)
+        for word in held:
+            self._send(word)

@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -33,8 +34,8 @@ from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, Reading, RecordKind
+from roambench.contract.session import ControllerWord, Hello, Stop, Welcome
 from roambench.spool.consumer import Record
-from roambench.wire.v1 import control_pb2 as wire
 
 #: Records of no run that are kept for whoever asks: an hour of readings.
 KEPT_BETWEEN_RUNS: Final = 3600
@@ -115,11 +116,11 @@ class ServiceAgent(Agent):
 
     # ---- runs ------------------------------------------------------------------------------
 
-    def _take_frame(self, frame: wire.ControllerFrame) -> None:
+    def _take(self, word: ControllerWord | None) -> None:
         if not self._leaving:
-            super()._take_frame(frame)
+            super()._take(word)
 
-    def _take_welcome(self, welcome: wire.Welcome) -> None:
+    def _take_welcome(self, welcome: Welcome) -> None:
         run = welcome.run_id[:_MOST_RUN_LETTERS]
         self._welcomed = False
         if self._link.keepalive == welcome.quiet:
@@ -187,7 +188,7 @@ class ServiceAgent(Agent):
         notify(f"STATUS=in run {run}")
         self._log(f"run {run} begins")
 
-    def _take_stop(self, stop: wire.Stop) -> None:
+    def _take_stop(self, stop: Stop) -> None:
         self._begin_chore(self.leave_run(stop.reason, stop.drain_s, stop.resumes_at))
 
     async def leave_run(self, reason: str, drain_s: float | None, resumes_at: int = 0) -> None:
@@ -297,10 +298,8 @@ class ServiceAgent(Agent):
     def _hear_meter(self, item: Reading | AgentEvent) -> None:
         self._meter.hear(item)
 
-    def _hello(self) -> wire.Hello:
-        hello = super()._hello()
-        hello.build = build_hash()
-        return hello
+    def _hello(self) -> Hello:
+        return replace(super()._hello(), build=build_hash())
 
     # ---- what the control socket asks ------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.agent.data_link import Transfer
@@ -11,10 +11,8 @@ from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainJob
 from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.events import EventKind
-from roambench.contract.orders import TrainReply
+from roambench.contract.orders import Answer, GivenOrder, TrainOrder, TrainReply
 from roambench.contract.phases import NOTHING_MOVED, Moved
-from roambench.wire.frames import training_of
-from roambench.wire.v1 import control_pb2 as wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +22,15 @@ class TrainOrders:
     place: Workplace
     shelf: Shelf
 
-    async def carry_out(self, order: wire.Order) -> wire.Answer:
+    async def carry_out(self, given: GivenOrder, order: TrainOrder) -> Answer:
         """Train as ordered; the answer holds a report or the reason why not."""
-        place, spec, order_id = self.place, order.train, order.order_id
+        place, order_id = self.place, order.order_id
         await place.fall_quiet()
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"
-        download = last = await self._fetch(order, spec.start_digest, start_path)
-        if spec.previous_digest:
-            last = await self._fetch(order, spec.previous_digest, previous_path, download.moved)
+        download = last = await self._fetch(given, order, order.start_digest, start_path)
+        if order.previous_digest:
+            last = await self._fetch(given, order, order.previous_digest, previous_path, download.moved)
             both = Moved(download.transferred_bytes + last.transferred_bytes)
             download = Transfer(both, download.duration_s + last.duration_s)
         draft = self.shelf.draft(order_id)
@@ -41,34 +39,34 @@ class TrainOrders:
             out_path=str(draft),
             own_path=str(self.shelf.own_model() or ""),
             global_path=str(self.shelf.global_model() or ""),
-            training=training_of(spec.training),
-            previous_path=str(previous_path) if spec.previous_digest else "",
+            training=order.training,
+            previous_path=str(previous_path) if order.previous_digest else "",
         )
-        reply = _reply(await place.train(order, job, last.moved), download)
+        reply = _reply(await place.train(order_id, order.step, job, last.moved), download)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
         await undivided(self.shelf.keep, order_id, reply, draft)
         place.event(EventKind.TRAIN_FINISHED, order_id)
-        return wire.Answer(status=wire.Answer.DONE, train=report_of(reply))
+        return given.done(reply)
 
     async def _fetch(
-        self, order: wire.Order, digest: bytes, path: Path, before: Moved = NOTHING_MOVED
+        self,
+        given: GivenOrder,
+        order: TrainOrder,
+        digest: str,
+        path: Path,
+        before: Moved = NOTHING_MOVED,
     ) -> Transfer:
         """Download a model of the order to `path`."""
         blob, download = await self.place.download(
-            order,
-            order.train.ap,
+            given,
+            order.ap,
             digest,
-            order.train.download_mbit_s,
+            order.download_mbit_s,
             train_order_id=order.order_id,
             before=before,
         )
         overwrite(path, blob)
         return download
-
-
-def report_of(reply: TrainReply) -> wire.TrainReport:
-    """The report as a message of the wire."""
-    return wire.TrainReport(**{**asdict(reply), "model_digest": bytes.fromhex(reply.model_digest)})
 
 
 def _reply(trained: Trained, download: Transfer) -> TrainReply:

@@ -30,7 +30,7 @@ _ORDERED: Final = (
     "roambench.agent.peer_traffic",
     "roambench.agent.shelf",
     "roambench.agent.timeline",
-    "roambench.wire.v1.control_pb2",
+    "roambench.wire.frames",
     "roambench.wire.v1.data_pb2",
     "roambench.wire.v1.methods",
     "roambench.wire.v1.peer_pb2",

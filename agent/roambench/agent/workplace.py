@@ -15,11 +15,12 @@ from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import TrainJob, TrainOutcome, Worker
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
+from roambench.contract.orders import GivenOrder
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.contract.session import AgentWord, SessionEvent
 
-Emit = Callable[[wire.AgentFrame], None]
+Emit = Callable[[AgentWord], None]
 Result = TypeVar("Result")
 
 #: Host seconds between the attempts of one transfer; `AgentLimits.transfers_beyond` allows for more.
@@ -68,11 +69,11 @@ class Workplace:
         ns = self.clock.now_ns()
         self.timeline.alive(ns)
         self.record(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
-        self.emit(wire.AgentFrame(event=wire.Event(order_id=order_id, kind=kind, monotonic_ns=ns)))
+        self.emit(SessionEvent(kind, ns, order_id))
 
-    def limit_s(self, order: wire.Order) -> float:
+    def limit_s(self, given: GivenOrder) -> float:
         """Host seconds a transfer may take: after its deadline nobody waits for an order's answer."""
-        return self.clock.host_seconds(order.deadline_s)
+        return self.clock.host_seconds(given.deadline_s)
 
     def link(self) -> DataLink:
         """The link for models; ConnectionError before the controller's welcome."""
@@ -81,29 +82,29 @@ class Workplace:
         return self.data
 
     async def transferred(
-        self, order: wire.Order, attempt: Callable[[DataLink, float], Awaitable[Result]]
+        self, given: GivenOrder, attempt: Callable[[DataLink, float], Awaitable[Result]]
     ) -> Result:
         """What `attempt(link, limit_s)` returns. One that breaks off is followed by another, over a new
         connection and after a pause that is a phase of waiting, until the order's time is up."""
         now_s = asyncio.get_running_loop().time
-        end_s, pauses_s = now_s() + self.limit_s(order), iter(_PAUSES_S)
+        end_s, pauses_s = now_s() + self.limit_s(given), iter(_PAUSES_S)
         while True:
             try:
                 return await attempt(self.link(), end_s - now_s())
             except BrokeOff as error:
-                self.timeline.enter(Phase.WAIT, order.step)
+                self.timeline.enter(Phase.WAIT, given.order.step)
                 self.redial()  # also where the next order has to do it
                 pause_s = next(pauses_s, math.inf)
                 if now_s() + pause_s >= end_s:
                     raise
-                self.event(EventKind.TRANSFER_BROKE_OFF, f"{order.order_id}: {error}")
+                self.event(EventKind.TRANSFER_BROKE_OFF, f"{given.order.order_id}: {error}")
             await asyncio.sleep(pause_s)
 
     async def download(
         self,
-        order: wire.Order,
+        given: GivenOrder,
         ap: int,
-        digest: bytes,
+        digest: str,
         mbit_s: float,
         *,
         train_order_id: str = "",
@@ -111,7 +112,7 @@ class Workplace:
     ) -> tuple[bytes, Transfer]:
         """A published model, in a phase of its own; `before` is what the phase moved that ends with its
         beginning. Raises as `DataLink.download` does."""
-        moved_before = [before]
+        order, moved_before = given.order, [before]
 
         async def attempt(link: DataLink, limit_s: float) -> tuple[bytes, Transfer]:
             self.timeline.enter(
@@ -125,15 +126,15 @@ class Workplace:
             return await link.download(
                 order.order_id,
                 ap,
-                digest.hex(),
+                digest,
                 limit_s,
                 lambda total_bytes, first_byte_ns: self.moving(first_byte_ns, total_bytes, mbit_s),
             )
 
-        return await self.transferred(order, attempt)
+        return await self.transferred(given, attempt)
 
-    async def train(self, order: wire.Order, job: TrainJob, before: Moved) -> Trained:
-        """The training of `order`, in a phase of its own; what comes after it is no part of it. `before` is
+    async def train(self, order_id: str, step: int, job: TrainJob, before: Moved) -> Trained:
+        """The training of an order, in a phase of its own; what comes after it is no part of it. `before` is
         what the phase before it moved.
 
         An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
@@ -142,13 +143,13 @@ class Workplace:
         """
         started_ns = self.timeline.enter(
             Phase.TRAIN,
-            order.step,
-            order_id=order.order_id,
-            train_order_id=order.order_id,
+            step,
+            order_id=order_id,
+            train_order_id=order_id,
             moved=before,
         )
-        self.event(EventKind.TRAIN_STARTED, order.order_id)
-        outcome, ended_ns, late_s = await self._train_for_its_time(job, order.step, started_ns)
+        self.event(EventKind.TRAIN_STARTED, order_id)
+        outcome, ended_ns, late_s = await self._train_for_its_time(job, step, started_ns)
         return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
 
     async def _train_for_its_time(

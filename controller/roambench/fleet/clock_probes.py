@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.session import ClockEcho
+from roambench.contract.session import ClockProbe as ProbeFrame
 from roambench.energy.clock_fit import MIN_PROBES, MOST_OFFSET_NS, ClockBurst, ClockProbe
 from roambench.rounds.records import ClockOccasion, ClockProbed
-from roambench.wire.v1 import control_pb2 as wire
 
 #: Host seconds an agent may take to echo one probe. A path that needs longer has a bound of seconds: it is
 #: refused whatever the rest of the burst says.
@@ -19,7 +20,7 @@ ECHO_PATIENCE_S: Final = 5.0
 class ClockProbes:
     """The exchanges of one session, one after the other: two at once would wait for each other."""
 
-    def __init__(self, clock: DeviceClock, send: Callable[[wire.ControllerFrame], None]) -> None:
+    def __init__(self, clock: DeviceClock, send: Callable[[ProbeFrame], None]) -> None:
         self._clock = clock
         self._send = send
         self._number = 0
@@ -47,11 +48,11 @@ class ClockProbes:
                 found.append(exchange)
         return None if self._closed else tuple(found)
 
-    def take(self, echo: wire.ClockEcho) -> None:
+    def take(self, echo: ClockEcho) -> None:
         """Use an echo; one that nobody waits for (late, repeated, made up) is ignored."""
         t3_ns = self._clock.now_ns()
         if echo.probe == self._number and self._echo is not None and not self._echo.done():
-            t1_ns, t2_ns = echo.received_monotonic_ns, echo.sent_monotonic_ns
+            t1_ns, t2_ns = echo.received_ns, echo.sent_ns
             self._echo.set_result(ClockProbe(self._sent_ns, t1_ns, t2_ns, t3_ns))
 
     def close(self) -> None:
@@ -64,7 +65,7 @@ class ClockProbes:
         self._number += 1
         self._echo = asyncio.get_running_loop().create_future()
         self._sent_ns = self._clock.now_ns()
-        self._send(wire.ControllerFrame(clock_probe=wire.ClockProbe(probe=self._number)))
+        self._send(ProbeFrame(self._number))
         done, _ = await asyncio.wait({self._echo}, timeout=ECHO_PATIENCE_S)
         echo, self._echo = self._echo, None
         return echo.result() if done and not echo.cancelled() else None

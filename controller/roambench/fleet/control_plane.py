@@ -15,15 +15,17 @@ from roambench.agent.first_request import first_request
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, RecordConflict
 from roambench.contract.events import AnyEventKind, EventKind, event_kind
-from roambench.contract.orders import AnswerStatus, ExchangeOrder, TrainOrder
+from roambench.contract.orders import AnswerStatus, DiscardOrder, ExchangeOrder, GivenOrder, TrainOrder
+from roambench.contract.session import ClockEcho, Hello, Refusal, Welcome
+from roambench.fleet.answers import answer_from
 from roambench.fleet.clock_probes import ClockProbes, clock_probed
-from roambench.fleet.frames import answer_from
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.limits import Allowances, QuotaExceeded
 from roambench.fleet.outstanding import OutstandingOrders
 from roambench.fleet.sessions import Session, Sessions
 from roambench.fleet.traced_grpc import grpc
 from roambench.rounds.records import ClockOccasion, ClockProbed
+from roambench.wire.frames import controller_frame, hello_of
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import CONTROL_SERVICE
 
@@ -55,11 +57,11 @@ class ControlPlane:
     guard: Guard
     sessions: Sessions
     outstanding: OutstandingOrders
-    background: dict[int, wire.ControllerFrame]
-    discards: dict[int, wire.ControllerFrame]
+    background: dict[int, GivenOrder]
+    discards: dict[int, GivenOrder]
     device_of: Callable[[str], int | None]
     clock: DeviceClock
-    welcome: Callable[[int], wire.Welcome]
+    welcome: Callable[[int], Welcome]
     sink: RecordSink
     writer: Executor
     observe: Observer
@@ -91,25 +93,25 @@ class ControlPlane:
     async def _hold(self, frames: AsyncIterator[wire.AgentFrame], identity: str, context: Context) -> None:
         hello = await self._hello(frames, identity)
         refusal = (
-            wire.Refusal(reason="a session begins with hello", final=True)
+            Refusal("a session begins with hello", final=True)
             if hello is None
             else self.sessions.refusal(identity, hello)
         )
         if hello is None or refusal is not None:
             assert refusal is not None
             self.guard.tell(identity, EventKind.SESSION_REFUSED, refusal.reason)
-            await context.write(wire.ControllerFrame(refusal=refusal))
+            await context.write(controller_frame(refusal))
             return
         session = await self.sessions.open(hello)
         self.observe(session.device, session.name, EventKind.SESSION_OPENED, _describe(hello))
         session.probes = ClockProbes(self.clock, session.send)
         tasks = [asyncio.create_task(_noted(partial(self._listen, frames), session))]
         try:
-            await context.write(wire.ControllerFrame(welcome=self.welcome(session.device)))
+            await context.write(controller_frame(self.welcome(session.device)))
             self._catch_up(session)
             tasks.append(asyncio.create_task(_noted(partial(self.probe_clock, occasion="hello"), session)))
-            while (frame := await session.outgoing.get()) is not None:
-                await context.write(frame)
+            while (word := await session.outgoing.get()) is not None:
+                await context.write(controller_frame(word))
             if session.trouble is not None:
                 raise session.trouble
         finally:
@@ -140,13 +142,13 @@ class ControlPlane:
                 return
             yield frame
 
-    async def _hello(self, frames: AsyncIterator[wire.AgentFrame], identity: str) -> wire.Hello | None:
+    async def _hello(self, frames: AsyncIterator[wire.AgentFrame], identity: str) -> Hello | None:
         try:
             async with asyncio.timeout(self.allowances.limits.request_s):
                 frame = await anext(frames)
         except (TimeoutError, StopAsyncIteration):
             return None
-        return frame.hello if frame.HasField("hello") else None
+        return hello_of(frame.hello) if frame.HasField("hello") else None
 
     def _catch_up(self, session: Session) -> None:
         """Tell a (re)joined agent its background phase and give its unanswered orders again."""
@@ -155,16 +157,20 @@ class ControlPlane:
             session.send(background)
         finished = set(session.hello.trained_order_ids)
         discard = self.discards.get(session.device)
-        if discard is not None and discard.order.discard.train_order_id in finished:
+        if (
+            discard is not None
+            and isinstance(discard.order, DiscardOrder)
+            and discard.order.train_order_id in finished
+        ):
             session.send(discard)
         for entry in self.outstanding.of_device(session.device):
-            process = session.hello.started_monotonic_ns
+            process = session.hello.started_ns
             died = entry.started_by is not None and entry.started_by != process
             trains = isinstance(entry.order, TrainOrder | ExchangeOrder)
             if died and trains and entry.order.order_id not in finished:
                 entry.fail(AnswerStatus.LOST, "the agent died while training")
             else:
-                session.send(entry.frame)
+                session.send(entry.given)
 
     async def probe_clock(self, session: Session, occasion: ClockOccasion) -> ClockProbed | None:
         """A burst of probes, told to `clock_observed`; None when `may_probe` says no, or nobody echoes.
@@ -222,7 +228,7 @@ class ControlPlane:
         entry = self.outstanding.get(event.order_id, session.device)
         kind = event_kind(event.kind[:60])
         if entry is not None and kind is EventKind.TRAIN_STARTED:
-            entry.started_by = session.hello.started_monotonic_ns
+            entry.started_by = session.hello.started_ns
         if kind is EventKind.PEER_PORT_OPEN:
             self.sessions.peer_port_open(session, event.detail)
         detail = event.order_id or event.detail
@@ -238,7 +244,8 @@ class ControlPlane:
 
     def _take_echo(self, echo: wire.ClockEcho, session: Session) -> None:
         if session.probes is not None:
-            session.probes.take(echo)
+            stamps = ClockEcho(echo.probe, echo.received_monotonic_ns, echo.sent_monotonic_ns)
+            session.probes.take(stamps)
 
     async def _drain(self, messages: AsyncIterator[bytes], context: Context) -> wire.DrainReply:
         async with self.guard.admitted(context, "Drain") as identity:
@@ -296,7 +303,7 @@ async def _noted(work: Callable[[Session], Awaitable[object]], session: Session)
         session.outgoing.put_nowait(None)
 
 
-def _describe(hello: wire.Hello) -> str:
+def _describe(hello: Hello) -> str:
     return (
         f"version {hello.agent_version[:40]}, boot {hello.boot_id[:8]}, "
         f"reader {hello.rss_bytes / 2**20:.0f} MiB, trainer {hello.trainer_rss_bytes / 2**20:.0f} MiB"

@@ -20,6 +20,7 @@ from roambench.contract.orders import (
     TransferOrder,
     Vector,
 )
+from roambench.contract.session import DutySchedule, Silence, Stop, Welcome
 from roambench.fleet.control_plane import ClockObserver, ControlPlane, Observer, RecordSink
 from roambench.fleet.data_plane import DataPlane
 from roambench.fleet.fleet_ports import FleetPorts
@@ -34,7 +35,6 @@ from roambench.identity.authority import Credential
 from roambench.learning.malloc import keep_freed_memory
 from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import ClockOccasion, ClockProbed
-from roambench.wire.v1 import control_pb2 as wire
 
 _BURSTS_AT_ONCE = 4
 
@@ -187,8 +187,7 @@ class GrpcFleet:
         One that comes back meanwhile is told, too; one whose connection has just broken is waited for,
         unless none `may_return`.
         """
-        told = wire.Stop(reason=reason, drain_s=drain_s, resumes_at=self._giver.resumes_at)
-        self.sessions.end_run(wire.ControllerFrame(stop=told))
+        self.sessions.end_run(Stop(reason, drain_s, self._giver.resumes_at))
         try:
             async with asyncio.timeout(drain_s):
                 if may_return:
@@ -230,16 +229,16 @@ class GrpcFleet:
         self._hushed = on
         if self._settings.quiet:
             for session in self.sessions.all():
-                session.send(wire.ControllerFrame(quiet=wire.Quiet(on=on)))
+                session.send(Silence(on))
 
     # ---- duties ----------------------------------------------------------------------------
 
     def give_duty(self, levels: Sequence[DutyLevel], block_s: float) -> int:
         """Every device that is here lives at `levels`, one after the other; returns how many were told."""
-        frame = wire.ControllerFrame(duty=wire.Duty(levels=[str(level) for level in levels], block_s=block_s))
+        schedule = DutySchedule(tuple(str(level) for level in levels), block_s)
         sessions = self.sessions.all()
         for session in sessions:
-            session.send(frame)
+            session.send(schedule)
         return len(sessions)
 
     # ---- orders ----------------------------------------------------------------------------
@@ -250,17 +249,17 @@ class GrpcFleet:
 
     # ---- what the planes ask ---------------------------------------------------------------
 
-    def _welcome(self, device: int) -> wire.Welcome:
+    def _welcome(self, device: int) -> Welcome:
         settings = self._settings
-        return wire.Welcome(
+        return Welcome(
             run_id=settings.run_id,
             data_address=f"{settings.data_host}:{self.data_port}",
-            experiment_json=settings.learning[device].to_json(),
+            learning_json=settings.learning[device].to_json(),
             quiet=settings.quiet,
             host_period_s=settings.host.period_s,
             host_during_phases=settings.host.during_phases,
             exchanges=settings.exchanges,
-            revoked_serials=[str(serial) for serial in self._identity.revoked()],
+            revoked_serials=tuple(str(serial) for serial in self._identity.revoked()),
             resumes_at=self._giver.resumes_at,
             part=settings.part,
         )

@@ -12,16 +12,15 @@ from roambench.contract.orders import (
     AnswerStatus,
     DiscardOrder,
     ExchangeOrder,
+    GivenOrder,
     IdleOrder,
     Order,
+    Peer,
     TransferOrder,
     UploadOrder,
 )
-from roambench.fleet.exchange_frames import Peer
-from roambench.fleet.frames import order_frame
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.sessions import Sessions
-from roambench.wire.v1 import control_pb2 as wire
 
 #: Host seconds that an exchange waits for a neighbour's peer port, which opens right after its hello.
 _REACHABLE_S = 2.0
@@ -40,25 +39,25 @@ class OrderGiver:
     clock: DeviceClock
     sessions: Sessions
     outstanding: OutstandingOrders
-    background: dict[int, wire.ControllerFrame] = field(default_factory=dict)
-    discards: dict[int, wire.ControllerFrame] = field(default_factory=dict)
+    background: dict[int, GivenOrder] = field(default_factory=dict)
+    discards: dict[int, GivenOrder] = field(default_factory=dict)
     resumes_at: int = 0
 
     async def perform(self, order: Order | TransferOrder) -> Answer:
         """The order's answer; one that never comes is TIMEOUT or, without a session, LOST."""
         if isinstance(order, ExchangeOrder):
             await self._until_reachable(order)
-        frame = self._frame(order)
+        given = self._given(order)
         if isinstance(order, IdleOrder | DiscardOrder):
-            return self._tell(order, frame)
+            return self._tell(order, given)
         # An agent that dies over it comes back present in this step, not in the one it last idled in.
         idle = IdleOrder(f"{order.order_id}/background", order.device, order.step, True)
-        self.background[order.device] = self._frame(idle)
-        entry = OutstandingOrder(order, frame)
+        self.background[order.device] = self._given(idle)
+        entry = OutstandingOrder(order, given)
         self.outstanding.add(entry)
         session = self.sessions.of(order.device)
         if session is not None:
-            session.send(frame)
+            session.send(given)
         try:
             async with asyncio.timeout(self.clock.host_seconds(self.deadline_s)):
                 await asyncio.shield(entry.answered)
@@ -83,16 +82,16 @@ class OrderGiver:
             "it had arrived",
             keeps_model=order.keeps_model,
         )
-        self._tell(discard, self._frame(discard))
+        self._tell(discard, self._given(discard))
 
-    def _tell(self, order: IdleOrder | DiscardOrder, frame: wire.ControllerFrame) -> Answer:
+    def _tell(self, order: IdleOrder | DiscardOrder, given: GivenOrder) -> Answer:
         """Orders that need no answer: told now, and again when the agent comes back (a session may be dead
         without knowing it; of a model that it still has, then)."""
-        (self.background if isinstance(order, IdleOrder) else self.discards)[order.device] = frame
+        (self.background if isinstance(order, IdleOrder) else self.discards)[order.device] = given
         session = self.sessions.of(order.device)
         if session is None:
             return Answer(order.order_id, order.device, order.step, AnswerStatus.LOST, "no session")
-        session.send(frame)
+        session.send(given)
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE)
 
     async def _until_reachable(self, order: ExchangeOrder) -> None:
@@ -106,8 +105,10 @@ class OrderGiver:
             for wait in waits:
                 wait.cancel()
 
-    def _frame(self, order: Order | TransferOrder) -> wire.ControllerFrame:
-        return order_frame(order, self.deadline_s, self._peer, self.resumes_at)
-
-    def _peer(self, device: int) -> Peer:
-        return Peer(self.names[device], self.sessions.peer_address(device))
+    def _given(self, order: Order | TransferOrder) -> GivenOrder:
+        peers: tuple[Peer, ...] = ()
+        if isinstance(order, ExchangeOrder):
+            peers = tuple(
+                Peer(self.names[device], self.sessions.peer_address(device)) for device in order.neighbours
+            )
+        return GivenOrder(order, self.deadline_s, self.resumes_at, peers)

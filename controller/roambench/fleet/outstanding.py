@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from roambench.contract.orders import Answer, AnswerStatus, Task, TransferOrder, UploadReply
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.contract.orders import Answer, AnswerStatus, GivenOrder, Task, TransferOrder, UploadReply
 
 #: What a device says that knows that its upload arrived, or that lies about it.
 _TOLD: Final = (AnswerStatus.DONE, AnswerStatus.GARBAGE)
@@ -18,7 +17,7 @@ class OutstandingOrder:
     """One order on its way. `started_by` is the agent process that said TRAIN_STARTED."""
 
     order: Task | TransferOrder
-    frame: wire.ControllerFrame
+    given: GivenOrder
     answered: asyncio.Future[Answer] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )

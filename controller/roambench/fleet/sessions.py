@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from roambench.contract.session import ControllerWord, Hello, Refusal
 from roambench.fleet.clock_probes import ClockProbes
-from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import PROTOCOL_VERSION
 
 _RETURNS: Final = 2
@@ -20,21 +20,21 @@ _REDIALS_S: Final = 30.0
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """An open session: frames put into `outgoing` are sent in order; None ends it."""
+    """An open session: words put into `outgoing` are sent in order; None ends it."""
 
     device: int
     name: str
-    hello: wire.Hello
-    outgoing: asyncio.Queue[wire.ControllerFrame | None] = field(default_factory=asyncio.Queue)
+    hello: Hello
+    outgoing: asyncio.Queue[ControllerWord | Refusal | None] = field(default_factory=asyncio.Queue)
     said_goodbye: bool = False
     probes: ClockProbes | None = None
     trouble: Exception | None = None  # what it ended by
     peer_address: str = ""  # where its neighbours find it; empty: its peer port is closed
     reachable: asyncio.Event = field(default_factory=asyncio.Event)  # set as soon as the address is known
 
-    def send(self, frame: wire.ControllerFrame) -> None:
-        """Queue a frame for the agent."""
-        self.outgoing.put_nowait(frame)
+    def send(self, word: ControllerWord | Refusal) -> None:
+        """Queue something for the agent."""
+        self.outgoing.put_nowait(word)
 
 
 #: A life of an agent: its boot, and when its process began.
@@ -82,32 +82,32 @@ class Sessions:
         self._left_at: dict[int, tuple[str, float]] = {}  # peer address, host seconds, of who is not here
         self._disputed: dict[int, str] = {}
         self._changed = asyncio.Condition()
-        self._farewell: wire.ControllerFrame | None = None
+        self._farewell: ControllerWord | None = None
         self._left: set[int] = set()
         self._lost: set[int] = set()  # their sessions ended without a goodbye: they may come back
 
-    def end_run(self, farewell: wire.ControllerFrame) -> None:
+    def end_run(self, farewell: ControllerWord) -> None:
         """Tell everybody, and whoever comes back late; who said goodbye after it is not let in again."""
         self._farewell = farewell
         for session in self.all():
             session.send(farewell)
 
-    def refusal(self, identity: str, hello: wire.Hello) -> wire.Refusal | None:
+    def refusal(self, identity: str, hello: Hello) -> Refusal | None:
         """Why this hello is not accepted, or None. `identity` is the certificate's name."""
         if hello.protocol_version != PROTOCOL_VERSION:
             reason = (
                 f"agent speaks protocol version {hello.protocol_version}, "
                 f"this controller {PROTOCOL_VERSION}: install the same roambench on both"
             )
-            return wire.Refusal(reason=reason, final=True)
+            return Refusal(reason, final=True)
         if hello.device != identity:
             reason = f"agent says it is {hello.device!r}, its certificate says {identity!r}"
-            return wire.Refusal(reason=reason, final=True)
+            return Refusal(reason, final=True)
         device = self._device_of.get(identity)
         if device is None:
-            return wire.Refusal(reason=f"device {identity!r} is not part of this run", final=True)
+            return Refusal(f"device {identity!r} is not part of this run", final=True)
         if device in self._left:
-            return wire.Refusal(reason="the run is over", final=False)
+            return Refusal("the run is over", final=False)
         machine = self._machines.get(device)
         if machine is not None and machine != hello.machine_id:
             # Two machines with one identity: neither can be believed, so neither takes part.
@@ -116,18 +116,16 @@ class Sessions:
                 f"{hello.machine_id[:12]}: a cloned SD card? Give each board its own name"
             )
             if (old := self._open.get(device)) is not None:
-                old.send(
-                    wire.ControllerFrame(refusal=wire.Refusal(reason=self._disputed[device], final=True))
-                )
+                old.send(Refusal(self._disputed[device], final=True))
                 old.outgoing.put_nowait(None)
         if device in self._disputed:
-            return wire.Refusal(reason=self._disputed[device], final=True)
+            return Refusal(self._disputed[device], final=True)
         return self._second_machine(device, hello)
 
-    def _second_machine(self, device: int, hello: wire.Hello) -> wire.Refusal | None:
+    def _second_machine(self, device: int, hello: Hello) -> Refusal | None:
         """A byte-copied card has the first board's machine id. Both dial, and end each other's sessions: a
         life of an agent that comes back after a later one has not ended. The first goes on."""
-        lives, life = self._lives.setdefault(device, Lives()), (hello.boot_id, hello.started_monotonic_ns)
+        lives, life = self._lives.setdefault(device, Lives()), (hello.boot_id, hello.started_ns)
         other = lives.lived_on(life)
         if other is not None:
             reason = (
@@ -138,12 +136,12 @@ class Sessions:
             lives.refused[other] = reason
             self._told(hello.device, reason)
             if (old := self._open.get(device)) is not None:
-                old.send(wire.ControllerFrame(refusal=wire.Refusal(reason=reason, final=True)))
+                old.send(Refusal(reason, final=True))
         if life in lives.refused:
-            return wire.Refusal(reason=lives.refused[life], final=True)
+            return Refusal(lives.refused[life], final=True)
         return None
 
-    async def open(self, hello: wire.Hello) -> Session:
+    async def open(self, hello: Hello) -> Session:
         """Register the session of an accepted hello; the device's old one, if any, is ended."""
         device = self._device_of[hello.device]
         old = self._open.get(device)

@@ -20,6 +20,7 @@ from roambench.contract.orders import (
     TrainReply,
     TransferReply,
     UploadReply,
+    UploadReport,
     Vector,
 )
 from roambench.contract.phases import Fate
@@ -206,7 +207,7 @@ def answer_record(answer: Answer) -> OrderAnswered:
                 mean_loss=None if math.isnan(reply.mean_loss) else reply.mean_loss,
                 late_s=reply.late_s,
             )
-        case UploadReply() as reply:
+        case UploadReply() | UploadReport() as reply:
             return OrderAnswered(*base, transferred_bytes=reply.uploaded_bytes, transfer_s=reply.upload_s)
         case SyncReply() as reply:
             return OrderAnswered(*base, transferred_bytes=reply.downloaded_bytes, transfer_s=reply.download_s)

@@ -162,9 +162,26 @@ class TransferOrder:
     repeats: int
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownOrder:
+    """An order of a kind that this version does not know: its device refuses it."""
+
+    order_id: str
+    device: int
+    step: int
+
+
 #: Orders that are outstanding until the device answers.
 Task = TrainOrder | UploadOrder | SyncOrder | ExchangeOrder
 Order = Task | DiscardOrder | IdleOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A device as its neighbours find it; no `address`: nobody does."""
+
+    name: str
+    address: str
 
 
 def order_id(run_id: str, step: int, device: int, kind: str) -> str:
@@ -197,6 +214,15 @@ class TrainReply:
     late_s: float = 0.0
     downloaded_bytes: int = 0
     download_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UploadReport:
+    """What a device tells of an upload; the model itself arrives on the data plane."""
+
+    model_digest: str
+    uploaded_bytes: int = 0
+    upload_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +287,9 @@ class TransferReply:
     transfer_s: float
 
 
+Reply = TrainReply | UploadReport | UploadReply | SyncReply | ExchangeReply | TransferReply
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The one answer to an order. `reply` is set exactly when `status` is DONE and the order yields one."""
@@ -270,4 +299,32 @@ class Answer:
     step: int
     status: AnswerStatus
     reason: str = ""
-    reply: TrainReply | UploadReply | SyncReply | ExchangeReply | TransferReply | None = None
+    reply: Reply | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOrder:
+    """An order as its device gets it."""
+
+    order: Order | TransferOrder | UnknownOrder
+    deadline_s: float  # from its arrival, in device time
+    #: The run goes on with this step should its controller die: what the device held before it is kept until
+    #: a later one is named. 0: there is nothing to go on from yet.
+    resumes_at: int = 0
+    peers: tuple[Peer, ...] = ()  # of an exchange: its neighbours, in their order
+
+    def done(self, reply: Reply) -> Answer:
+        """It was carried out."""
+        return self._answer(AnswerStatus.DONE, "", reply)
+
+    def refused(self, reason: str) -> Answer:
+        """Its device will not."""
+        return self._answer(AnswerStatus.REFUSED, reason)
+
+    def failed(self, reason: str) -> Answer:
+        """Its device tried and could not."""
+        return self._answer(AnswerStatus.FAILED, reason)
+
+    def _answer(self, status: AnswerStatus, reason: str, reply: Reply | None = None) -> Answer:
+        order = self.order
+        return Answer(order.order_id, order.device, order.step, status, reason, reply)

@@ -11,6 +11,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
+from roambench.contract.session import DutySchedule, SessionEvent
+from roambench.wire.frames import controller_word
 from roambench.wire.v1 import control_pb2 as wire
 
 A, B, C = DutyLevel
@@ -76,14 +78,14 @@ async def test_a_duty_that_is_cancelled_leaves_everything_running() -> None:
 )
 def test_a_duty_that_makes_no_sense_is_refused(levels, block_s) -> None:
     with pytest.raises(ValueError):
-        duty_from(wire.Duty(levels=levels, block_s=block_s))
+        duty_from(DutySchedule(tuple(levels), block_s))
 
 
 @pytest.mark.asyncio
 async def test_a_resting_agent_keeps_its_frames_and_its_gate_shut_whatever_the_experiment_wants() -> None:
-    sent: list[wire.AgentFrame] = []
+    sent: list[SessionEvent] = []
     quiet = Quiet(False, sent.append)
-    frame = wire.AgentFrame(event=wire.Event(kind=EventKind.METER_OK))
+    frame = SessionEvent(EventKind.METER_OK, 0)
     await quiet.rest(True)
     quiet.follow(Phase.IDLE)
     await quiet.tell(False)  # a new session's welcome
@@ -94,5 +96,6 @@ async def test_a_resting_agent_keeps_its_frames_and_its_gate_shut_whatever_the_e
 
 
 def test_a_duty_comes_through_the_wire() -> None:
-    message = wire.Duty.FromString(wire.Duty(levels=["reader", "agent"], block_s=12.5).SerializeToString())
-    assert duty_from(message) == ((A, B), 12.5)
+    frame = wire.ControllerFrame(duty=wire.Duty(levels=["reader", "agent"], block_s=12.5))
+    schedule = controller_word(wire.ControllerFrame.FromString(frame.SerializeToString()))
+    assert duty_from(schedule) == ((A, B), 12.5)

@@ -27,15 +27,18 @@ from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import decode, digest_of, encode
-from roambench.contract.orders import NO_MODEL_HELD, Vector
+from roambench.contract.orders import NO_MODEL_HELD, GivenOrder, IdleOrder, UploadOrder, Vector
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
+from roambench.contract.session import AgentWord, Welcome
 from roambench.identity.authority import Authority
+from roambench.wire.frames import agent_frame, given_order
 from roambench.wire.v1 import control_pb2 as wire
 
 LAYOUT = "a" * 32
 SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
 RUN = "run"
+COLLECT = UploadOrder("run/3/0/collect", 0, 3, 0, "", free=True)
 
 
 def model(value: float) -> Vector:
@@ -72,7 +75,7 @@ class Device:
             worker=worker,
             clock=clock,
             folder=self.folder,
-            emit=lambda frame: self.told.append(frame.answer) if frame.HasField("answer") else None,
+            emit=self._emit,
             record=lambda kind, payload: None,
             moving=lambda first_byte_ns, total_bytes, mbit_s: None,
             redial=lambda: None,
@@ -86,7 +89,7 @@ class Device:
             radio=lambda sending_mbit_s, coming_mbit_s: None,
         )
         self.desk = OrdersDesk(place, Shelf(self.folder / "shelf"), ChaosSettings(), self.exchange)
-        welcome = wire.Welcome(run_id=RUN, data_address="127.0.0.1:50052", exchanges=True)
+        welcome = Welcome(run_id=RUN, data_address="127.0.0.1:50052", exchanges=True)
         await self.exchange.begin_run(welcome)
         working = asyncio.create_task(self.desk.run())
         try:
@@ -117,6 +120,11 @@ class Device:
                 await asyncio.sleep(0.01)
         return self.told[count - 1]
 
+    def _emit(self, word: AgentWord) -> None:
+        frame = agent_frame(word)
+        if frame.HasField("answer"):
+            self.told.append(frame.answer)
+
     def _record(self, kind: RecordKind, payload: bytes) -> None:
         self.spans.append(phase_from_bytes(self.name, payload))
 
@@ -145,10 +153,9 @@ class Device:
             writer.write(json.dumps({**reply, "id": request["id"]}).encode() + b"\n")
 
 
-def order(step: int, device: int, others: Sequence[tuple[int, Device]], **fields: Any) -> wire.Order:
+def order(step: int, device: int, others: Sequence[tuple[int, Device]], **fields: Any) -> GivenOrder:
     """Everybody's weight is 0.5; own weight 0.5."""
     spec = wire.ExchangeOrder(
-        device=device,
         neighbours=[
             wire.ExchangeOrder.Neighbour(
                 device=number, name=other.name, address=other.peers.address, weight=0.5
@@ -160,7 +167,8 @@ def order(step: int, device: int, others: Sequence[tuple[int, Device]], **fields
         deadline_s=20.0,
     )
     spec.MergeFrom(wire.ExchangeOrder(**fields))
-    return wire.Order(order_id=f"run/{step}/{device}/exchange", step=step, deadline_s=60.0, exchange=spec)
+    name = f"run/{step}/{device}/exchange"
+    return given_order(wire.Order(order_id=name, step=step, device=device, deadline_s=60.0, exchange=spec))
 
 
 @pytest.fixture
@@ -244,7 +252,7 @@ async def test_a_device_without_a_model_says_so(pair: tuple[Device, Device]) -> 
         one.desk.submit(order(3, 0, []))
         refused = await one.answer()
         assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
-        one.desk.submit(wire.Order(order_id="run/3/0/collect", step=3, upload=wire.UploadOrder(free=True)))
+        one.desk.submit(GivenOrder(COLLECT, 60.0))
         refused = await one.answer(2)
         assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
         assert one.jobs == []
@@ -257,8 +265,8 @@ async def test_whose_model_is_collected_goes_on_being_away(
 ) -> None:
     one, _ = pair
     async with one.living():
-        one.desk.submit(wire.Order(order_id="run/3/0/idle", step=3, idle=wire.IdleOrder(present=present)))
-        one.desk.submit(wire.Order(order_id="run/3/0/collect", step=3, upload=wire.UploadOrder(free=True)))
+        one.desk.submit(GivenOrder(IdleOrder("run/3/0/idle", 0, 3, present), 60.0))
+        one.desk.submit(GivenOrder(COLLECT, 60.0))
         await one.answer(1)
         async with asyncio.timeout(5):
             while one.timeline.current.phase is not (Phase.WAIT if present else Phase.ABSENT):

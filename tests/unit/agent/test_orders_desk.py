@@ -13,13 +13,15 @@ from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
 from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.orders import TrainReply
+from roambench.contract.orders import GivenOrder, TrainReply
+from roambench.contract.session import AgentWord, KeptAnswer
+from roambench.wire.frames import agent_frame, given_order
 from roambench.wire.v1 import control_pb2 as wire
 
 REPLY = TrainReply(60, 8, 1.25, 2.5, "ab" * 32, cpu_s=0.5, device_s=6.0, downloaded_bytes=1000)
 
 
-Desk = Callable[[list[wire.AgentFrame]], OrdersDesk]
+Desk = Callable[[list[AgentWord]], OrdersDesk]
 
 
 @pytest.fixture
@@ -51,18 +53,21 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         )
 
 
-def order(order_id: str) -> wire.Order:
-    return wire.Order(
-        order_id=order_id, step=3, train=wire.TrainOrder(ap=1, training=wire.LocalTraining(epochs=1))
+def order(order_id: str) -> GivenOrder:
+    return given_order(
+        wire.Order(
+            order_id=order_id, step=3, train=wire.TrainOrder(ap=1, training=wire.LocalTraining(epochs=1))
+        )
     )
 
 
 def test_a_repeated_order_is_answered_from_disk_by_the_next_life_of_the_agent(desk: Desk) -> None:
     first = wire.Answer(order_id="run/3/0/train", status=wire.Answer.FAILED, reason="no memory")
     desk([]).shelf.remember("run/3/0/train", first.SerializeToString())
-    told: list[wire.AgentFrame] = []
+    told: list[AgentWord] = []
     desk(told).submit(order("run/3/0/train"))
-    assert [frame.answer for frame in told] == [first]
+    assert told == [KeptAnswer(first.SerializeToString())]
+    assert agent_frame(told[0]).answer == first
 
 
 def test_a_training_on_the_shelf_is_not_done_again_though_its_answer_was_never_noted(desk: Desk) -> None:
@@ -71,10 +76,11 @@ def test_a_training_on_the_shelf_is_not_done_again_though_its_answer_was_never_n
     draft = before.shelf.draft("run/3/0/train")
     draft.write_bytes(b"a trained model")
     before.shelf.keep("run/3/0/train", REPLY, draft)
-    told: list[wire.AgentFrame] = []
+    told: list[AgentWord] = []
     after = desk(told)
     after.submit(order("run/3/0/train"))
-    (frame,) = told
+    (answer,) = told
+    frame = agent_frame(answer)
     assert frame.answer.status == wire.Answer.DONE
     assert (frame.answer.order_id, frame.answer.train.samples) == ("run/3/0/train", 60)
     assert frame.answer.train.model_digest == bytes.fromhex("ab" * 32)

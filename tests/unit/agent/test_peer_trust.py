@@ -11,6 +11,7 @@ import pytest
 
 from peer_devices import devices, half_step, model
 from roambench.agent.peer_link import Silence
+from roambench.agent.peer_offers import Standing, Wanted
 from roambench.agent.peers import Neighbour
 from roambench.identity.authority import serial_of
 from roambench.wire.v1 import peer_pb2 as wire
@@ -66,15 +67,15 @@ async def test_how_it_stands_with_a_model_is_told_to_its_owner_alone(tmp_path: P
         offer = bench.announce(0, [bench.neighbour(1)]).offer
         offer.here.add("pi-01")
         for caller, step, stands in (
-            (1, 7, wire.Standing.HERE),
-            (1, 6, wire.Standing.NEVER),
-            (1, 8, wire.Standing.COMING),
-            (2, 7, wire.Standing.NEVER),
+            (1, 7, Standing.HERE),
+            (1, 6, Standing.NEVER),
+            (1, 8, Standing.COMING),
+            (2, 7, Standing.NEVER),
         ):
             link = bench.peers[caller]._link
             assert link is not None
-            request = wire.PullRequest(run_id="run", step=step)
-            assert await link.ask("pi-00", bench.peers[0].address, request, Silence()) == stands
+            wanted = Wanted("run", step)
+            assert await link.ask("pi-00", bench.peers[0].address, wanted, Silence()) == stands
 
 
 @pytest.mark.asyncio

@@ -6,11 +6,11 @@ import pytest
 
 from roambench.agent.quiet import Quiet
 from roambench.contract.phases import Phase
-from roambench.wire.v1 import control_pb2 as wire
+from roambench.contract.session import SessionEvent
 
 
-def frame(kind: str) -> wire.AgentFrame:
-    return wire.AgentFrame(event=wire.Event(kind=kind))
+def frame(kind: str) -> SessionEvent:
+    return SessionEvent(kind, 0)
 
 
 class Line:
@@ -19,8 +19,8 @@ class Line:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def send(self, sent: wire.AgentFrame) -> None:
-        self.heard.append(sent.event.kind)
+    def send(self, sent: SessionEvent) -> None:
+        self.heard.append(sent.kind)
 
 
 @pytest.mark.asyncio

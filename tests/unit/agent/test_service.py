@@ -14,8 +14,8 @@ from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.records import AgentEvent, RecordKind
+from roambench.contract.session import Welcome
 from roambench.identity.authority import Authority
-from roambench.wire.v1 import control_pb2 as wire
 
 SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
 
@@ -42,7 +42,7 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
         agent = ServiceAgent(settings, ours)
         agent._begin_chapter("dead")
         agent._timeline.resume()
-        agent._take_welcome(wire.Welcome(run_id="next", experiment_json=SPEC.to_json()))
+        agent._take_welcome(Welcome(run_id="next", learning_json=SPEC.to_json()))
         with pytest.raises(LinkError, match="no session with this run's controller"):
             await agent._drain([(1, RecordKind.EVENT, b"")])
         async with asyncio.timeout(20):

@@ -14,10 +14,11 @@ from roambench.agent.service import ServiceAgent
 from roambench.agent.settings import AgentSettings
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
-from roambench.contract.orders import TrainReply
+from roambench.contract.local_training import LocalTraining
+from roambench.contract.orders import ExchangeOrder, GivenOrder, IdleOrder, TrainReply
 from roambench.contract.phases import Phase
+from roambench.contract.session import SessionEvent, Stop, Welcome
 from roambench.identity.authority import Authority
-from roambench.wire.v1 import control_pb2 as wire
 
 SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors").to_json()
 
@@ -50,13 +51,11 @@ async def living(folder: Path) -> AsyncIterator[ServiceAgent]:
 
 
 def welcomed(agent: ServiceAgent, run: str, *, resumes_at: int = 0, part: int = 0) -> None:
-    welcome = wire.Welcome(run_id=run, experiment_json=SPEC, resumes_at=resumes_at, part=part)
-    agent._take_frame(wire.ControllerFrame(welcome=welcome))
+    agent._take(Welcome(run_id=run, learning_json=SPEC, resumes_at=resumes_at, part=part))
 
 
 def stopped(agent: ServiceAgent, resumes_at: int) -> None:
-    stop = wire.Stop(reason="stopped", drain_s=0.0, resumes_at=resumes_at)
-    agent._take_frame(wire.ControllerFrame(stop=stop))
+    agent._take(Stop(reason="stopped", drain_s=0.0, resumes_at=resumes_at))
 
 
 async def until(agent: ServiceAgent, happened) -> None:
@@ -76,12 +75,9 @@ def holds(agent: ServiceAgent) -> str:
     return "" if model is None else model.order_id
 
 
-def idle(step: int, resumes_at: int) -> wire.ControllerFrame:
+def idle(step: int, resumes_at: int) -> GivenOrder:
     """An order that changes nothing but tells that the run goes on with `resumes_at`."""
-    order = wire.Order(
-        order_id=f"idle/{step}", step=step, resumes_at=resumes_at, idle=wire.IdleOrder(present=True)
-    )
-    return wire.ControllerFrame(order=order)
+    return GivenOrder(IdleOrder(f"idle/{step}", 0, step, True), 60.0, resumes_at)
 
 
 @pytest.mark.asyncio
@@ -89,18 +85,17 @@ async def test_it_gives_up_what_it_does_and_goes_back_in_the_same_process(tmp_pa
     async with living(tmp_path) as agent:
         welcomed(agent, "run")
         trained(agent, "run/1", "01" * 32)
-        agent._take_frame(idle(2, 2))
+        agent._take(idle(2, 2))
         await until(agent, lambda: agent._timeline.phase is Phase.IDLE and agent._point.is_before("run", 2))
         trained(agent, "run/2", "02" * 32)
         # A training without data plane fails at once; this exchange waits for a port that never opens.
-        waits = wire.Order(order_id="run/2/exchange", step=2, exchange=wire.ExchangeOrder(deadline_s=60.0))
-        waits.exchange.own_weight = 1.0
-        agent._take_frame(wire.ControllerFrame(order=waits))
+        waits = ExchangeOrder("run/2/exchange", 0, 2, (), (), 1.0, LocalTraining())
+        agent._take(GivenOrder(waits, 60.0))
         await until(agent, lambda: agent._desk._queue.empty())
         before = agent._orders
         welcomed(agent, "run", resumes_at=2, part=1)
         assert not agent._welcomed  # no record goes to a controller that does not know where we are
-        agent._take_frame(idle(3, 2))  # whatever is ordered meanwhile is not for us, as we are
+        agent._take(idle(3, 2))  # whatever is ordered meanwhile is not for us, as we are
         await until(agent, lambda: holds(agent) == "run/1")
         assert before is not None
         assert before.cancelled()
@@ -142,16 +137,14 @@ async def test_who_has_nothing_to_go_on_from_says_so_and_stays_out(tmp_path: Pat
         if left != "never there":
             welcomed(agent, "run")
             if left == "by hand":
-                agent._take_frame(idle(2, 2))
+                agent._take(idle(2, 2))
                 await until(agent, lambda: agent._point.is_before("run", 2))
                 await agent.leave_run("told to end the run", None)
             else:
                 stopped(agent, resumes_at=1)
             await until(agent, lambda: not agent.run_id and not agent._leaving)
-        told: list[wire.AgentFrame] = []
+        told: list[SessionEvent] = []
         agent._quiet._send = told.append
         welcomed(agent, "run", resumes_at=2, part=1)
         assert (agent.run_id, agent._welcomed) == ("", False)
-        assert [(frame.event.kind, frame.event.detail) for frame in told] == [
-            (EventKind.CANNOT_RESUME, "run")
-        ]
+        assert [(event.kind, event.detail) for event in told] == [(EventKind.CANNOT_RESUME, "run")]

@@ -15,6 +15,7 @@ from peer_devices import devices
 from roambench.agent.control_link import secure_channel
 from roambench.agent.dial_trouble import _context, dial_trouble
 from roambench.agent.peer_link import PeerLink, Silence
+from roambench.agent.peer_offers import Standing, Wanted
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import AnswerStatus, UploadOrder
@@ -26,7 +27,6 @@ from roambench.spool.consumer import Record
 from roambench.spool.drain import Drain
 from roambench.spool.spool import CONTROLLER, Spool
 from roambench.wire.v1 import control_pb2 as wire
-from roambench.wire.v1 import peer_pb2 as wire_of_peers
 from roambench.wire.v1.methods import (
     ASK,
     DOWNLOAD,
@@ -170,10 +170,10 @@ async def test_calls_without_a_request_cost_no_neighbour_its_model(tmp_path: Pat
             assert [found.left_out for found in mixed] == [(), ()]
             assert [found.not_taken for found in mixed] == [(), ()]
             link = PeerLink(second.credential)
-            request = wire_of_peers.PullRequest(run_id="run", step=7)
+            request = Wanted("run", 7)
             standing = await link.ask("pi-01", first.address, request, Silence())
             await link.close()
-            assert standing == wire_of_peers.Standing.HERE
+            assert standing == Standing.HERE
 
 
 async def test_idle_connections_end_and_a_full_port_is_called_full() -> None:

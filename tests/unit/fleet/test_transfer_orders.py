@@ -21,6 +21,7 @@ from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.orders import Answer, AnswerStatus, TransferOrder, TransferReply
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
+from roambench.wire.frames import agent_frame, given_order
 from roambench.wire.v1 import control_pb2 as wire
 
 pytestmark = pytest.mark.asyncio
@@ -47,13 +48,13 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
 
     async def take(agent: HandAgent, message: wire.Order) -> None:
         if desks:
-            return desks[0].submit(message)
+            return desks[0].submit(given_order(message))
         place = Workplace(
             timeline=timeline,
             worker=Worker(ours),
             clock=clock,
             folder=tmp_path,
-            emit=agent.link.send,
+            emit=lambda word: agent.link.send(agent_frame(word)),
             record=record,
             data=agent.data,
             moving=lambda first_byte_ns, total_bytes, mbit_s: None,
@@ -61,7 +62,7 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
         )
         desk = OrdersDesk(place, Shelf(tmp_path / "shelf"), ChaosSettings())
         desks.append(desk)
-        desk.submit(message)
+        desk.submit(given_order(message))
         return await desk.run()
 
     with ours, theirs:

@@ -266,9 +266,10 @@ class Refusal(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., final: bool = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("order_id", "step", "deadline_s", "resumes_at", "train", "upload", "discard", "idle", "sync", "transfer", "exchange")
+    __slots__ = ("order_id", "step", "device", "deadline_s", "resumes_at", "train", "upload", "discard", "idle", "sync", "transfer", "exchange")
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     RESUMES_AT_FIELD_NUMBER: _ClassVar[int]
     TRAIN_FIELD_NUMBER: _ClassVar[int]
@@ -280,6 +281,7 @@ class Order(_message.Message):
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     step: int
+    device: int
     deadline_s: float
     resumes_at: int
     train: TrainOrder
@@ -289,7 +291,7 @@ class Order(_message.Message):
     sync: SyncOrder
     transfer: TransferOrder
     exchange: ExchangeOrder
-    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., deadline_s: _Optional[float] = ..., resumes_at: _Optional[int] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ...) -> None: ...
+    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., device: _Optional[int] = ..., deadline_s: _Optional[float] = ..., resumes_at: _Optional[int] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ...) -> None: ...
 
 class TransferOrder(_message.Message):
     __slots__ = ("upload", "total_bytes", "mbit_s", "repeats")
@@ -368,7 +370,7 @@ class SyncOrder(_message.Message):
     def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ..., free: bool = ...) -> None: ...
 
 class ExchangeOrder(_message.Message):
-    __slots__ = ("device", "neighbours", "own_weight", "training", "start_digest", "download_mbit_s", "exchange_mbit_s", "deadline_s")
+    __slots__ = ("neighbours", "own_weight", "training", "start_digest", "download_mbit_s", "exchange_mbit_s", "deadline_s")
     class Neighbour(_message.Message):
         __slots__ = ("device", "name", "address", "weight")
         DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -380,7 +382,6 @@ class ExchangeOrder(_message.Message):
         address: str
         weight: float
         def __init__(self, device: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., weight: _Optional[float] = ...) -> None: ...
-    DEVICE_FIELD_NUMBER: _ClassVar[int]
     NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
     OWN_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     TRAINING_FIELD_NUMBER: _ClassVar[int]
@@ -388,7 +389,6 @@ class ExchangeOrder(_message.Message):
     DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_MBIT_S_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
-    device: int
     neighbours: _containers.RepeatedCompositeFieldContainer[ExchangeOrder.Neighbour]
     own_weight: float
     training: LocalTraining
@@ -396,7 +396,7 @@ class ExchangeOrder(_message.Message):
     download_mbit_s: float
     exchange_mbit_s: float
     deadline_s: float
-    def __init__(self, device: _Optional[int] = ..., neighbours: _Optional[_Iterable[_Union[ExchangeOrder.Neighbour, _Mapping]]] = ..., own_weight: _Optional[float] = ..., training: _Optional[_Union[LocalTraining, _Mapping]] = ..., start_digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ..., exchange_mbit_s: _Optional[float] = ..., deadline_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, neighbours: _Optional[_Iterable[_Union[ExchangeOrder.Neighbour, _Mapping]]] = ..., own_weight: _Optional[float] = ..., training: _Optional[_Union[LocalTraining, _Mapping]] = ..., start_digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ..., exchange_mbit_s: _Optional[float] = ..., deadline_s: _Optional[float] = ...) -> None: ...
 
 class IdleOrder(_message.Message):
     __slots__ = ("present",)

@@ -1,16 +1,16 @@
-"""The wire stops here: orders become frames, answers become dataclasses, one function each way."""
+"""Answers of agents as dataclasses: what cannot be true is garbage."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
-    DiscardOrder,
     ExchangeOrder,
-    IdleOrder,
-    Order,
+    ExchangeReply,
+    LeftOut,
     SyncOrder,
     SyncReply,
     Task,
@@ -18,12 +18,9 @@ from roambench.contract.orders import (
     TrainReply,
     TransferOrder,
     TransferReply,
-    UploadOrder,
     UploadReply,
     Vector,
 )
-from roambench.fleet.exchange_frames import PeerOf, exchange_message, exchange_reply, nobody
-from roambench.wire.frames import training_message
 from roambench.wire.v1 import control_pb2 as wire
 
 _STATUS = {
@@ -31,66 +28,6 @@ _STATUS = {
     wire.Answer.REFUSED: AnswerStatus.REFUSED,
     wire.Answer.FAILED: AnswerStatus.FAILED,
 }
-
-
-def order_frame(
-    order: Order | TransferOrder, deadline_s: float, peer_of: PeerOf = nobody, resumes_at: int = 0
-) -> wire.ControllerFrame:
-    """The frame that gives `order` to an agent; `peer_of` tells a neighbour's name and address, `resumes_at`
-    is the step that the run goes on with should the controller die (0: none)."""
-    message = wire.Order(
-        order_id=order.order_id, step=order.step, deadline_s=deadline_s, resumes_at=resumes_at
-    )
-    match order:
-        case TrainOrder():
-            message.train.CopyFrom(
-                wire.TrainOrder(
-                    ap=order.ap,
-                    start_digest=bytes.fromhex(order.start_digest),
-                    training=training_message(order.training),
-                    download_mbit_s=order.download_mbit_s,
-                    previous_digest=bytes.fromhex(order.previous_digest),
-                )
-            )
-        case UploadOrder():
-            message.upload.CopyFrom(
-                wire.UploadOrder(
-                    ap=order.ap,
-                    train_order_id=order.train_order_id,
-                    upload_mbit_s=order.upload_mbit_s,
-                    keeps_model=order.keeps_model,
-                    free=order.free,
-                )
-            )
-        case ExchangeOrder():
-            message.exchange.CopyFrom(exchange_message(order, peer_of))
-        case DiscardOrder():
-            message.discard.CopyFrom(
-                wire.DiscardOrder(
-                    train_order_id=order.train_order_id, reason=order.reason, keeps_model=order.keeps_model
-                )
-            )
-        case SyncOrder():
-            message.sync.CopyFrom(
-                wire.SyncOrder(
-                    ap=order.ap,
-                    digest=bytes.fromhex(order.digest),
-                    download_mbit_s=order.download_mbit_s,
-                    free=order.free,
-                )
-            )
-        case TransferOrder():
-            message.transfer.CopyFrom(
-                wire.TransferOrder(
-                    upload=order.direction == "up",
-                    total_bytes=order.total_bytes,
-                    mbit_s=order.mbit_s,
-                    repeats=order.repeats,
-                )
-            )
-        case IdleOrder():
-            message.idle.CopyFrom(wire.IdleOrder(present=order.present))
-    return wire.ControllerFrame(order=message)
 
 
 def answer_from(
@@ -113,7 +50,7 @@ def answer_from(
     if isinstance(order, SyncOrder):
         return _sync_answer(message, order)
     if isinstance(order, ExchangeOrder):
-        reply_or_mistake = exchange_reply(message, order)
+        reply_or_mistake = _exchange_reply(message, order)
         if isinstance(reply_or_mistake, str):
             return _garbage(order, reply_or_mistake)
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply_or_mistake)
@@ -175,3 +112,47 @@ def _transfer_answer(message: wire.Answer, order: TransferOrder, uploads: int) -
 
 def _garbage(order: Task | TransferOrder, reason: str) -> Answer:
     return Answer(order.order_id, order.device, order.step, AnswerStatus.GARBAGE, reason)
+
+
+def _exchange_reply(message: wire.Answer, order: ExchangeOrder) -> ExchangeReply | str:
+    """What a DONE answer tells, or why it cannot be true."""
+    report = message.exchange
+    numbers = (
+        report.mean_loss,
+        report.mean_squared_loss,
+        report.exchange_s,
+        report.cpu_s,
+        report.device_s,
+        report.late_s,
+        report.download_s,
+    )
+    if not message.HasField("exchange") or report.samples < 1 or len(report.model_digest) != 32:
+        return "says done, but its exchange report is empty"
+    if not all(math.isfinite(number) for number in numbers):
+        return "exchange report holds NaN or infinity"
+    for shortfalls in (report.left_out, report.not_taken):
+        devices = [short.device for short in shortfalls]
+        if devices != sorted(set(devices)) or not set(devices) <= set(order.neighbours):
+            return "exchange report names devices that are no neighbours"
+    return ExchangeReply(
+        samples=report.samples,
+        sgd_steps=report.sgd_steps,
+        mean_loss=report.mean_loss,
+        mean_squared_loss=report.mean_squared_loss,
+        model_digest=report.model_digest.hex(),
+        left_out=_left_out(report.left_out),
+        not_taken=_left_out(report.not_taken),
+        sent_bytes=report.sent_bytes,
+        received_bytes=report.received_bytes,
+        exchange_s=report.exchange_s,
+        cpu_s=report.cpu_s,
+        device_s=report.device_s,
+        late_s=report.late_s,
+        downloaded_bytes=report.downloaded_bytes,
+        download_s=report.download_s,
+        model_bytes=report.model_bytes,
+    )
+
+
+def _left_out(shortfalls: Iterable[wire.ExchangeReport.Shortfall]) -> tuple[LeftOut, ...]:
+    return tuple(LeftOut(short.device, short.reason[:300], short.moved_bytes) for short in shortfalls)
