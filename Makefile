@@ -10,8 +10,8 @@ WIRE   := protos/roambench/wire/v1
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
-	@echo "make test      linters, types, architecture, tests (25 minutes with 2 workers)"
-	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; < 12 minutes on 2 cores)"
+	@echo "make test      linters, types, architecture, tests (half an hour with 2 workers)"
+	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
@@ -56,19 +56,21 @@ QUICK := $(addprefix tests/unit/,aggregation contract energy identity mobility r
 quick: check
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not lengthy and not slow and not hardware and not hosts and not alone" $(QUICK)
 
+# In the order of the folders, tests/local first: by the number of tests, as is usual, files of one long run are last.
+SPREAD := --dist loadfile --no-loadscope-reorder
 # Many tests wait for device time: two files at once keep two cores busy. What measures the machine runs alone.
 test: check servers
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --durations=40 -m "not slow and not hardware and not hosts and not alone"
-	$(BIN)/pytest --durations=15 -m "alone and not slow and not hardware and not hosts"
+	$(BIN)/pytest -n $(WORKERS) $(SPREAD) --durations=40 -m "not slow and not hardware and not hosts and not alone"
+	$(BIN)/pytest --durations=15 -m "alone and not slow and not hardware" tests/local
 
 test-hosts: setup host-tools
-	$(BIN)/pytest --durations=15 -m "hosts and not slow"
+	$(BIN)/pytest --durations=15 -m "hosts and not slow" tests/hosts
 
 test-all: check servers
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not hardware and not hosts and not alone"
-	$(BIN)/pytest -m "alone and not hardware and not hosts"
+	$(BIN)/pytest -n $(WORKERS) $(SPREAD) -m "not hardware and not hosts and not alone"
+	$(BIN)/pytest -m "alone and not hardware" tests/local
 	@sh tests/hosts/install_tools.sh arm64
-	$(BIN)/pytest -m hosts
+	$(BIN)/pytest -m hosts tests/hosts
 
 protos: setup
 	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos --pyi_out=protos \
