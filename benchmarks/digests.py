@@ -49,10 +49,10 @@ COMMON: dict[str, object] = {
 
 def experiments() -> Iterator[tuple[str, Experiment]]:
     """What is run, by what its lines begin with."""
-    for system in catalogue.names("algorithms"):
+    for system in catalogue.table("algorithms").names():
         yield system, Experiment.model_validate({**COMMON, "systems": (system,)})
     for name, moves in MOBILITY.items():
-        for system in catalogue.names("decentralised"):
+        for system in catalogue.table("decentralised").names():
             yield f"{system} {name}", Experiment.model_validate({**COMMON, **moves, "systems": (system,)})
 
 

@@ -17,7 +17,7 @@ from roambench.meters.emulator.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.signal import PowerSignal
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import emulate
-from roambench.meters.traits import MeterTraits, traits
+from roambench.meters.traits import TRAITS, MeterTraits
 
 S: Final = 10**9
 #: A minute of idling before and after, as rule R8 asks.
@@ -145,7 +145,7 @@ def emulated(scenario: Scenario, seed: int) -> EmulatedRun:
         profile=scenario.profile,
         interval_ms=scenario.interval_ms,
     )
-    meter = traits(scenario.traits)
+    meter = TRAITS.load(scenario.traits)
     readings = run.readings()
     clock = None
     if scenario.clock == "remote":

@@ -18,14 +18,14 @@ from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated, with_meter
-from roambench.meters.traits import traits
+from roambench.meters.traits import TRAITS as METER_TRAITS
 
 #: The row of the traits table that describes each meter of `fidelity.physics`.
 TRAITS: Final = {
-    "sp2-1hz": traits("smartpower2"),
-    "sp2-100ms": traits("smartpower2-100ms"),
-    "sp3-100ms": traits("smartpower3-100ms"),
-    "sp3-5ms": traits("smartpower3-5ms"),
+    "sp2-1hz": METER_TRAITS.load("smartpower2"),
+    "sp2-100ms": METER_TRAITS.load("smartpower2-100ms"),
+    "sp3-100ms": METER_TRAITS.load("smartpower3-100ms"),
+    "sp3-5ms": METER_TRAITS.load("smartpower3-5ms"),
 }
 #: What other meters than the Smart Power 2 at 1 Hz are tried on: where that cannot tell, and a clean world.
 OF_OTHER_METERS: Final = ("clean-1s", "dead-1s", "burst-0.5s", "end-burst-1s", "radio-tail")

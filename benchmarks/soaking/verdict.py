@@ -21,6 +21,7 @@ from roambench.agent.witness import Witnessed, read_witness
 from roambench.contract.errors import RoambenchError
 from roambench.contract.phases import Phase
 from roambench.contract.records import Reading, ReadingFlag, RecordKind
+from roambench.controller.run_log import LOG
 from roambench.energy.timeline import partition_check
 from roambench.meters.emulator.notes import Saying, read_said
 from roambench.rounds.records import (
@@ -161,6 +162,9 @@ def _end(run: RunFolder, world: World, struck: Sequence[Struck], ended: Ended) -
     info, lines = run.info, ended.text.strip().splitlines()
     if "Traceback" in ended.text:
         yield "a traceback"
+    log = run.path / LOG
+    if log.is_file():
+        yield f"unexpected, in {LOG}: {log.read_text(errors='replace').strip().splitlines()[-1:]}"
     if info.state is RunState.FINISHED:
         # A signal that comes while the report is written does not unmake the run.
         if ended.status not in (0, ended.due):
@@ -184,7 +188,9 @@ def _end(run: RunFolder, world: World, struck: Sequence[Struck], ended: Ended) -
     if ended.due != _KILLED:
         if not any("roambench report" in line for line in lines[-4:]):
             yield f"no word on how to go on: the last line is {lines[-1:]!r}"
-        if any(isinstance(record, StepClosed) for record in run.read_journal()) and not _model(run.path):
+        # Without a server there is none before models are collected to be scored.
+        kind = ModelsScored if world.peers else StepClosed
+        if any(isinstance(record, kind) for record in run.read_journal()) and not _model(run.path):
             yield "no model was kept"
 
 

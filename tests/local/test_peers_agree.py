@@ -49,14 +49,14 @@ MOBILITY: dict[str, dict[str, dict[str, object]]] = {
 }
 #: One row per device, one letter per step: where it is, "-" while it is away.
 WHEREABOUTS = ("aab", "ab-", "-bb", "bba", "b-a")
-PAIRS = tuple(product(PEER_SYSTEMS, MOBILITY))
+PAIRS = tuple(product(PEER_SYSTEMS.own, MOBILITY))
 
 
 def experiment_of(mobility: str) -> Experiment:
     return Experiment.model_validate(
         {
             "seed": 11,
-            "systems": tuple(PEER_SYSTEMS),
+            "systems": tuple(PEER_SYSTEMS.own),
             "fleet": {"agents": DEVICES, "aps": 0},
             # Unequal classes and shares, and momentum, which stays on its device.
             "learning": {"model": "mlp", "images_per_device": 40, "alpha": 0.5, "momentum": 0.9},
@@ -202,6 +202,6 @@ def test_there_was_something_to_compare(told: dict[str, Stories], system: str, m
 @pytest.mark.parametrize("mobility", ["random", "reflected_walk"])
 def test_no_two_ways_of_mixing_learn_the_same_models(told: dict[str, Stories], mobility: str) -> None:
     """But for sizes: all devices have as many samples."""
-    ways = [system for system in PEER_SYSTEMS if system != "data_size"]
+    ways = [system for system in PEER_SYSTEMS.own if system != "data_size"]
     finals = {tuple(sorted(told["local"][way, mobility].digests().items())) for way in ways}
     assert len(finals) == len(ways) == 4

@@ -154,6 +154,10 @@ def spoil_a_database(folder: Path) -> None:
     path.write_bytes(data)
 
 
+def leave_a_traceback(folder: Path) -> None:
+    (folder / "controller.log").write_text("Traceback (most recent call last)\nKeyError: 'nobody'\n")
+
+
 SABOTAGE: tuple[tuple[Callable[[Path], None], str], ...] = (
     (lose_a_reading, "pi-03: 1 readings are lost"),
     (store_a_reading_twice, "pi-03: 1 moments are stored twice"),
@@ -167,6 +171,7 @@ SABOTAGE: tuple[tuple[Callable[[Path], None], str], ...] = (
     (alter_the_model, "the final model is another one"),
     (leave_a_key, "a key is left behind: identity/pi-01/key.pem"),
     (spoil_a_database, "spool.sqlite"),
+    (leave_a_traceback, "unexpected, in controller.log"),
 )
 
 

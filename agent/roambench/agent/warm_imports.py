@@ -14,7 +14,7 @@ from typing import Final
 
 from roambench.agent.settings import AgentSettings
 from roambench.contract.errors import ConfigError
-from roambench.meters.catalogue import factory
+from roambench.meters.catalogue import METERS
 
 #: For every agent; a meter logger has no more.
 _READER: Final = ("roambench.agent.meter_reader", "roambench.agent.stores")
@@ -43,7 +43,7 @@ def import_for(agents: Sequence[AgentSettings]) -> None:
         import_module(module)
     for driver in {settings.meter.driver for settings in agents if settings.meter.port}:
         with contextlib.suppress(ConfigError):
-            factory(driver)
+            METERS.load(driver)
     if any(settings.influxdb is not None for settings in agents):
         import_module("influxdb_client")  # half a second
     if any(settings.controller for settings in agents):  # meter loggers take no orders

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.draws import generator
-from roambench.learning import catalogue
+from roambench.contract.table import Table
 from roambench.learning.data_files import default_folder
 from roambench.learning.dataset import Dataset, Loader
 from roambench.learning.shards import Labels
 
-GROUP: Final = "roambench.datasets"
 _SUBSET_SEED: Final = 0
 
 
@@ -46,12 +45,7 @@ def load_dataset(name: str, folder: Path | None = None, *, download: bool = Fals
     `folder` holds the files (None: the data set's place in the cache); nothing is fetched from the network
     unless `download` is set, and then only what is missing.
     """
-    return catalogue.find(DATASETS, name, what="data set", group=GROUP)(folder, download)
-
-
-def dataset_names() -> list[str]:
-    """The names `load_dataset` knows, entry points included."""
-    return catalogue.names(DATASETS, GROUP)
+    return DATASETS.load(name)(folder, download)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,7 @@ class Availability:
 def availability(name: str, folder: Path | None = None) -> Availability | None:
     """Whether `name`'s files are there, without reading them; None for another package's data set."""
     if name not in _FILES:
-        return Availability(None) if name in DATASETS else None
+        return Availability(None) if name in DATASETS.own else None
     module, cache = _FILES[name]
     place = folder or default_folder(cache)
     return Availability(place, tuple(_missing(module, place)))
@@ -165,15 +159,19 @@ def _synthetic(folder: Path | None, download: bool) -> Dataset:
     return load_synthetic()
 
 
-DATASETS: Final[dict[str, Loader]] = {
-    "digits": _digits,
-    "mnist": _mnist,
-    "emnist_byclass": _emnist_byclass,
-    "emnist_letters": _emnist_letters,
-    "cifar10": _cifar10,
-    "cifar100": _cifar100,
-    "svhn": _svhn,
-    "har": _har,
-    "speechcommands": _speechcommands,
-    "synthetic": _synthetic,
-}
+DATASETS: Final[Table[Loader]] = Table(
+    what="data set",
+    group="roambench.datasets",
+    own={
+        "digits": _digits,
+        "mnist": _mnist,
+        "emnist_byclass": _emnist_byclass,
+        "emnist_letters": _emnist_letters,
+        "cifar10": _cifar10,
+        "cifar100": _cifar100,
+        "svhn": _svhn,
+        "har": _har,
+        "speechcommands": _speechcommands,
+        "synthetic": _synthetic,
+    },
+)

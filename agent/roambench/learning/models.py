@@ -13,11 +13,10 @@ from torch import nn
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.learning import catalogue
+from roambench.contract.table import Table
 from roambench.learning.cnns import dfl_cnn, gn_lenet, middle_cnn2, middle_cnn3
 from roambench.learning.resnets import resnet18, resnet50
 
-GROUP: Final = "roambench.models"
 IMAGE_SIDE: Final = 32  # pixels; every data set is brought to this size
 
 Builder = Callable[[int, int], nn.Module]  # (input channels, classes) -> module on the meta device
@@ -30,7 +29,7 @@ def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module
     global generator is neither read nor moved. Raises ConfigError for an unknown name, and for a
     builder of another package that makes no module.
     """
-    module = catalogue.find(MODELS, name, what="model", group=GROUP)(in_channels, classes)
+    module = MODELS.load(name)(in_channels, classes)
     if not isinstance(module, nn.Module):
         raise ConfigError([f"model {name!r}: expected a torch.nn.Module, got {type(module).__name__}"])
     draw_weights(module, seed)
@@ -49,11 +48,6 @@ def draw_weights(module: nn.Module, seed: int, *, only_meta: bool = False) -> No
             module.get_submodule(owner).register_parameter(name, nn.Parameter(values))
         else:
             module.get_submodule(owner).register_buffer(name, values.to(parameter.dtype))
-
-
-def model_names() -> list[str]:
-    """The names `build` knows, entry points included."""
-    return catalogue.names(MODELS, GROUP)
 
 
 def mohawk_cnn(in_channels: int, classes: int) -> nn.Module:
@@ -87,16 +81,20 @@ def mlp(in_channels: int, classes: int) -> nn.Module:
     )
 
 
-MODELS: Final[dict[str, Builder]] = {
-    "mohawk_cnn": mohawk_cnn,
-    "middle_cnn2": middle_cnn2,
-    "middle_cnn3": middle_cnn3,
-    "dfl_cnn": dfl_cnn,
-    "gn_lenet": gn_lenet,
-    "resnet18": resnet18,
-    "resnet50": resnet50,
-    "mlp": mlp,
-}
+MODELS: Final[Table[Builder]] = Table(
+    what="model",
+    group="roambench.models",
+    own={
+        "mohawk_cnn": mohawk_cnn,
+        "middle_cnn2": middle_cnn2,
+        "middle_cnn3": middle_cnn3,
+        "dfl_cnn": dfl_cnn,
+        "gn_lenet": gn_lenet,
+        "resnet18": resnet18,
+        "resnet50": resnet50,
+        "mlp": mlp,
+    },
+)
 
 
 def _conv(inputs: int, outputs: int) -> nn.Conv2d:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from torch import Tensor
 from torch.nn import functional
 
-from roambench.learning import catalogue
+from roambench.contract.table import Table
 from roambench.learning.rule_text import parse_rule, taken
 
 #: (logits (n, classes), labels (n,)) -> losses (n,); training descends their mean.
@@ -76,15 +76,19 @@ def middle_plus(lambda1: float, lambda2: float) -> Objective:
     )
 
 
-OBJECTIVES: Final[dict[str, ObjectiveRow]] = {
-    "ce": ObjectiveRow(plain),
-    "fedprox": ObjectiveRow(fedprox, {"mu": 0.01}),
-    "middle_plus": ObjectiveRow(middle_plus, {"lambda1": 0.01, "lambda2": 0.01}),
-}
+OBJECTIVES: Final[Table[ObjectiveRow]] = Table(
+    what="objective",
+    kind=ObjectiveRow,
+    own={
+        "ce": ObjectiveRow(plain),
+        "fedprox": ObjectiveRow(fedprox, {"mu": 0.01}),
+        "middle_plus": ObjectiveRow(middle_plus, {"lambda1": 0.01, "lambda2": 0.01}),
+    },
+)
 
 
 def objective(text: str) -> Objective:
     """The objective that `text` spells; ConfigError lists the names and numbers there are."""
     name, numbers = parse_rule(text, "objective")
-    row = catalogue.find(OBJECTIVES, name, what="objective")
+    row = OBJECTIVES.load(name)
     return row.build(*taken(numbers, row.numbers, text, "objective"))

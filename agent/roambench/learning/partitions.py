@@ -10,7 +10,7 @@ import numpy as np
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.learning import catalogue
+from roambench.contract.table import Table
 from roambench.learning.partition import Indices, partition
 from roambench.learning.shards import Labels
 
@@ -127,20 +127,24 @@ def label_shards(request: PartitionRequest) -> list[Indices]:
     return [np.sort(shards[mine].reshape(-1).astype(np.int64)) for mine in dealt]
 
 
-PARTITIONS: Final[dict[str, PartitionRule]] = {
-    "dirichlet": dirichlet,
-    "dirichlet_repeats": dirichlet_repeats,
-    "iid": iid,
-    "dirichlet_split": dirichlet_split,
-    "major_class": major_class,
-    "major_class_in_order": major_class_in_order,
-    "label_shards": label_shards,
-}
+PARTITIONS: Final[Table[PartitionRule]] = Table(
+    what="partition",
+    group="roambench.partitions",
+    own={
+        "dirichlet": dirichlet,
+        "dirichlet_repeats": dirichlet_repeats,
+        "iid": iid,
+        "dirichlet_split": dirichlet_split,
+        "major_class": major_class,
+        "major_class_in_order": major_class_in_order,
+        "label_shards": label_shards,
+    },
+)
 
 
 def make_partition(name: str, request: PartitionRequest) -> list[Indices]:
     """Carry out the rule `name`; ConfigError lists the names there are, or why it cannot be done."""
-    return catalogue.find(PARTITIONS, name, what="partition", group=GROUP)(request)
+    return PARTITIONS.load(name)(request)
 
 
 def _with_major(request: PartitionRequest, place_of: Callable[[int, int], int]) -> list[Indices]:

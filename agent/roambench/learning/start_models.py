@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.orders import Vector
-from roambench.learning import catalogue
+from roambench.contract.table import Table
 from roambench.vectors import cosine, weighted_mean
 
 
@@ -92,21 +92,24 @@ def own_head(inputs: StartInputs) -> Vector:
     return start
 
 
-START_RULES: Final[dict[str, StartRule]] = {
-    "ap": ap_model,
-    "own": own_model,
-    "average": average,
-    "edge_pair": edge_pair,
-    "similarity_mix": similarity_mix,
-    "base_mix": base_mix,
-    "own_head": own_head,
-}
+START_RULES: Final[Table[StartRule]] = Table(
+    what="start rule",
+    own={
+        "ap": ap_model,
+        "own": own_model,
+        "average": average,
+        "edge_pair": edge_pair,
+        "similarity_mix": similarity_mix,
+        "base_mix": base_mix,
+        "own_head": own_head,
+    },
+)
 
 
 def check_start_rule(rule: str) -> None:
     """ConfigError, with the rules there are, where "rule" or "moved|fresh" names one that there is not."""
     for name in rule.split("|", 1):
-        catalogue.find(START_RULES, name, what="start rule")
+        START_RULES.load(name)
 
 
 def start_model(rule: str, inputs: StartInputs) -> Vector:
@@ -117,7 +120,7 @@ def start_model(rule: str, inputs: StartInputs) -> Vector:
     """
     trained, _, fresh = rule.partition("|")
     chosen = fresh if fresh and inputs.fresh else trained
-    return catalogue.find(START_RULES, chosen, what="start rule")(inputs)
+    return START_RULES.load(chosen)(inputs)
 
 
 def _mixed(ap: Vector, own: Vector) -> Vector:

@@ -150,7 +150,7 @@ def load_data(task: str, dataset: str, folder: Path | None, *, download: bool) -
 def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
     """Every device's images by the task's own `partition`, or where it has none by the rule of that name."""
     own = bool(task) and hasattr(load_task(task), "partition")
-    if not own and rule in PARTITIONS:
+    if not own and rule in PARTITIONS.own:
         return make_partition(rule, request)
     where = f"task {task!r}: partition" if own else f"partition {rule!r}"
     dealt = _asked(task, "partition", request) if own else make_partition(rule, request)

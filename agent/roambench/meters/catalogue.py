@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
+from roambench.contract.table import Table
 from roambench.meters.protocol import Meter
 
 if TYPE_CHECKING:
     from roambench.meters.driver import Driver
-
-GROUP: Final = "roambench.meters"
 
 
 class MeterFactory(Protocol):
@@ -29,24 +26,23 @@ class MeterFactory(Protocol):
         ...
 
 
-#: Name -> "module:factory".
-METERS: Final[dict[str, str]] = {
-    "smartpower2": "roambench.meters.smartpower2:SMARTPOWER2",
-    "smartpower2-100ms": "roambench.meters.smartpower2:SMARTPOWER2_100MS",
-    "smartpower2-telnet": "roambench.meters.smartpower2:SMARTPOWER2_TELNET",
-    "smartpower2-websocket": "roambench.meters.smartpower2:SMARTPOWER2_WEBSOCKET",
-    "smartpower2-ytrikoz": "roambench.meters.ytrikoz:YTRIKOZ",
-    "smartpower2-ytrikoz-telnet": "roambench.meters.ytrikoz:YTRIKOZ_TELNET",
-    "smartpower3": "roambench.meters.smartpower3:SMARTPOWER3",
-    "smartpower3-udp": "roambench.meters.smartpower3:SMARTPOWER3_UDP",
-    "smartpower3-tcp": "roambench.meters.smartpower3:SMARTPOWER3_TCP",
-    "replay": "roambench.meters.replay:replay",  # a recorded transcript, at the pace it was recorded
-}
-
-
-def meter_names() -> list[str]:
-    """Every driver there is, those of other packages included, sorted."""
-    return sorted({*METERS, *entry_points(group=GROUP).names})
+#: A driver is imported when its meter is opened.
+METERS: Final[Table[MeterFactory]] = Table(
+    what="meter",
+    group="roambench.meters",
+    own={
+        "smartpower2": "roambench.meters.smartpower2:SMARTPOWER2",
+        "smartpower2-100ms": "roambench.meters.smartpower2:SMARTPOWER2_100MS",
+        "smartpower2-telnet": "roambench.meters.smartpower2:SMARTPOWER2_TELNET",
+        "smartpower2-websocket": "roambench.meters.smartpower2:SMARTPOWER2_WEBSOCKET",
+        "smartpower2-ytrikoz": "roambench.meters.ytrikoz:YTRIKOZ",
+        "smartpower2-ytrikoz-telnet": "roambench.meters.ytrikoz:YTRIKOZ_TELNET",
+        "smartpower3": "roambench.meters.smartpower3:SMARTPOWER3",
+        "smartpower3-udp": "roambench.meters.smartpower3:SMARTPOWER3_UDP",
+        "smartpower3-tcp": "roambench.meters.smartpower3:SMARTPOWER3_TCP",
+        "replay": "roambench.meters.replay:replay",  # a recorded transcript, at the pace it was recorded
+    },
+)
 
 
 def open_meter(
@@ -61,14 +57,14 @@ def open_meter(
 
     ConfigError for an unknown driver, or a port that the driver does not understand.
     """
-    return factory(driver)(port, clock, reopen_allowed=reopen_allowed, latch=latch)
+    return METERS.load(driver)(port, clock, reopen_allowed=reopen_allowed, latch=latch)
 
 
 def driver_row(name: str) -> Driver:
     """The row of one of our own drivers that read a wire; ConfigError for any other name."""
     from roambench.meters.driver import Driver
 
-    row = factory(name)
+    row = METERS.load(name)
     if not isinstance(row, Driver):
         raise ConfigError(
             [f"meter {name!r} has no wire of its own: expected one of {', '.join(wired_names())}"]
@@ -78,17 +74,4 @@ def driver_row(name: str) -> Driver:
 
 def wired_names() -> list[str]:
     """The drivers that read a wire: all of ours but "replay"."""
-    return sorted(METERS.keys() - {"replay"})
-
-
-def factory(driver: str) -> MeterFactory:
-    """What makes the meters of a driver; ConfigError for an unknown one."""
-    if driver in METERS:
-        module, name = METERS[driver].split(":")
-        return cast(MeterFactory, getattr(import_module(module), name))
-    for point in entry_points(group=GROUP, name=driver):
-        try:
-            return cast(MeterFactory, point.load())
-        except Exception as error:
-            raise ConfigError([f"meter {driver!r} ({point.value}) cannot be loaded: {error}"]) from error
-    raise ConfigError([f"unknown meter {driver!r}: expected one of {', '.join(meter_names())}"])
+    return sorted(METERS.own.keys() - {"replay"})

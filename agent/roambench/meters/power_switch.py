@@ -33,7 +33,7 @@ def power_switch(driver: str, port: str, wifi_hop: str = "") -> PowerSwitch | Un
     `wifi_hop` is HOST[:PORT] at which the meter's WebSocket is reached, as is the port's option `wifi`.
     ConfigError for an unknown driver or a port that it does not understand.
     """
-    if driver not in METERS or driver == "replay":
+    if driver not in METERS.own or driver == "replay":
         return Unavailable(f"the driver {driver} has no switch")
     parsed = driver_row(driver).port(port)
     hop = wifi_hop or parsed.options.get("wifi", "")

@@ -16,7 +16,7 @@ from roambench.meters.traits import TRAITS
 
 TELNET_PORT: Final = 23
 WEBSOCKET_PORT: Final = 81
-_FORK_S: Final = TRAITS["smartpower2-100ms"].nominal_s
+_FORK_S: Final = TRAITS.load("smartpower2-100ms").nominal_s
 
 
 def _serial(port: Port) -> Source:
@@ -40,7 +40,7 @@ def websocket_uri(host: str, port: int) -> str:
 
 
 def _period_s(port: Port) -> float:
-    return option_period_s(port) or TRAITS["smartpower2"].nominal_s
+    return option_period_s(port) or TRAITS.load("smartpower2").nominal_s
 
 
 def _lines(port: Port) -> FrameParser:

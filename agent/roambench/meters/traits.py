@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from importlib.metadata import entry_points
 from typing import Final
 
-from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
 from roambench.contract.json_values import from_json
 from roambench.contract.records import AgentEvent
-
-#: Other packages add rows by entry points of this group.
-GROUP: Final = "roambench.traits"
+from roambench.contract.table import Table
 
 #: What the Smart Power 2's firmware takes one step of the INA231's power register for, and what it is:
 #: 25 steps of current, each 5.12 mV / (calibration register x shunt). So its watts read 0.059 % high.
@@ -126,27 +122,17 @@ def smartpower3_row(period_s: float) -> str:
     return "smartpower3" if nearest == 10 else f"smartpower3-{nearest}ms"
 
 
-TRAITS: Final = {
-    row.name: row
-    for row in (
-        _smartpower2("smartpower2", 1.0),
-        _smartpower2("smartpower2-100ms", 0.1),  # the Dres0109 fork: values repeat two or three times
-        _smartpower2("smartpower2-ytrikoz", 0.25, 0.01),  # prints hundredths of a watt
-        *map(_smartpower3, SMARTPOWER3_INTERVALS_MS),
-    )
-}
-
-
-def traits(name: str) -> MeterTraits:
-    """The row called `name`, ours or one that another package adds; ConfigError lists those there are."""
-    if name in TRAITS:
-        return TRAITS[name]
-    for point in entry_points(group=GROUP, name=name):
-        try:
-            row = point.load()
-        except Exception as error:  # whatever a third party's import does, it is one line here
-            raise ConfigError([f"meter traits {name!r} ({point.value}) cannot be loaded: {error}"]) from error
-        if isinstance(row, MeterTraits):
-            return row
-    known = ", ".join(sorted({*TRAITS, *entry_points(group=GROUP).names}))
-    raise ConfigError([f"unknown meter traits {name!r}: expected one of {known}"])
+TRAITS: Final = Table(
+    what="meter traits",
+    group="roambench.traits",
+    kind=MeterTraits,
+    own={
+        row.name: row
+        for row in (
+            _smartpower2("smartpower2", 1.0),
+            _smartpower2("smartpower2-100ms", 0.1),  # the Dres0109 fork: values repeat two or three times
+            _smartpower2("smartpower2-ytrikoz", 0.25, 0.01),  # prints hundredths of a watt
+            *map(_smartpower3, SMARTPOWER3_INTERVALS_MS),
+        )
+    },
+)

@@ -18,6 +18,7 @@ from roambench.controller.agent_bench import AgentBench
 from roambench.controller.config.sections import Experiment
 from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.places.table import AGENT_FLEETS, fleet_of
+from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import lesson_of
 from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
@@ -117,7 +118,8 @@ def run_calibration(
     Raises RoambenchError leaves. A window that fails is told and left out by the analysis.
     """
     boards = len(place.experiment.fleet.board_names)
-    with new_run_folder(place, path, system=SYSTEM, trace_hash="", devices=boards) as folder:
+    made = new_run_folder(place, path, system=SYSTEM, trace_hash="", devices=boards)
+    with made as folder, logged(path, f"run {path.name}"):
         folder.update(doubts=place.doubts)
         plan = CalibrationPlan(settings, place.experiment.seed, folder.info.run_id, devices)
         write_whole(path / PLAN, plan.to_json())

@@ -1,43 +1,29 @@
-"""Every table a user can choose from, in one place: the rows the packages define and those others add."""
+"""The tables that `roambench list` prints, by the word that it takes."""
 
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final
 
-from roambench.mobility.catalogue import LateTable
+from roambench.contract.errors import ConfigError
+from roambench.contract.table import Table
 
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Where a table lives ("module:attribute", imported only when asked for), and who may add rows."""
-
-    kind: str
-    where: str
-    group: str  # entry points of this group are rows too
-
-
-TABLES: Final[Mapping[str, Table]] = MappingProxyType(
+#: "module:attribute" of each, imported when it is asked for.
+TABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        table.kind: table
-        for table in (
-            Table("algorithms", "roambench.systems.catalogue:SYSTEMS", "roambench.systems"),
-            Table("decentralised", "roambench.systems.peers:PEER_SYSTEMS", "roambench.peer_systems"),
-            Table("datasets", "roambench.learning.datasets:DATASETS", "roambench.datasets"),
-            Table("models", "roambench.learning.models:MODELS", "roambench.models"),
-            Table("partitions", "roambench.learning.partitions:PARTITIONS", "roambench.partitions"),
-            Table("meters", "roambench.meters.catalogue:METERS", "roambench.meters"),
-            Table("profiles", "roambench.meters.emulator.profiles:PROFILES", "roambench.meter_profiles"),
-            Table("readers", "roambench.mobility.readers:READERS", "roambench.readers"),
-            Table("generators", "roambench.mobility.walks:GENERATORS", "roambench.generators"),
-        )
+        "algorithms": "roambench.systems.catalogue:SYSTEMS",
+        "decentralised": "roambench.systems.peers:PEER_SYSTEMS",
+        "datasets": "roambench.learning.datasets:DATASETS",
+        "models": "roambench.learning.models:MODELS",
+        "partitions": "roambench.learning.partitions:PARTITIONS",
+        "meters": "roambench.meters.catalogue:METERS",
+        "profiles": "roambench.meters.emulator.profiles:PROFILES",
+        "readers": "roambench.mobility.readers:READERS",
+        "generators": "roambench.mobility.walks:GENERATORS",
     }
 )
 
@@ -50,69 +36,24 @@ class Row:
     description: str  # one line
 
 
-def names(kind: str) -> Sequence[str]:
-    """The names of a table, sorted; rows that load late are not loaded."""
-    return _names(kind, tuple(sys.path))
-
-
-@cache
-def _names(kind: str, _path: tuple[str, ...]) -> Sequence[str]:
-    """On that sys.path; a sweep asks for every point."""
-    return tuple(_loaders(kind))
+def table(kind: str) -> Table[Any]:
+    """The table that `roambench list` calls `kind`."""
+    module, _, attribute = TABLES[kind].partition(":")
+    found = getattr(import_module(module), attribute)
+    assert isinstance(found, Table)
+    return found
 
 
 def rows(kind: str) -> list[Row]:
-    """The rows of a table, sorted by name. A row of another package that cannot be loaded says so."""
+    """The rows of a table, sorted by name. A row of another package that cannot be used says so."""
+    chosen = table(kind)
     described = []
-    for name, load in _loaders(kind).items():
+    for name in chosen.names():
         try:
-            described.append(Row(name, _description(load())))
-        except Exception as error:  # whatever a third party's import does, the other rows are still there
-            described.append(Row(name, f"cannot be loaded: {error}"))
+            described.append(Row(name, _description(chosen.load(name))))
+        except ConfigError as error:
+            described.append(Row(name, "; ".join(error.problems)))
     return described
-
-
-def load(kind: str, name: str) -> Any:
-    """The row itself; KeyError for a name that `names` does not tell."""
-    return _loaders(kind)[name]()
-
-
-def foreign_modules(kind: str, name: str) -> list[str]:
-    """The modules of other packages that add the row, more than one where they dispute the name; [] where the
-    row is our own. Nothing is imported."""
-    table = _table(kind)
-    own = table.own if isinstance(table, LateTable) else table
-    if name in own or name not in names(kind):
-        return []
-    return [point.module for point in entry_points(group=TABLES[kind].group, name=name)]
-
-
-def _table(kind: str) -> Any:
-    module, _, attribute = TABLES[kind].where.partition(":")
-    return getattr(import_module(module), attribute)
-
-
-def _loaders(kind: str) -> dict[str, Callable[[], Any]]:
-    """name -> a function that yields its row, sorted by name. Our own row wins over one added."""
-    table = _table(kind)
-    found: dict[str, Callable[[], Any]] = {}
-    if isinstance(table, LateTable):
-        for name in table.names():
-            found[name] = lambda name=name: table.load(name)  # type: ignore[misc]
-    else:
-        for point in entry_points(group=TABLES[kind].group):
-            found[point.name] = point.load
-        for name in table:
-            found[name] = lambda name=name: _resolved(table[name])  # type: ignore[misc]
-    return dict(sorted(found.items()))
-
-
-def _resolved(row: Any) -> Any:
-    """Some tables hold "module:attribute" instead of the row, so that a Pi need not import what it lacks."""
-    if not isinstance(row, str):
-        return row
-    module, _, attribute = row.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def _description(row: Any) -> str:

@@ -91,10 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except SystemExit as end:  # typer makes 130 of whatever interrupted it
             sys.exit(exit_status() if end.code == 130 else end.code)
         except Exception as error:
-            from roambench.controller.foreign_code import blame, keep_traceback
+            from roambench.controller.foreign_code import blame
+            from roambench.controller.run_log import keep_traceback, mistake
 
-            if not (sentence := blame(error)):
-                raise  # a mistake of ours
+            sentence = blame(error) or mistake(error)
             print(f"roambench: {sentence}; the traceback is in {keep_traceback(error)}", file=sys.stderr)
             sys.exit(1)
 

@@ -12,13 +12,14 @@ from rich.console import Console
 from roambench.contract.errors import PluginError
 from roambench.controller.bench_options import USUAL, BenchOptions
 from roambench.controller.config.sections import Experiment
-from roambench.controller.foreign_code import blaming, foreign_code
+from roambench.controller.foreign_code import foreign_code
 from roambench.controller.kept import kept_told
 from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place, new_run_folder
 from roambench.controller.places.table import place_of
 from roambench.controller.plays.play import World
 from roambench.controller.resuming import Unfinished, resume_run, unfinished
+from roambench.controller.run_log import logged
 from roambench.controller.run_names import free_folder
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.mobility.files import write_trace
@@ -107,7 +108,7 @@ def _begin(place: Place, world: World, system: str, runs_dir: Path, console: Con
             devices=len(trace.device_names),
             lookahead=place.experiment.rounds.lookahead,
         ) as folder,
-        blaming(path, f"run {path.name}"),
+        logged(path, f"run {path.name}"),
     ):
         code = foreign_code(place.experiment, place.kind, system)
         folder.update(code=tuple(package.as_json() for package in code))

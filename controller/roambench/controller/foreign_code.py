@@ -7,17 +7,15 @@ import hashlib
 import json
 import re
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import Distribution, distribution, packages_distributions
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.contract.errors import ConfigError, PluginError, RoambenchError
+from roambench.contract.errors import ConfigError
 from roambench.contract.sources import source_files
 from roambench.controller import catalogue
 from roambench.controller.config.rules import NAMED
@@ -65,31 +63,6 @@ def digest_of(codes: Sequence[ForeignCode]) -> str:
     return hashlib.sha256(described.encode()).hexdigest()
 
 
-@contextmanager
-def blaming(folder: Path, what: str) -> Iterator[None]:
-    """In the body, an error that another package's code raises becomes a PluginError of one sentence about
-    `what`; the traceback goes to `folder`/traceback.txt. All other errors pass."""
-    try:
-        yield
-    except PluginError as error:
-        raise PluginError(f"{what}: {error}") from error.__cause__
-    except RoambenchError:
-        raise
-    except Exception as error:
-        sentence = blame(error)
-        if not sentence:
-            raise
-        path = keep_traceback(error, folder)
-        raise PluginError(f"{what}: {sentence}; the traceback is in {path}") from error
-
-
-def keep_traceback(error: BaseException, folder: Path | None = None) -> Path:
-    """Write it whole to `folder`/traceback.txt, or where there is no folder to a file of its own."""
-    path = Path(tempfile.mkdtemp(prefix="roambench-") if folder is None else folder) / "traceback.txt"
-    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-    return path
-
-
 def blame(error: BaseException) -> str:
     """The sentence about an error that another package's code raised: package, function, file and line. ""
     where the error comes from nobody else's code but roambench's and what roambench itself needs."""
@@ -117,7 +90,8 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
         if path == ("systems",) and system:
             value = system
         for name in (value,) if isinstance(value, str) else value:
-            yield from (module for kind in kinds for module in catalogue.foreign_modules(kind, name))
+            points = (point for kind in kinds for point in catalogue.table(kind).added_by(name))
+            yield from (point.module for point in points)
     if experiment.learning.task:
         yield experiment.learning.task.partition(":")[0]
     if fleet.emulates:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
-import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
 from roambench.controller.config.influxdb_section import InfluxdbSection
+from roambench.fleet.crashes import logged_if_it_crashes
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
 from roambench.runs.influx_forward import InfluxForwarder
@@ -24,6 +25,7 @@ from roambench.spool.line_protocol import FieldValue, bench_line
 
 MONITOR_PERIOD_S: Final = 10.0
 FLUSH_S: Final = 30.0
+_LOG: Final = logging.getLogger(__name__)
 #: Who writes the controller's own points.
 _OWN_NAME: Final = "controller"
 
@@ -55,7 +57,6 @@ class InfluxLive:
     ) -> None:
         settings = influx_settings(section)
         self._names = folder.info.device_names
-        self._traceback_path = folder.path / "traceback.txt"
         self._run_id = folder.info.run_id
         self._clock = clock
         self._tell = tell
@@ -102,7 +103,7 @@ class InfluxLive:
         try:
             await forwarder.run()
         except* Exception as group:  # the run goes on; what is not forwarded is in its folder
-            self._keep("".join(traceback.format_exception(group)))
+            _LOG.exception("forwarding to InfluxDB ended")
             self._tell(EventKind.STORE_REFUSES, f"influxdb: forwarding ended: {group.exceptions[0]}")
 
     async def _monitor(self, forwarder: InfluxForwarder) -> None:
@@ -124,14 +125,13 @@ class InfluxLive:
                 await asyncio.to_thread(writer.write, line.encode())
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str = "") -> None:
-        chore = asyncio.create_task(work, name=name or None)
+        chore = logged_if_it_crashes(asyncio.create_task(work, name=name or None))
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
     def _keep(self, told: str) -> None:
-        """The traceback of a mistake of ours, for whoever is to mend it: not on the screen."""
-        with contextlib.suppress(OSError):
-            self._traceback_path.write_text(told, encoding="utf-8")
+        """The traceback of a mistake of ours, without the token, for whoever is to mend it."""
+        _LOG.error("a write to InfluxDB fails with %s\n%s", told.splitlines()[-1], told.rstrip())
 
     def _trouble(self, reason: str) -> None:
         if reason:

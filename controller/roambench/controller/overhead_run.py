@@ -20,6 +20,7 @@ from roambench.contract.records import AgentEvent
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.config.sections import Experiment
 from roambench.controller.places.place import AgentsPlace, new_run_folder
+from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import lesson_of
 from roambench.energy.overhead import (
@@ -94,7 +95,8 @@ def measure_overhead(place: AgentsPlace, minutes: float, path: Path, console: Co
     """
     experiment = place.experiment
     devices = len(experiment.fleet.board_names)
-    with new_run_folder(place, path, system="overhead", trace_hash="", devices=devices) as folder:
+    made = new_run_folder(place, path, system="overhead", trace_hash="", devices=devices)
+    with made as folder, logged(path, f"run {path.name}"):
         folder.update(doubts=place.doubts)
         levels, block_s = duty_plan(minutes)
         run_async(_idle(place, folder, levels, block_s, console), STOPPING)

@@ -17,12 +17,12 @@ from roambench.controller.bench_options import BenchOptions
 from roambench.controller.checkpoints import forget, require_same
 from roambench.controller.config.load import from_resolved, resolved
 from roambench.controller.config.sections import Experiment
-from roambench.controller.foreign_code import blaming
 from roambench.controller.kept import kept_told
 from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place
 from roambench.controller.places.table import place_again
 from roambench.controller.plays.play import World
+from roambench.controller.run_log import logged
 from roambench.controller.run_names import newest_folder
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import Movement
@@ -61,7 +61,7 @@ def resume_run(path: Path, console: Console, wait_s: float = 0.0) -> None:
             place = place_again(experiment, folder, BenchOptions(wait_s=wait_s))
             place = lease.enter_context(place.held(console))
             outage_s = max(0.0, time.time() - last_sign_s)
-            with blaming(path, f"run {path.name}"):
+            with logged(path, f"run {path.name}"):
                 world = world_of(experiment)
             _require_trace(folder, world.movement)
         except BaseException:
@@ -74,7 +74,7 @@ def _carry_on(
     folder: RunFolder, checkpoint: Checkpoint, world: World, place: Place, outage_s: float, console: Console
 ) -> None:
     path, system, steps = folder.path, folder.info.system, world.movement.trace.steps
-    with kept_told(path, system, steps, console), folder, blaming(path, f"run {path.name}"):
+    with kept_told(path, system, steps, console), folder, logged(path, f"run {path.name}"):
         folder.update(state=RunState.RUNNING, reason="", end_device_ns=None)
         if place.kind.own_clocks and NOT_AGAIN not in folder.info.doubts:
             folder.update(doubts=(*folder.info.doubts, NOT_AGAIN))

@@ -30,7 +30,7 @@ from roambench.mobility.trace import MADE_UP, Trace
 from roambench.mobility.walks import GENERATORS
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
-from roambench.systems.peers import is_peer_system, peer_system
+from roambench.systems.peers import PEER_SYSTEMS, is_peer_system
 from roambench.systems.system import System
 
 
@@ -209,7 +209,7 @@ def refuse_unfit_systems(experiment: Experiment) -> None:
     for name in experiment.systems:
         try:
             if is_peer_system(name):
-                peer_system(name)
+                PEER_SYSTEMS.load(name)
             else:
                 system_of(experiment, name)
         except ConfigError as error:

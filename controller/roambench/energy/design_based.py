@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.attribution import Attribution
@@ -251,6 +251,6 @@ class _Touched:
             return None
         net_w = float(joules.sum() / windows.sum())
         off = joules - net_w * windows
-        widened = float(student.ppf(TWO_SIGMA, len(number) - 1)) / 2.0
+        widened = float(stdtrit(len(number) - 1, TWO_SIGMA)) / 2.0
         scatter = widened * math.sqrt(len(number) / (len(number) - 1.0) * float(off @ off))
         return net_w, math.hypot(scatter, float(u_others.sum())) / float(windows.sum())

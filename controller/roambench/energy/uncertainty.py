@@ -27,8 +27,8 @@ class MeterCalibration:
 
     gain: float = 1.0
     offset_w: float = 0.0
-    u_gain: float = TRAITS["smartpower2"].u_gain
-    u_offset_w: float = TRAITS["smartpower2"].u_offset_w
+    u_gain: float = TRAITS.load("smartpower2").u_gain
+    u_offset_w: float = TRAITS.load("smartpower2").u_offset_w
     u_reference: float = 0.0
     reference: str = ""
 
@@ -76,7 +76,7 @@ def uncalibrated(row: MeterTraits) -> MeterCalibration:
     return MeterCalibration(row.gain, 0.0, row.u_gain, row.u_offset_w)
 
 
-UNCALIBRATED_SP2: Final = uncalibrated(TRAITS["smartpower2"])
+UNCALIBRATED_SP2: Final = uncalibrated(TRAITS.load("smartpower2"))
 #: An ideal meter, for emulated devices whose gain is known to be 1.
 EXACT: Final = MeterCalibration(u_gain=0.0, u_offset_w=0.0)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from roambench.contract.events import EventKind
+from roambench.fleet.crashes import logged_if_it_crashes
 from roambench.fleet.guard import FleetIdentity, Guard
 from roambench.fleet.handshakes import Handshakes
 from roambench.fleet.limits import AgentLimits
@@ -71,10 +72,10 @@ class FleetPorts:
         """Open both ports and begin to watch certificates."""
         for port in self._ports.values():
             await port.start()
+        watched = {"certificates": self.guard.watch(), "handshakes": self.handshakes.watch()}
+        watched |= {f"{name} port": port.watch() for name, port in self._ports.items()}
         self._watches = [
-            asyncio.create_task(self.guard.watch(), name="certificates"),
-            asyncio.create_task(self.handshakes.watch(), name="handshakes"),
-            *(asyncio.create_task(port.watch(), name=f"{name} port") for name, port in self._ports.items()),
+            logged_if_it_crashes(asyncio.create_task(watch, name=name)) for name, watch in watched.items()
         ]
 
     async def unwatch(self) -> None:

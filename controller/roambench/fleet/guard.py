@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -21,6 +22,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 #: (name, kind, reason): what was refused, for the journal.
 Told = Callable[[str, EventKind, str], None]
 
+_LOG: Final = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0  # how long a revoked certificate is believed after the list has changed
 _SILENCE_S: Final = 60.0  # a refused agent redials for ever; the same line is told this seldom
 
@@ -126,7 +128,10 @@ class Guard:
         except grpc.aio.BaseError:  # the call is over
             raise
         except Exception as error:
-            what = str(error) if isinstance(error, RoambenchError) else f"{type(error).__name__}: {error}"
+            what = str(error)
+            if not isinstance(error, RoambenchError):
+                what = f"{type(error).__name__}: {error}"
+                _LOG.error("%s of %s failed", method, name, exc_info=error)
             self.tell(name, EventKind.CALL_FAILED, f"{method}: {what}")
             await context.abort(grpc.StatusCode.UNKNOWN, what)
         finally:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from roambench.contract.errors import ConfigError
-from roambench.meters.catalogue import driver_row, meter_names, wired_names
+from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.ports import host_port
 from roambench.provision.bench import NO_METER, Host, MeterEntry
 from roambench.provision.inventory_tables import ControllerTable, InfluxTable
@@ -82,7 +82,7 @@ def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
         if meter.port:
             yield f"{where}.port: expected none with the driver {NO_METER!r}, got {meter.port!r}"
         return
-    names = meter_names()
+    names = METERS.names()
     if meter.driver not in names:
         wanted = f"{NO_METER!r} or a name of `roambench meter list`"
         near = did_you_mean(meter.driver, names)

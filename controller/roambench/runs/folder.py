@@ -9,6 +9,7 @@ truth/<device>.csv  true energy of emulated boards                (local fleets 
 models/*.safetensors
 readings.parquet phases.parquet ledger.parquet steps.parquet host.parquet  (export, at the end or on demand)
 ledger_modelled.parquet devices.parquet summary.json link_model.json            (virtual devices only)
+controller.log      tracebacks of what nobody foresaw, where there was any
 lock                held by the one writer
 """
 

@@ -17,7 +17,7 @@ from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
-from roambench.meters.traits import MeterDescription, MeterTraits, traits
+from roambench.meters.traits import TRAITS, MeterDescription, MeterTraits
 from roambench.runs.clocks import BoardClock, ReaderCase, described
 from roambench.runs.record_store import ReadingColumns
 
@@ -81,9 +81,9 @@ def device_meter(
     """
     description = described(events)
     try:
-        row = traits(description.traits) if description is not None else traits("smartpower2")
+        row = TRAITS.load(description.traits) if description is not None else TRAITS.load("smartpower2")
     except ConfigError:
-        description, row = None, traits("smartpower2")
+        description, row = None, TRAITS.load("smartpower2")
     period_s = row.nominal_s if description is None else description.nominal_s or row.nominal_s
     meter = DeviceMeter(device, description, row, nominal_s or period_s, uncalibrated(row), False)
     return _calibrated(meter, config)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.metadata import entry_points
 from traceback import extract_tb
 from typing import Final
 
 from roambench.contract.errors import ConfigError, RoambenchError
+from roambench.contract.table import Table, origin
 from roambench.systems.fedavg import fedavg, heurfedamp
 from roambench.systems.hierfavg import hierfavg
 from roambench.systems.macfl import macfl
@@ -20,57 +20,48 @@ from roambench.systems.system import Participants, Selection, StartModel, SyncRu
 
 SystemFactory = Callable[[SystemOptions], System]
 
-ENTRY_POINT_GROUP: Final = "roambench.systems"
-
 #: name -> factory. A row is all that the command line, the configuration and the report need.
-SYSTEMS: Final[Mapping[str, SystemFactory]] = {
-    "ensemble": ensemble,
-    "fedavg": fedavg,
-    "fedmes": fedmes,
-    "greedy": greedy,
-    "heurfedamp": heurfedamp,
-    "hierfavg": hierfavg,
-    "macfl": macfl,
-    "macfl_same_step": macfl_same_step,
-    "middle": middle,
-    "middle_plus": middle_plus,
-    "mohawk": mohawk,
-    "oort": oort,
-}
-
-
-def system_names() -> tuple[str, ...]:
-    """All systems there are, ours and installed ones, sorted."""
-    return tuple(sorted({*SYSTEMS, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))}))
+SYSTEMS: Final[Table[SystemFactory]] = Table(
+    what="system",
+    group="roambench.systems",
+    own={
+        "ensemble": ensemble,
+        "fedavg": fedavg,
+        "fedmes": fedmes,
+        "greedy": greedy,
+        "heurfedamp": heurfedamp,
+        "hierfavg": hierfavg,
+        "macfl": macfl,
+        "macfl_same_step": macfl_same_step,
+        "middle": middle,
+        "middle_plus": middle_plus,
+        "mohawk": mohawk,
+        "oort": oort,
+    },
+)
 
 
 def make_system(name: str, options: SystemOptions) -> System:
     """The system called `name`. ConfigError lists the names there are, or says why one cannot be loaded or
     cannot be run: every choice of it that no fleet knows."""
-    if name in SYSTEMS:
-        return SYSTEMS[name](options)
-    for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
-        try:
-            factory: SystemFactory = point.load()
-        except Exception as error:  # whatever a third party's import does, it is one line here
-            raise ConfigError([f"system {name!r} of {point.value} cannot be loaded: {error}"]) from None
-        try:
-            system = factory(options)
-        except RoambenchError:
-            raise
-        except Exception as error:
-            frame, kind = extract_tb(error.__traceback__)[-1], type(error).__name__
-            raise ConfigError(
-                [
-                    f"system {name!r} of {point.value}: {frame.name} fails with {kind}: {error} "
-                    f"({frame.filename}:{frame.lineno})"
-                ]
-            ) from error
-        mistakes = [f"system {name!r} of {point.value}: {mistake}" for mistake in _mistakes(system)]
-        if mistakes:
-            raise ConfigError(mistakes)
-        return replace(system, name=name)  # one that is made of another may still bear that one's
-    raise ConfigError([f"system {name!r}: expected one of {', '.join(system_names())}"])
+    factory = SYSTEMS.load(name)
+    points = SYSTEMS.added_by(name)
+    if not points:
+        return factory(options)
+    where = f"system {name!r} ({origin(points[0])})"
+    try:
+        system = factory(options)
+    except RoambenchError:
+        raise
+    except Exception as error:
+        frame, kind = extract_tb(error.__traceback__)[-1], type(error).__name__
+        raise ConfigError(
+            [f"{where}: {frame.name} fails with {kind}: {error} ({frame.filename}:{frame.lineno})"]
+        ) from error
+    mistakes = [f"{where}: {mistake}" for mistake in _mistakes(system)]
+    if mistakes:
+        raise ConfigError(mistakes)
+    return replace(system, name=name)  # one that is made of another may still bear that one's
 
 
 def _mistakes(system: object) -> Iterator[str]:

@@ -11,7 +11,8 @@
     ├── LinkError          the other side cannot be reached or speaks another version
     ├── FleetError         agents could not be started, or too few said hello
     ├── RunError           the run folder cannot be used (path)
-    └── PluginError        code of another package fails, or returns what cannot be (package, function)
+    ├── PluginError        code of another package fails, or returns what cannot be (package, function)
+    └── UnexpectedError    what nobody foresaw: a mistake of roambench's own (where its traceback lies)
 
 Leaves mix in the standard-library type a caller would expect, so `except ValueError` keeps working.
 The command line prints `str(error)` and exits with `error.exit_code`; no traceback is shown.
@@ -88,3 +89,7 @@ class RecordConflict(RunError):
 
 class PluginError(RoambenchError, RuntimeError):
     """Code that another package adds fails, or returns what no run can go on with."""
+
+
+class UnexpectedError(RoambenchError, RuntimeError):
+    """What nobody foresaw, a mistake of roambench's own: it names the file that its traceback is in."""

@@ -22,8 +22,8 @@ shared = set(sys.modules)
 import roambench.agent.meter_logger
 if controller:
     import roambench.agent.process
-    from roambench.meters.catalogue import factory
-    factory(meter)
+    from roambench.meters.catalogue import METERS
+    METERS.load(meter)
 print(json.dumps([sorted(shared), sorted(set(sys.modules) - shared)]))
 """
 

@@ -26,11 +26,12 @@ PRODUCERS = {
 REASONS = {"upload refused"}
 
 
-@cache
-def sources(*folders: str) -> list[tuple[Path, ast.Module]]:
+def sources(*folders: str, holding: str = "") -> Iterator[tuple[Path, ast.Module]]:
+    """One file's tree at a time: a million kept nodes would slow every collection of garbage after."""
     files = sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
     here = {Path(__file__), ROOT / "protos/roambench/contract/events.py"}
-    return [(file, ast.parse(file.read_text())) for file in files if file not in here]
+    read = ((file, file.read_text()) for file in files if file not in here)
+    return ((file, ast.parse(text)) for file, text in read if holding in text)
 
 
 def mentions(tree: ast.AST, above: tuple[ast.AST, ...] = ()) -> Iterator[tuple[str, tuple[ast.AST, ...]]]:
@@ -66,7 +67,7 @@ def use_of(name: str, above: tuple[ast.AST, ...]) -> str:
 def uses() -> set[tuple[str, str]]:
     return {
         (name, use_of(name, above))
-        for _, tree in sources("agent", "controller", "protos")
+        for _, tree in sources("agent", "controller", "protos", holding="EventKind")
         for name, above in mentions(tree)
     }
 

@@ -15,7 +15,7 @@ from typer.main import get_command
 from roambench.contract.errors import TraceError
 from roambench.contract.sources import own_code
 from roambench.controller.cli import app, main
-from roambench.learning.models import model_names
+from roambench.learning.models import MODELS
 from roambench.mobility.files import read_trace, write_trace
 from roambench.mobility.readers import READERS
 from two_walks import two_walks
@@ -64,7 +64,7 @@ def test_a_malformed_experiment_lists_all_its_mistakes_and_exits_2(tmp_path: Pat
         "roambench: --set: fleet.aps: expected an integer ≥ 0, got -1",
         "roambench: bad.toml: fleet.agents: expected an integer ≥ 0, got -1",
         'roambench: bad.toml: learning.batch_size: expected an integer ≥ 1, got "eight"',
-        f'roambench: bad.toml: learning.model: expected one of {", ".join(model_names())}, got "mohawk", '
+        f'roambench: bad.toml: learning.model: expected one of {", ".join(MODELS.names())}, got "mohawk", '
         "did you mean mohawk_cnn?",
         'roambench: bad.toml: rounds.cosine: expected one of "flat", "printed", "per_entry", "per_column", '
         'got "flatt"',

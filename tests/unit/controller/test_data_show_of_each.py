@@ -15,7 +15,7 @@ import pytest
 from scipy.io import savemat
 
 from roambench.controller.cli import main
-from roambench.learning.datasets import dataset_names
+from roambench.learning.datasets import DATASETS
 from roambench.learning.har import SIGNALS
 from roambench.learning.speech_commands import WORDS
 from roambench.learning.svhn import FILES
@@ -101,7 +101,7 @@ SMALL: dict[str, tuple[Callable[[], dict[str, bytes]], tuple[int, int, int]]] = 
 
 
 def test_no_data_set_of_ours_is_left_out():
-    assert set(SMALL) == set(dataset_names())
+    assert set(SMALL) == set(DATASETS.names())
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -8,7 +8,7 @@ from roambench.controller.config import Experiment, from_resolved, load_experime
 from roambench.controller.config.fleet_section import FleetSection
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.learning.datasets import dataset_names
+from roambench.learning.datasets import DATASETS
 from roambench.systems.catalogue import SYSTEMS
 from roambench.systems.peers import PEER_SYSTEMS
 
@@ -53,7 +53,7 @@ def test_five_mistakes_are_five_lines_with_file_key_and_what_was_expected(tmp_pa
     assert sorted(problems_of(written(tmp_path, FIVE_MISTAKES))) == [
         "demo.toml: fleet.agents: expected an integer ≥ 0, got -1",
         'demo.toml: learning.batch_size: expected an integer ≥ 1, got "eight"',
-        f"demo.toml: learning.dataset: expected one of {', '.join(dataset_names())}, "
+        f"demo.toml: learning.dataset: expected one of {', '.join(DATASETS.names())}, "
         'got "digit", did you mean digits?',
         'demo.toml: rounds.cosine: expected one of "flat", "printed", "per_entry", "per_column", got "flatt"',
         "demo.toml: sede: unknown key, did you mean seed?",
@@ -98,7 +98,7 @@ def test_a_key_in_the_wrong_table_is_told_where_it_belongs(tmp_path: Path) -> No
         ('systems = ["mohawk", "mohawk"]', "systems: expected each system once, got mohawk twice"),
         (
             'systems = ["mohwak"]',
-            f'systems: expected one of {", ".join([*sorted(SYSTEMS), *sorted(PEER_SYSTEMS)])}, got "mohwak", '
+            f'systems: expected one of {", ".join([*SYSTEMS.names(), *PEER_SYSTEMS.names()])}, got "mohwak", '
             "did you mean mohawk?",
         ),
         (

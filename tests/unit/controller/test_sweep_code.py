@@ -24,7 +24,7 @@ from roambench.systems.system import FoldedEdge
 
 
 def pocket(options):
-    return replace(SYSTEMS["mohawk"](options), name="pocket", edge_weights=FoldedEdge(share))
+    return replace(SYSTEMS.load("mohawk")(options), name="pocket", edge_weights=FoldedEdge(share))
 """
 FILES = {
     "pocket_bench/system.py": SYSTEM,

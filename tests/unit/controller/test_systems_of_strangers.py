@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from roambench.contract.errors import ConfigError, DataError
 from roambench.controller.cli import main
+from roambench.controller.kept import GLOBAL_MODEL
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.learning.partitions import PartitionRequest
@@ -25,14 +27,16 @@ from scipy import sparse
 from roambench.learning.datasets import load_dataset
 from roambench.learning.evaluation import Evaluation, evaluate
 from roambench.learning.models import mlp
+from roambench.learning.partitions import iid
 from roambench.systems.catalogue import SYSTEMS
+from roambench.mobility.walks import GENERATORS
 from roambench.mobility.walks.city import CityParameters as City
 from roambench.mobility.walks.generator import Generator
 from roambench.systems.peers import PeerSystem
 
 
 def like_mohawk(options, **changes):
-    return replace(SYSTEMS["mohawk"](options), **changes)
+    return replace(SYSTEMS.load("mohawk")(options), **changes)
 
 
 def typo(options):
@@ -93,6 +97,15 @@ def formula(channels, classes):
     return "y = a x"
 
 
+def lent_data(folder, download):
+    """The drawn images of roambench, under another name."""
+    return load_dataset("synthetic")
+
+
+lent_model, lent_partition = mlp, iid
+LENT_WALK = GENERATORS.load("city")
+
+
 class WithoutLoss:
     """A task that scores by accuracy alone."""
 
@@ -112,10 +125,22 @@ TOO_MUCH = PeerSystem("too_much", too_much, "everything twice")
 NAMES = ("typo", "fails", "not_a_number", "heavy")
 POINTS = {
     "roambench.systems": {name: f"pocket_bench.systems:{name}" for name in NAMES},
-    "roambench.generators": {"astray": "pocket_bench.systems:ASTRAY"},
-    "roambench.datasets": {"halves": "pocket_bench.systems:halves"},
-    "roambench.partitions": {"nothing_left": "pocket_bench.systems:nothing_left"},
-    "roambench.models": {"formula": "pocket_bench.systems:formula"},
+    "roambench.generators": {
+        "astray": "pocket_bench.systems:ASTRAY",
+        "lent_walk": "pocket_bench.systems:LENT_WALK",
+    },
+    "roambench.datasets": {
+        "halves": "pocket_bench.systems:halves",
+        "lent_data": "pocket_bench.systems:lent_data",
+    },
+    "roambench.partitions": {
+        "nothing_left": "pocket_bench.systems:nothing_left",
+        "lent_partition": "pocket_bench.systems:lent_partition",
+    },
+    "roambench.models": {
+        "formula": "pocket_bench.systems:formula",
+        "lent_model": "pocket_bench.systems:lent_model",
+    },
     "roambench.peer_systems": {
         "half": "pocket_bench.systems:HALF",
         "too_much": "pocket_bench.systems:TOO_MUCH",
@@ -181,13 +206,46 @@ def test_choices_that_no_fleet_knows_are_mistakes_before_anything_starts(
 ) -> None:
     code, _, errors = typed("run", str(experiment(tmp_path, "typo")), "--fleet", "rehearsal")
     assert code == 2
+    where = "system 'typo' (pocket-bench pocket_bench.systems:typo)"
     assert errors.splitlines() == [
-        "roambench: system 'typo' of pocket_bench.systems:typo: upload: expected a UploadRule, got "
-        "'next_step'",
-        "roambench: system 'typo' of pocket_bench.systems:typo: objective: unknown objective 'crossentropy': "
-        "expected one of ce, fedprox, middle_plus",
+        f"roambench: {where}: upload: expected a UploadRule, got 'next_step'",
+        f"roambench: {where}: objective: unknown objective 'crossentropy': expected one of ce, fedprox, "
+        "middle_plus",
     ]
     assert not (tmp_path / "runs").exists()
+
+
+def test_rows_of_a_package_are_listed_and_a_run_of_them_is_the_run_of_the_rows_they_are_made_of(
+    tmp_path: Path, site: Path, typed: Typed
+) -> None:
+    for kind in ("datasets", "models", "partitions", "generators"):
+        _, listed, _ = typed("list", kind)
+        (line,) = (line for line in listed.splitlines() if line.startswith("lent_"))
+        assert "cannot be" not in line
+    file = experiment(tmp_path, "mohawk")
+    ours = (
+        "trace.generator=city",
+        "learning.dataset=synthetic",
+        "learning.partition=iid",
+        "learning.model=mlp",
+    )
+    lent = (
+        "trace.generator=lent_walk",
+        "learning.dataset=lent_data",
+        "learning.partition=lent_partition",
+        "learning.model=lent_model",
+    )
+    models = []
+    for number, settings in enumerate((ours, lent)):
+        words = [word for setting in settings for word in ("--set", setting)]
+        folder = tmp_path / str(number)
+        words += ["--fleet", "simulated", "--runs-dir", str(folder)]
+        done = roambench(tmp_path, "run", str(file), *words, site=site)  # training has processes of its own
+        assert done.returncode == 0, done.stderr
+        models.append(load_file(folder / "try-mohawk" / GLOBAL_MODEL))
+    ours_model, lent_model = models
+    assert ours_model.keys() == lent_model.keys()
+    assert all((ours_model[name] == lent_model[name]).all() for name in ours_model)
 
 
 @pytest.mark.usefixtures("site")
@@ -208,7 +266,7 @@ def test_a_system_whose_code_fails_is_one_sentence_and_the_others_run(
     assert errors.splitlines() == [
         "roambench: run try-fails: pocket-bench 0.1: by_luck fails with AttributeError: 'CloudInput' object "
         f"has no attribute 'lucky' ({site}/pocket_bench/systems.py:{line}); the traceback is in "
-        "runs/try-fails/traceback.txt",
+        "runs/try-fails/controller.log",
         "roambench: run try-not_a_number: system 'not_a_number': cloud_weights at step 2: expected a finite "
         "model, got NaN or infinity in it",
         "roambench: run try-heavy: system 'heavy': edge_weights at step 1, AP 0: expected weights that add "
@@ -218,7 +276,7 @@ def test_a_system_whose_code_fails_is_one_sentence_and_the_others_run(
     assert state(tmp_path, "mohawk") == ("finished", "")
     for system in ("fails", "not_a_number", "heavy"):
         assert state(tmp_path, system)[0] == "failed"
-    assert "AttributeError" in (tmp_path / "runs" / "try-fails" / "traceback.txt").read_text()
+    assert "AttributeError" in (tmp_path / "runs" / "try-fails" / "controller.log").read_text()
 
 
 @pytest.mark.timeout(300)

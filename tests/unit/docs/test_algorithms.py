@@ -13,7 +13,7 @@ from roambench.systems.options import READINGS
 PAGE = (Path(__file__).parents[3] / "docs" / "algorithms.md").read_text()
 
 
-@pytest.mark.parametrize("name", sorted(SYSTEMS))
+@pytest.mark.parametrize("name", sorted(SYSTEMS.own))
 def test_every_system_has_its_row(name: str) -> None:
     assert any(line.startswith(f"| `{name}` |") for line in PAGE.splitlines())
 

@@ -14,9 +14,9 @@ from roambench.energy.uncertainty import uncalibrated
 from roambench.meters.emulator.power import PiPower
 from roambench.meters.emulator.sensor import Ina231, Tolerance, load
 from roambench.meters.emulator.virtual import emulate
-from roambench.meters.traits import traits
+from roambench.meters.traits import TRAITS
 
-SP2 = traits("smartpower2")
+SP2 = TRAITS.load("smartpower2")
 
 
 def exact(chip: Ina231, watts: float) -> float:

@@ -8,7 +8,7 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.energy.energy_value import Energy
 from roambench.energy.uncertainty import EXACT, MeterCalibration, budget, with_meter
-from roambench.meters.traits import traits
+from roambench.meters.traits import TRAITS
 
 
 def test_an_uncalibrated_meter_knows_1_9_watts_to_1_21_percent_and_5_1_watts_to_1_12() -> None:
@@ -18,7 +18,7 @@ def test_an_uncalibrated_meter_knows_1_9_watts_to_1_21_percent_and_5_1_watts_to_
     for watts, share in ((1.9, 0.0210), (3.4, 0.0197), (5.1, 0.0193)):
         relative_u = math.hypot(meter.u_gain, meter.u_offset_w / watts)
         assert relative_u == pytest.approx(share / 3**0.5, abs=5e-5)
-    row = traits("smartpower2")
+    row = TRAITS.load("smartpower2")
     assert (meter.u_gain, meter.u_offset_w) == pytest.approx((row.u_gain, row.u_offset_w))
 
 

@@ -50,14 +50,20 @@ def say(writer: asyncio.StreamWriter, message: wire.AgentFrame) -> None:
 class FullDisk:
     """Refuses to write down events of some kinds, for as long as it is full; `meanwhile` happens first."""
 
-    def __init__(self, *kinds: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        *kinds: str,
+        meanwhile: Callable[[], None] = lambda: None,
+        error: Exception | None = None,
+    ) -> None:
         self.kinds, self.meanwhile, self.refused = kinds, meanwhile, 0
+        self.error = error or RunError("events.sqlite: the disk is full")
 
     def hears(self, name: str, kind: str) -> None:
         if kind in self.kinds:
             self.refused += 1
             self.meanwhile()
-            raise RunError("events.sqlite: the disk is full")
+            raise self.error
 
 
 @pytest.mark.asyncio
@@ -99,3 +105,15 @@ async def test_an_event_that_cannot_be_written_down_ends_its_session_by_name() -
         writer.transport.abort()
     gc.collect()
     assert complaints == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("error", "logged"), [(RunError("the disk is full"), 0), (KeyError("nobody"), 1)])
+async def test_what_nobody_foresaw_in_a_call_leaves_its_traceback(
+    caplog: pytest.LogCaptureFixture, error: Exception, logged: int
+) -> None:
+    async with bench(hears=FullDisk(EventKind.SESSION_OPENED, error=error).hears) as where:
+        writer = await said_hello(where)
+        await until(lambda: lines(where, EventKind.CALL_FAILED))
+        writer.transport.abort()
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error] * logged

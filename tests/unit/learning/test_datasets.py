@@ -14,7 +14,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError, DataError
 from roambench.learning import mnist
-from roambench.learning.datasets import dataset_names, load_dataset
+from roambench.learning.datasets import DATASETS, load_dataset
 from roambench.learning.digits import enlarge
 from roambench.learning.mnist import FILES, default_folder, load_mnist, normalise
 
@@ -69,7 +69,7 @@ def test_enlarging_is_bilinear_between_pixel_centres():
 def test_an_unknown_data_set_is_answered_with_the_names_there_are():
     with pytest.raises(ConfigError, match=r"unknown data set 'imagenet': expected one of .*digits.*mnist"):
         load_dataset("imagenet")
-    assert {"digits", "mnist"} <= set(dataset_names())
+    assert {"digits", "mnist"} <= set(DATASETS.names())
 
 
 def idx(array: np.ndarray) -> bytes:

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from roambench.contract.errors import ConfigError
 from roambench.learning.layout import flatten, layout_of
-from roambench.learning.models import build, model_names
+from roambench.learning.models import MODELS, build
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_building_a_model_leaves_torchs_global_generator_alone():
 def test_an_unknown_model_is_answered_with_the_names_there_are():
     with pytest.raises(ConfigError, match=r"unknown model 'vgg': expected one of .*mlp.*mohawk_cnn"):
         build("vgg", 1, 10)
-    assert {"mlp", "mohawk_cnn"} <= set(model_names())
+    assert {"mlp", "mohawk_cnn"} <= set(MODELS.names())

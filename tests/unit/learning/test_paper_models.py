@@ -41,10 +41,10 @@ def test_the_number_of_parameters(name: str, channels: int, parameters: int, sta
     assert layout_of(module).size == parameters + statistics
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "mlp"])
+@pytest.mark.parametrize("name", [name for name in MODELS.own if name != "mlp"])
 def test_the_number_of_parameters_that_its_description_states_is_that_of_the_model(name: str):
     told = re.search(
-        r"([\d,]+)\s+parameters for (\d)\s+channels?(?: and|,)\s+10 classes", MODELS[name].__doc__ or ""
+        r"([\d,]+)\s+parameters for (\d)\s+channels?(?: and|,)\s+10 classes", MODELS.load(name).__doc__ or ""
     )
     assert told is not None
     module = build(name, int(told[2]), 10)

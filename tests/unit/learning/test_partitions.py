@@ -113,7 +113,7 @@ def test_label_shards_give_each_device_few_labels_and_no_image_twice():
     assert all((counts(part) > 0).sum() <= 2 for part in parts)
 
 
-@pytest.mark.parametrize("name", sorted(PARTITIONS))
+@pytest.mark.parametrize("name", sorted(PARTITIONS.own))
 def test_a_partition_is_fixed_by_its_seed(name: str):
     def drawn(seed: int) -> bytes:
         return np.concatenate(make_partition(name, replace(REQUEST, seed=seed))).tobytes()

@@ -7,15 +7,15 @@ import pytest
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
-from roambench.meters.catalogue import METERS, meter_names, open_meter
+from roambench.meters.catalogue import METERS, open_meter
 from roambench.meters.stream_meter import StreamMeter
 
 
 def test_every_row_of_the_table_makes_a_meter():
-    for name in METERS:
+    for name in METERS.own:
         assert open_meter(name, "localhost", DeviceClock(), reopen_allowed=True).state == "closed"
     assert isinstance(open_meter("smartpower2", "/dev/ttyUSB0", DeviceClock()), StreamMeter)
-    assert {"smartpower2", "replay"} <= set(meter_names())
+    assert {"smartpower2", "replay"} <= set(METERS.names())
 
 
 def test_an_unknown_meter_is_refused_with_the_names_there_are():

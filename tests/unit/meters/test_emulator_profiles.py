@@ -33,7 +33,7 @@ def joules(run: VirtualRun) -> tuple[float, float]:
 
 WAYS = [
     (name, transport)
-    for name, row in PROFILES.items()
+    for name, row in PROFILES.own.items()
     for transport in row.transports
     if (row.traits, transport) in PARSERS
 ]
@@ -61,8 +61,8 @@ def test_short_names_stand_for_full_ones_and_a_wrong_one_lists_all():
 
 
 def test_serial_readings_came_with_firmware_1_4():
-    serial = {name for name, row in PROFILES.items() if Transport.SERIAL in row.lines}
-    assert set(PROFILES) - serial == {"smartpower2-1.1", "smartpower2-1.3"}
+    serial = {name for name, row in PROFILES.own.items() if Transport.SERIAL in row.lines}
+    assert set(PROFILES.own) - serial == {"smartpower2-1.1", "smartpower2-1.3"}
 
 
 def test_values_of_the_100_ms_firmware_repeat_because_the_chip_is_slower():

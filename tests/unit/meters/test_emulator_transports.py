@@ -19,7 +19,7 @@ from roambench.meters.emulator.telnet import UNSENT_LIMIT, TelnetPort
 from roambench.meters.emulator.truth import energy_j, read_truth
 from roambench.meters.protocol import Meter
 from roambench.meters.sources.websocket import connect_websocket
-from roambench.meters.traits import MeterDescription, traits
+from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.meters.websocket_switch import Smartpower2Switch, YtrikozSwitch
 
 SECOND = 1_000_000_000
@@ -72,7 +72,7 @@ async def until(meter: Meter, kind: str) -> AgentEvent:
 
 WAYS = [
     (name, transport)
-    for name, row in PROFILES.items()
+    for name, row in PROFILES.own.items()
     for transport in row.transports
     if transport in DRIVERS[row.traits]
 ]
@@ -97,7 +97,7 @@ async def test_every_driver_reads_its_firmware(start_emulator, name, transport):
         next(event for event in events if event.kind == EventKind.METER_DESCRIBED)
     )
     assert described.driver == DRIVERS[profile(name).traits][transport]
-    assert (described.nominal_s or traits(described.traits).nominal_s) == period_s
+    assert (described.nominal_s or TRAITS.load(described.traits).nominal_s) == period_s
     if profile(name).sensor == "pac1933":
         clock_s = np.diff([r.meter_ms for r in readings]) / 1000
         assert np.mean(clock_s) == pytest.approx(0.1, abs=0.02)

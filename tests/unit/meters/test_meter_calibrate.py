@@ -19,7 +19,7 @@ from roambench.meters.emulator import control
 from roambench.meters.emulator.feed import WorkFeed
 from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.ports import parse_port
-from roambench.meters.traits import traits
+from roambench.meters.traits import TRAITS
 
 CLI = [sys.executable, "-m", "roambench.controller.cli", "meter", "calibrate"]
 REFERENCE = ("--reference", "lab meter 4", "--u-reference", "0.0005")
@@ -69,7 +69,7 @@ def test_two_loads_over_a_real_port_end_as_the_meters_table_and_nothing_else_is_
     assert "was: gain 1.5, offset 0.0 W of no date" in told
     found = read_meter_calibrations(file)
     made = found["SP2-7"]
-    register = traits("smartpower2").gain
+    register = TRAITS.load("smartpower2").gain
     assert abs(made["gain"] / (1.021 * register) - 1.0) < 2.0 * made["u_gain"] < 0.004
     assert abs(made["offset_w"] - 0.012 * register) < 2.0 * made["u_offset_w"] < 0.008
     assert (made["reference"], made["u_reference"]) == ("lab meter 4", 0.0005)

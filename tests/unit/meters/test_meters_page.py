@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "meters.md").read_text("utf-8")
 
 
 def test_the_page_names_every_driver_and_every_option():
-    assert {row for row in METERS if f"| `{row}` |" not in PAGE} == set()
+    assert {row for row in METERS.own if f"| `{row}` |" not in PAGE} == set()
     options = {option for name in wired_names() for option in driver_row(name).options} | set(COMMON_OPTIONS)
     assert {option for option in options if f"| `{option}` |" not in PAGE} == set()
 
@@ -41,11 +41,11 @@ def test_the_meter_that_the_page_adds_reads_is_described_and_is_found_by_its_nam
         "import asyncio\n"
         "from roambench.contract.device_time import DeviceClock\n"
         "from roambench.meters.catalogue import open_meter\n"
-        "from roambench.meters.traits import MeterDescription, traits\n"
+        "from roambench.meters.traits import TRAITS, MeterDescription\n"
         "async def look():\n"
         "    meter = open_meter('replay', 'mine.txt', DeviceClock())\n"
         "    described = MeterDescription.from_event(await anext(meter))\n"
-        "    print(described.driver, traits(described.traits).window_s)\n"
+        "    print(described.driver, TRAITS.load(described.traits).window_s)\n"
         "    found = [await anext(meter) for _ in range(3)]\n"
         "    print(found[1].watts, found[2].kind, meter.counts.told())\n"
         "    await meter.aclose()\n"

@@ -6,7 +6,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import driver_row, open_meter, wired_names
 from roambench.meters.power_switch import Unavailable, power_switch
-from roambench.meters.traits import SMARTPOWER3_INTERVALS_MS, TRAITS, smartpower3_row, traits
+from roambench.meters.traits import SMARTPOWER3_INTERVALS_MS, TRAITS, smartpower3_row
 from roambench.meters.websocket_switch import Smartpower2Switch, YtrikozSwitch
 
 
@@ -59,7 +59,7 @@ def test_every_driver_tells_traits_that_there_are():
     for name in wired_names():
         row = driver_row(name)
         described = row.description(row.port("localhost"))
-        assert traits(described.traits).nominal_s > 0
+        assert TRAITS.load(described.traits).nominal_s > 0
         assert described.driver == name == row.name
         assert row.summary
         assert row.address
@@ -67,7 +67,7 @@ def test_every_driver_tells_traits_that_there_are():
 
 def test_a_smart_power_3_has_a_row_of_traits_for_each_interval():
     assert smartpower3_row(0.0) == "smartpower3"
-    assert [TRAITS[smartpower3_row(ms / 1000)].nominal_s for ms in SMARTPOWER3_INTERVALS_MS] == [
+    assert [TRAITS.load(smartpower3_row(ms / 1000)).nominal_s for ms in SMARTPOWER3_INTERVALS_MS] == [
         0.005,
         0.01,
         0.05,
@@ -76,7 +76,7 @@ def test_a_smart_power_3_has_a_row_of_traits_for_each_interval():
         1.0,
     ]
     assert smartpower3_row(0.0135) == "smartpower3"  # 10 ms, as late as it really is
-    slow, fast = TRAITS["smartpower3-1000ms"], TRAITS["smartpower3"]
+    slow, fast = TRAITS.load("smartpower3-1000ms"), TRAITS.load("smartpower3")
     # 500 samples at 800 a second; 5 samples, and the chip's own mean over 7.8 ms
     assert slow.window_s == pytest.approx(0.625, abs=0.01)
     assert fast.window_s == pytest.approx(0.0128, abs=1e-4)

@@ -17,7 +17,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.energy.attribution import Verdict
-from roambench.meters.traits import MeterDescription, traits
+from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.rounds.records import ClockOccasion, ClockProbed, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, account_run
 from roambench.runs.analysis import analysis_of
@@ -158,7 +158,7 @@ def test_a_meters_serial_number_goes_before_its_boards_name_which_is_told(tmp_pa
 
 
 def test_only_a_gain_that_nobody_gave_is_the_types(tmp_path: Path) -> None:
-    known = traits("smartpower2").gain
+    known = TRAITS.load("smartpower2").gain
     assert known == pytest.approx(3.81687 / 3.81463, rel=1e-6)
     for energy, gain in (({}, known), ({"gain": None, "u_gain": 0.01}, known), ({"gain": 1.0}, 1.0)):
         assert device_meter("pi-01", [], {"energy": energy}).calibration.gain == gain

@@ -7,7 +7,7 @@ import pytest
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_to_bytes
-from roambench.meters.traits import traits
+from roambench.meters.traits import TRAITS
 from roambench.rounds.records import ClockProbed
 from roambench.runs.accounts import account_run
 from roambench.runs.common_clock import OneClock, boots_of, on_one_clock
@@ -101,7 +101,7 @@ def test_two_boards_that_booted_an_hour_apart_are_laid_on_one_clock(folder):
             (Phase.IDLE, 100, 104),
             (Phase.TRAIN, 104, 110),
         ]
-        assert device.whole_run.joules == pytest.approx(20.0 / traits("smartpower2").gain)
+        assert device.whole_run.joules == pytest.approx(20.0 / TRAITS.load("smartpower2").gain)
         assert device.whole_run.coverage == pytest.approx(1.0)
     # As they were drained the stamps lie an hour and more apart.
     raw = [folder.records.readings(name).ns[0] for name in NAMES]

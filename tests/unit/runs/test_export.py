@@ -12,7 +12,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.phases import Fate, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.energy.timeline import partition_check
-from roambench.meters.traits import traits
+from roambench.meters.traits import TRAITS
 from roambench.rounds.records import CloudAggregated, FateDecided, OrderGiven, StepClosed, StepOpened
 from roambench.runs.accounts import account_run, calibration_of
 from roambench.runs.export import export_run
@@ -20,7 +20,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
 S = 1_000_000_000
-SP2 = traits("smartpower2")  # what an undescribed meter is taken for
+SP2 = TRAITS.load("smartpower2")  # what an undescribed meter is taken for
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.phases import Fate
 from roambench.energy.clock_fit import ClockProbe
 from roambench.fleet.clock_probes import clock_probed
-from roambench.meters.traits import MeterDescription, traits
+from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.report.evidence import read_runs
 from roambench.report.summary import summarise
 from roambench.rounds.records import ClockProbed, FateDecided, OrderGiven, StepClosed, StepOpened
@@ -179,7 +179,7 @@ def shown(folder: RunFolder) -> tuple[str, ...]:
         for row in pq.read_table(folder.path / "ledger.parquet").to_pylist()
         if row["device"] == "pi-000" and row["phase"] == "train"
     ]
-    assert train["gross_j"] == pytest.approx(60.0 / traits("smartpower2").gain)
+    assert train["gross_j"] == pytest.approx(60.0 / TRAITS.load("smartpower2").gain)
     (evidence,) = read_runs([folder.path])
     return summarise(evidence).flags
 

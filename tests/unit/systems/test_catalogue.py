@@ -7,7 +7,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.mobility.trace import Trace
-from roambench.systems.catalogue import SYSTEMS, make_system, system_names
+from roambench.systems.catalogue import SYSTEMS, make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import CloudInput, Participants, SyncRule, UploadRule
 
@@ -47,7 +47,9 @@ def test_the_rows_say_what_the_table_of_the_papers_says():
 
 
 def test_every_row_is_called_as_it_calls_itself():
-    assert {name: make_system(name, SystemOptions()).name for name in SYSTEMS} == {n: n for n in SYSTEMS}
+    assert {name: make_system(name, SystemOptions()).name for name in SYSTEMS.own} == {
+        n: n for n in SYSTEMS.own
+    }
 
 
 def test_the_cloud_is_due_every_k2_steps_but_never_before_anything_was_trained():
@@ -61,7 +63,7 @@ def test_nobody_trains_at_the_last_step_because_the_model_could_not_be_sent():
 
 
 def test_an_unknown_system_is_answered_with_the_names_there_are():
-    known = ", ".join(sorted(SYSTEMS))
+    known = ", ".join(sorted(SYSTEMS.own))
     with pytest.raises(ConfigError, match=rf"'mowhawk': expected one of {known}"):
         make_system("mowhawk", SystemOptions())
 
@@ -98,7 +100,7 @@ def installed(tmp_path, monkeypatch):
         "from dataclasses import replace\n"
         "from roambench.systems.catalogue import SYSTEMS\n"
         "def lazy(options):\n"
-        "    return replace(SYSTEMS['mohawk'](options), name='lazy')\n"
+        "    return replace(SYSTEMS.load('mohawk')(options), name='lazy')\n"
     )
     info = tmp_path / "ours-1.0.dist-info"
     info.mkdir()
@@ -109,14 +111,14 @@ def installed(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_adds_its_systems():
-    assert system_names() == tuple(sorted({*SYSTEMS, "broken", "lazy"}))
+    assert SYSTEMS.names() == tuple(sorted({*SYSTEMS.own, "broken", "lazy"}))
     assert make_system("lazy", SystemOptions(k1=2)).k1 == 2
     assert make_system("lazy", SystemOptions()).name == "lazy"
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_system_that_cannot_be_loaded_says_which_and_why():
-    with pytest.raises(ConfigError, match=r"'broken' of ours:missing cannot be loaded: .*missing"):
+    with pytest.raises(ConfigError, match=r"'broken' \(ours ours:missing\) cannot be loaded: .*missing"):
         make_system("broken", SystemOptions())
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Final
 
 from roambench.contract.errors import ConfigError
-from roambench.meters import catalogue
-from roambench.meters.emulator import profiles
-from roambench.meters.emulator.profiles import FirmwareProfile, Transport, profile
-from roambench.meters.traits import GROUP as TRAITS_GROUP
-from roambench.meters.traits import traits
+from roambench.meters.catalogue import METERS
+from roambench.meters.emulator.profiles import PROFILES, FirmwareProfile, Transport, full_name, profile
+from roambench.meters.traits import TRAITS
 
 _SMARTPOWER2: Final = {
     Transport.SERIAL: "smartpower2",
@@ -44,11 +41,11 @@ def reader(
         raise ConfigError(
             [
                 f"meter profile {row.name}: no driver reads its {transport}: expected one of "
-                f"{', '.join(catalogue.meter_names())} in its field `drivers`, for {transport}"
+                f"{', '.join(METERS.names())} in its field `drivers`, for {transport}"
             ]
         )
-    catalogue.factory(driver)
-    traits(row.traits)
+    METERS.load(driver)
+    TRAITS.load(row.traits)
     address = address.removeprefix("ws://")
     if row.intervals_ms:
         return driver, f"{address}?interval_ms={round(1e3 * row.period(interval_ms))}"
@@ -64,12 +61,10 @@ def driver_of(row: FirmwareProfile, transport: Transport) -> str | None:
 
 def foreign_modules(profile_name: str) -> list[str]:
     """The modules of other packages behind a profile: its own, and those of its drivers and traits."""
-    if profiles.full_name(profile_name) in profiles.PROFILES:
+    if full_name(profile_name) in PROFILES.own:
         return []
     row = profile(profile_name)
-    named = [
-        (profiles.GROUP, profile_name),
-        (TRAITS_GROUP, row.traits),
-        *((catalogue.GROUP, driver) for driver in row.drivers.values()),
-    ]
-    return [point.module for group, name in named for point in entry_points(group=group, name=name)]
+    points = [*PROFILES.added_by(profile_name), *TRAITS.added_by(row.traits)]
+    for driver in row.drivers.values():
+        points += METERS.added_by(driver)
+    return [point.module for point in points]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from importlib.metadata import entry_points
 from typing import Final
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.table import Table
 from roambench.meters.emulator import lines
 from roambench.meters.emulator.lines import Printout
 
-#: Other packages add profiles under this group of entry points.
-GROUP: Final = "roambench.meter_profiles"
 Line = Callable[[Printout], bytes | None]
 
 
@@ -254,18 +252,30 @@ _SMARTPOWER3: Final = (
     _smartpower3("2.2", lines.smartpower3_2_2, {Transport.UDP: lines.smartpower3_2_2}),
 )
 
-PROFILES: Final = {
-    row.name: row
-    for row in (
-        _smartpower2("1.1", serial=False, web=lines.smartpower2_web_old),
-        _smartpower2("1.3", serial=False),
-        _smartpower2("1.4"),
-        SMARTPOWER2_1_6,
-        SMARTPOWER2_100MS,
-        SMARTPOWER2_YTRIKOZ,
-        *_SMARTPOWER3,
-    )
-}
+
+def _mistakes(name: str, row: FirmwareProfile) -> Iterator[str]:
+    if row.name != name:  # an emulator's process looks it up by the name that it has
+        yield f"expected the name of its entry, got {row.name!r}"
+
+
+PROFILES: Final = Table(
+    what="meter profile",
+    group="roambench.meter_profiles",
+    kind=FirmwareProfile,
+    mistakes=_mistakes,
+    own={
+        row.name: row
+        for row in (
+            _smartpower2("1.1", serial=False, web=lines.smartpower2_web_old),
+            _smartpower2("1.3", serial=False),
+            _smartpower2("1.4"),
+            SMARTPOWER2_1_6,
+            SMARTPOWER2_100MS,
+            SMARTPOWER2_YTRIKOZ,
+            *_SMARTPOWER3,
+        )
+    },
+)
 
 _SHORT: Final = {"ytrikoz": "smartpower2-ytrikoz", "dres100": "smartpower2-100ms"}
 
@@ -283,24 +293,4 @@ def profile(name: str) -> FirmwareProfile:
     """The profile called `name`, short spellings included; ConfigError lists those there are, or says why
     another package's cannot be used."""
     full = full_name(name)
-    if full in PROFILES:
-        return PROFILES[full]
-    for point in entry_points(group=GROUP, name=name):
-        try:
-            row = point.load()
-        except Exception as error:  # whatever a third party's import does, it is one line here
-            raise ConfigError(
-                [f"meter profile {name!r} ({point.value}) cannot be loaded: {error}"]
-            ) from error
-        if not isinstance(row, FirmwareProfile):
-            kind = type(row).__name__
-            raise ConfigError(
-                [f"meter profile {name!r} ({point.value}): expected a FirmwareProfile, got {kind}"]
-            )
-        if row.name != name:  # an emulator's process looks it up by the name that it has
-            raise ConfigError(
-                [f"meter profile {name!r} ({point.value}): expected the name of its entry, got {row.name!r}"]
-            )
-        return row
-    known = ", ".join(sorted({*PROFILES, *entry_points(group=GROUP).names}))
-    raise ConfigError([f"unknown meter profile {name!r}: expected one of {known}"])
+    return PROFILES.load(full if full in PROFILES.own else name)

@@ -9,7 +9,7 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.records import Reading
-from roambench.meters.catalogue import factory
+from roambench.meters.catalogue import METERS
 from roambench.meters.driver import Driver
 from roambench.meters.emulator.board import EmulatedBoard
 from roambench.meters.emulator.power import Activity, PiPower
@@ -64,7 +64,7 @@ class VirtualRun:
         driver = row.drivers.get(self.transport)
         if driver is None:
             return PARSERS[row.traits, self.transport](self.period_s)
-        own = factory(driver)
+        own = METERS.load(driver)
         if not isinstance(own, Driver):
             raise ConfigError([f"meter {driver!r} parses no bytes: expected a Driver"])
         return own.frames(own.port("virtual"))

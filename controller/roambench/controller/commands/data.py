@@ -18,13 +18,13 @@ def list_() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from roambench.learning.datasets import availability, dataset_names
+    from roambench.learning.datasets import DATASETS, availability
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("data set", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("files", overflow="fold")
-    for name in dataset_names():
+    for name in DATASETS.names():
         found = availability(name)
         if found is None:
             table.add_row(name, "?", "of another package, which knows")

@@ -25,7 +25,7 @@ from roambench.energy.two_point import NO_ZERO, LoadPoint, calibrate, doubts
 from roambench.meters.catalogue import driver_row, open_meter
 from roambench.meters.ports import Port
 from roambench.meters.protocol import Meter
-from roambench.meters.traits import MeterTraits, traits
+from roambench.meters.traits import TRAITS, MeterTraits
 
 #: After a load was connected, before its readings count: windows that still hold the old one, old lines.
 SETTLE_S: Final = 2.0
@@ -54,7 +54,7 @@ def calibrate_meter(
             typer.echo(
                 f"Meter {serial} is open. Its line into {path} comes from two loads, {seconds:g} s each."
             )
-            row = traits(driver_row(driver).description(parsed).traits)
+            row = TRAITS.load(driver_row(driver).description(parsed).traits)
             first, second = (
                 _load(runner, meter, row, number, told, seconds, u_value_w)
                 for number, told in enumerate(_LOADS, 1)

@@ -41,13 +41,13 @@ def generate(
 
     changes, problems = parse_overrides(set_ or [])
     parameters = {".".join(change.path): change.value for change in changes}
-    known = catalogue.names("generators")
+    known = catalogue.table("generators").names()
     if generator not in known:
         hint = did_you_mean(generator, known)
         raise ConfigError(
             [*problems, f'generator: expected one of {", ".join(known)}, got "{generator}"{hint}']
         )
-    row = catalogue.load("generators", generator)
+    row = catalogue.table("generators").load(generator)
     problems += [f"--set {mistake}" for mistake in generator_mistakes(row, parameters)]
     if problems:
         raise ConfigError(problems)

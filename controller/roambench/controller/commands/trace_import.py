@@ -199,7 +199,7 @@ def _reader_problems(reader: str, paths: Sequence[str]) -> list[str]:
     from roambench.controller import catalogue
     from roambench.written.mistakes import did_you_mean
 
-    known = catalogue.names("readers")
+    known = catalogue.table("readers").names()
     if reader not in known:
         hint = "; it is a file: --detect guesses its format" if Path(reader).exists() else ""
         hint = hint or did_you_mean(reader, known)

@@ -64,7 +64,7 @@ def _unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
         for name in given if isinstance(given, list) else [given]:
             if not isinstance(name, str) or not name:
                 continue
-            known = [known for kind in kinds for known in catalogue.names(kind)]
+            known = [known for kind in kinds for known in catalogue.table(kind).names()]
             if name not in known:
                 hint = did_you_mean(name, known)
                 yield Mistake(path, f'expected one of {", ".join(known)}, got "{name}"{hint}')
@@ -79,8 +79,8 @@ def _trace(values: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("trace", "parameters"), "belongs to a generator: expected none beside file")
     elif isinstance(parameters, Mapping) and parameters:
         name = generator or DEFAULT_GENERATOR
-        if name in catalogue.names("generators"):
-            row = catalogue.load("generators", name)
+        if name in catalogue.table("generators").names():
+            row = catalogue.table("generators").load(name)
             yield from generator_mistakes(row, parameters, ("trace", "parameters"))
 
 
@@ -152,7 +152,7 @@ def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
     try:
         row = profile(name)
     except ConfigError as error:
-        known = catalogue.names("profiles")
+        known = catalogue.table("profiles").names()
         if name in known:  # another package's, which cannot be used
             yield from (Mistake(("local", "meter_profile"), problem) for problem in error.problems)
             return

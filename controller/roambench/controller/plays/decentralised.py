@@ -31,7 +31,7 @@ from roambench.rounds.peer_run import OnPeerStep, PeerSettings, PeerState
 from roambench.rounds.ports import Journal
 from roambench.rounds.run import Pace
 from roambench.runs.folder import RunFolder
-from roambench.systems.peers import is_peer_system, peer_system
+from roambench.systems.peers import PEER_SYSTEMS, is_peer_system
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def peer_settings(
         seed=experiment.seed,
         steps=steps,
         samples=tuple(len(part) for part in lesson.parts),
-        mixing=peer_system(system).mixing,
+        mixing=PEER_SYSTEMS.load(system).mixing,
         alpha=section.alpha,
         local_epochs=learning.local_epochs,
         local_steps=steps_each,

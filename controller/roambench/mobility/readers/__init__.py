@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from roambench.mobility.catalogue import LateTable
+from roambench.contract.table import Table
 from roambench.mobility.readers.fixes import Reader
 
-READERS: Final = LateTable(
+READERS: Final = Table(
     what="trace reader",
     group="roambench.readers",
-    row=Reader,
+    kind=Reader,
     own={
         "bonnmotion": "roambench.mobility.readers.bonnmotion:BONNMOTION",
         "cabspotting": "roambench.mobility.readers.cabspotting:CABSPOTTING",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from roambench.mobility.catalogue import LateTable
+from roambench.contract.table import Table
 from roambench.mobility.walks.generator import Generator
 
-GENERATORS: Final = LateTable(
+GENERATORS: Final = Table(
     what="trace generator",
     group="roambench.generators",
-    row=Generator,
+    kind=Generator,
     own={
         "city": "roambench.mobility.walks.city:CITY",
         "community": "roambench.mobility.walks.community:COMMUNITY",

@@ -1,0 +1,123 @@
+"""What nobody foresaw keeps its traceback in the run folder; the console gets one sentence that names it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import threading
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.errors import FleetError
+from roambench.controller import composition
+from roambench.controller.cli import main
+from roambench.controller.run_log import LOG, logged
+from roambench.fleet.crashes import logged_if_it_crashes
+
+EXPERIMENT = """
+name = "try"
+systems = ["mohawk"]
+
+[trace]
+generator = "city"
+window = "first"
+steps = 3
+
+[trace.parameters]
+steps = 3
+"""
+
+
+async def crashes(text: str) -> None:
+    raise ZeroDivisionError(text)
+
+
+async def two_tasks_crash() -> None:
+    tasks = [
+        logged_if_it_crashes(asyncio.create_task(crashes(text), name=text)) for text in ("first", "second")
+    ]
+    await asyncio.wait(tasks)
+
+
+def test_a_task_that_crashes_keeps_its_traceback_and_is_one_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with logged(tmp_path, "run try"):
+        asyncio.run(two_tasks_crash())
+    text = (tmp_path / LOG).read_text()
+    assert text.count("Traceback (most recent call last)") == 2
+    assert "the task 'first' ended" in text
+    assert "the task 'second' ended" in text
+    assert "in crashes\n    raise ZeroDivisionError(text)" in text
+    (line,) = capfd.readouterr().err.splitlines()
+    bug = "a bug, please report it: ZeroDivisionError: first"
+    assert line == f"roambench: run try goes on after {bug}; see {tmp_path / LOG}"
+
+
+def test_an_exception_that_no_task_was_asked_for_is_kept_and_so_is_a_threads(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def forgotten() -> None:
+        asyncio.get_running_loop().call_soon(lambda: 1 // 0)
+        await asyncio.sleep(0)
+
+    before = threading.excepthook
+    with logged(tmp_path, "run try"):
+        asyncio.run(forgotten())
+        thread = threading.Thread(target=lambda: [][0], name="beat")
+        thread.start()
+        thread.join()
+    assert threading.excepthook is before
+    text = (tmp_path / LOG).read_text()
+    assert "ZeroDivisionError" in text
+    assert "IndexError" in text
+    assert len(capfd.readouterr().err.splitlines()) == 1
+
+
+def test_what_is_raised_on_purpose_leaves_no_log(tmp_path: Path) -> None:
+    handlers = list(logging.getLogger().handlers)
+    with pytest.raises(FleetError, match="the fleet is gone"), logged(tmp_path, "run try"):
+        raise FleetError("the fleet is gone")
+    assert list(tmp_path.iterdir()) == []
+    assert logging.getLogger().handlers == handlers
+
+
+def test_its_size_is_bounded_and_a_folder_that_is_gone_ends_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with logged(tmp_path, "run try"):
+        for _ in range(30):
+            logging.getLogger("somebody").error("x" * 100_000)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert set(sizes) == {LOG, f"{LOG}.1"}
+    assert max(sizes.values()) <= 1_000_000
+    assert 0 < len(capfd.readouterr().err) < 500
+    with logged(tmp_path / "gone", "run try"):
+        logging.getLogger("somebody").error("nowhere to write it")
+    assert len(capfd.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("where", ["in the run", "before it"])
+def test_no_command_ends_in_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], where: str
+) -> None:
+    """The mistake is made up, since none is known: another function is called, which takes no such thing."""
+    (tmp_path / "try.toml").write_text(EXPERIMENT)
+    monkeypatch.setattr(composition, "write_trace" if where == "in the run" else "world_of", math.sqrt)
+    runs = tmp_path / "runs"
+    with pytest.raises(SystemExit) as end:
+        main(["run", str(tmp_path / "try.toml"), "--fleet", "rehearsal", "--runs-dir", str(runs)])
+    assert end.value.code == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    head, _, log = line.partition("; the traceback is in ")
+    run = "run try-mohawk: " if where == "in the run" else ""
+    assert head.startswith(f"roambench: {run}a bug, please report it: TypeError: ")
+    text = Path(log).read_text()
+    assert "composition.py" in text
+    assert "Traceback (most recent call last)" in text
+    if where == "in the run":
+        assert Path(log) == runs / "try-mohawk" / LOG
+        assert json.loads((runs / "try-mohawk" / "run.json").read_text())["state"] == "failed"
