@@ -56,19 +56,21 @@ QUICK := $(addprefix tests/unit/,aggregation contract energy identity mobility r
 quick: check
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not lengthy and not slow and not hardware and not hosts and not alone" $(QUICK)
 
+# In the order of the folders, tests/local first: by the number of tests, as is usual, files of one long run are last.
+SPREAD := --dist loadfile --no-loadscope-reorder
 # Many tests wait for device time: two files at once keep two cores busy. What measures the machine runs alone.
 test: check servers
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --durations=40 -m "not slow and not hardware and not hosts and not alone"
-	$(BIN)/pytest --durations=15 -m "alone and not slow and not hardware and not hosts"
+	$(BIN)/pytest -n $(WORKERS) $(SPREAD) --durations=40 -m "not slow and not hardware and not hosts and not alone"
+	$(BIN)/pytest --durations=15 -m "alone and not slow and not hardware" tests/local
 
 test-hosts: setup host-tools
-	$(BIN)/pytest --durations=15 -m "hosts and not slow"
+	$(BIN)/pytest --durations=15 -m "hosts and not slow" tests/hosts
 
 test-all: check servers
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not hardware and not hosts and not alone"
-	$(BIN)/pytest -m "alone and not hardware and not hosts"
+	$(BIN)/pytest -n $(WORKERS) $(SPREAD) -m "not hardware and not hosts and not alone"
+	$(BIN)/pytest -m "alone and not hardware" tests/local
 	@sh tests/hosts/install_tools.sh arm64
-	$(BIN)/pytest -m hosts
+	$(BIN)/pytest -m hosts tests/hosts
 
 protos: setup
 	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos --pyi_out=protos \

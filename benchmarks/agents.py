@@ -18,6 +18,7 @@ from pathlib import Path
 
 from setting.local_fleet import local_fleet
 
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import TrainOrder
 
 IMAGES = 64
@@ -30,17 +31,18 @@ from pathlib import Path
 from roambench.agent.trainer import Trainer
 from roambench.agent.worker import TrainJob
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 
 folder = Path(sys.argv[1])
 trainer = Trainer()
 spec = LearningSpec("mohawk_cnn", 1, 10, 0.01, 0.9, 5e-4, 8, str(folder / "shard.safetensors"))
 job = TrainJob(
-    str(folder / "start.blob"), str(folder / "out.blob"), own_path="", global_path="", start_rule="ap",
-    objective="ce", local_epochs=1, seed=1,
+    str(folder / "start.blob"), str(folder / "out.blob"), own_path="", global_path="",
+    training=LocalTraining(),
 )
 answers = [
     trainer.answer({"op": "prepare", "spec": spec.to_json().decode()}),
-    trainer.answer({"op": "train", **asdict(job)}),
+    trainer.answer({"op": "train", "job": asdict(job)}),
 ]
 assert not any("refused" in answer for answer in answers), answers
 print(sum(name.split(".")[:2] == ["torch", "_dynamo"] for name in sys.modules))
@@ -59,7 +61,10 @@ async def measured(agents: int) -> str:
     async with local_fleet(agents, IMAGES) as local:
         digest = local.fleet.publish(local.model)
         answers = await local.fleet.perform(
-            [TrainOrder(f"0/{device}/train", device, 0, 0, digest, 1, 1) for device in range(agents)]
+            [
+                TrainOrder(f"0/{device}/train", device, 0, 0, digest, LocalTraining())
+                for device in range(agents)
+            ]
         )
         trained = sum(answer.reply is not None for answer in answers)
         memory = local.agents.memory()

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.fleet.simulated.stacked_learner import StackedLearner, StackedTask
 from roambench.fleet.simulated.stacked_worker import computing_device
 from roambench.learning.layout import flatten
@@ -50,7 +51,7 @@ def sequential(spec: LearningSpec, shards: list[Shard], start: np.ndarray) -> Ca
     def once() -> Models:
         torch.set_num_threads(1)
         return [
-            learner.train(shard, start, local_epochs=1, seed=number).vector
+            learner.train(shard, LocalTraining(seed=number), start).vector
             for number, shard in enumerate(shards)
         ]
 

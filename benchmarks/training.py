@@ -24,9 +24,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.learning.layout import flatten
 from roambench.learning.malloc import keep_freed_memory
 from roambench.learning.models import build
+from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded, train
 
 BATCH = 8
@@ -59,21 +62,13 @@ def plain(images: np.ndarray, labels: np.ndarray, channels: int) -> Callable[[],
 def ours(images: np.ndarray, labels: np.ndarray, channels: int, channels_last: bool) -> Callable[[], None]:
     module = build("mohawk_cnn", channels, 10)
     start = flatten(module)
+    spec = LearningSpec(
+        "mohawk_cnn", channels, 10, RATE, MOMENTUM, DECAY, BATCH, "", channels_last=channels_last
+    )
+    shard, training = Shard(images, labels), LocalTraining(seed=1)
 
     def once() -> None:
-        train(
-            module,
-            images,
-            labels,
-            start=start,
-            epochs=1,
-            batch_size=BATCH,
-            learning_rate=RATE,
-            momentum=MOMENTUM,
-            weight_decay=DECAY,
-            seed=1,
-            channels_last=channels_last,
-        )
+        train(module, shard, start, training, spec)
 
     return once
 

@@ -27,6 +27,7 @@ import numpy as np
 from roambench.agent.control_link import secure_channel
 from roambench.agent.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import TrainOrder, UploadOrder
 from roambench.fleet.data_plane import DataPlane
@@ -98,7 +99,7 @@ def _plane(guard: Guard, clients: int) -> tuple[DataPlane, str]:
     shop, outstanding = ModelShop(LAYOUT), OutstandingOrders()
     digest = shop.publish(_MODEL)
     for client in range(clients):
-        down = TrainOrder(f"down/{client}", client, 0, 0, digest, 1, 0)
+        down = TrainOrder(f"down/{client}", client, 0, 0, digest, LocalTraining())
         up = UploadOrder(f"up/{client}", client, 0, 0, f"down/{client}")
         for order in (down, up):
             outstanding.add(OutstandingOrder(order, ControllerFrame()))

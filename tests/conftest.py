@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import gc
 import inspect
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+LOCAL = Path(__file__).parent / "local"
 #: Fixtures that several folders of tests share.
 pytest_plugins = ["influx_servers", "no_skips"]
 
@@ -27,6 +29,13 @@ def pytest_configure() -> None:
         settings.load_profile("ci")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What was read to find the tests stays: a million objects less for every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Bytes by their argument's name: packed ones hold the hour, and no two workers would agree on a test."""
     return argname if isinstance(val, bytes) else None
@@ -38,6 +47,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in dropped]
         config.hook.pytest_deselected(items=dropped)
     for item in items:
+        # `make test` looks for them there only: reading all files again takes as long as a test.
+        if item.get_closest_marker("alone") and LOCAL not in item.path.parents:
+            raise pytest.UsageError(f"{item.nodeid}: what has to run alone belongs into {LOCAL}")
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.obj = _leaving_no_task(item.obj)
 

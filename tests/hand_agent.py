@@ -12,6 +12,7 @@ from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.agent.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import TrainOrder
 from roambench.fleet.control_plane import RecordSink
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
@@ -153,7 +154,7 @@ async def connected(where: Bench, count: int = 1) -> None:
 
 
 def train_order(digest: str, number: int = 1, device: int = 0) -> TrainOrder:
-    return TrainOrder(f"run/{number}/{device}/train", device, number, 3, digest, 1, 7)
+    return TrainOrder(f"run/{number}/{device}/train", device, number, 3, digest, LocalTraining(1, 7))
 
 
 def done(order: wire.Order, **fields: Any) -> wire.AgentFrame:

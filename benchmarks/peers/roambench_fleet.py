@@ -12,6 +12,7 @@ import numpy as np
 from case import Case, case_of, finish, tell, turns
 
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Answer, TrainOrder, UploadOrder, UploadReply, Vector
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -58,7 +59,7 @@ async def one_round(fleet: SimulatedFleet, case: Case, number: int, model: Vecto
     fleet.retain([digest])
     await fleet.perform(
         [
-            TrainOrder(f"{number}/{client}", client, number, 0, digest, 1, int(seed))
+            TrainOrder(f"{number}/{client}", client, number, 0, digest, LocalTraining(1, int(seed)))
             for client, seed in enumerate(case.array("seeds")[number])
         ]
     )

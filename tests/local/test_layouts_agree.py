@@ -18,6 +18,7 @@ import torch
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.controller.composition import run_experiment
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
@@ -190,7 +191,7 @@ def test_the_thread_count_of_a_worker_is_not_seen_in_float64() -> None:
     models = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        models.append(Learner(spec).train(shard, start, local_epochs=5, seed=1).vector)
+        models.append(Learner(spec).train(shard, LocalTraining(5, 1), start).vector)
     assert apart(models[1], models[0]) <= 1e-9
     assert apart(models[0], start) > 1e-3
 

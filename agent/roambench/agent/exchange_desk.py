@@ -21,6 +21,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import NO_MODEL_HELD
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
+from roambench.wire.frames import training_of
 from roambench.wire.v1 import control_pb2 as wire
 
 #: Of the time in which an order has to be answered, this much is left for the mixing and the answer.
@@ -134,11 +135,7 @@ class ExchangeDesk:
             out_path=str(self.held.half_step),
             own_path="",
             global_path=start,
-            start_rule="ap",
-            objective=spec.objective,
-            local_epochs=spec.local_epochs,
-            seed=spec.seed,
-            local_steps=spec.local_steps,
+            training=training_of(spec.training),
             velocity_path=velocity,
             velocity_out_path=str(self.held.velocity_draft(order_id)),
         )

@@ -13,6 +13,7 @@ from roambench.agent.workplace import Trained, Workplace, overwrite
 from roambench.contract.events import EventKind
 from roambench.contract.orders import TrainReply
 from roambench.contract.phases import NOTHING_MOVED, Moved
+from roambench.wire.frames import training_of
 from roambench.wire.v1 import control_pb2 as wire
 
 
@@ -40,12 +41,8 @@ class TrainOrders:
             out_path=str(draft),
             own_path=str(self.shelf.own_model() or ""),
             global_path=str(self.shelf.global_model() or ""),
-            start_rule=spec.start_rule,
-            objective=spec.objective,
-            local_epochs=spec.local_epochs,
-            seed=spec.seed,
+            training=training_of(spec.training),
             previous_path=str(previous_path) if spec.previous_digest else "",
-            local_steps=spec.local_steps,
         )
         reply = _reply(await place.train(order, job, last.moved), download)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.

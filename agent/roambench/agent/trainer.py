@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from roambench.agent.worker import rss_bytes
+from roambench.agent.worker import TrainJob, rss_bytes
 from roambench.contract.errors import RoambenchError
+from roambench.contract.json_values import from_values
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import decode, digest_of, encode
 from roambench.contract.orders import Vector
@@ -57,7 +58,7 @@ class Trainer:
                 case "prepare":
                     return self._prepare(LearningSpec.from_json(request["spec"].encode()))
                 case "train":
-                    return self._train(request)
+                    return self._train(from_values(TrainJob, request["job"], "train job"))
                 case "smoke":
                     return smoke()
                 case operation:
@@ -77,28 +78,24 @@ class Trainer:
             "step_cpu_s": step_cpu_s,
         }
 
-    def _train(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _train(self, job: TrainJob) -> dict[str, Any]:
         if self._learner is None or self._shard is None:
             return {"refused": "not prepared"}
         layout = self._learner.layout.fingerprint
         result = self._learner.train(
             self._shard,
-            decode(Path(request["start_path"]).read_bytes(), layout=layout),
-            _model(request["own_path"], layout),
-            _model(request["global_path"], layout),
-            _model(request["previous_path"], layout),
-            local_epochs=request["local_epochs"],
-            seed=request["seed"],
-            start_rule=request["start_rule"],
-            objective=request["objective"],
-            local_steps=request["local_steps"],
-            velocity=_model(request["velocity_path"], layout),
-            keeps_velocity=bool(request["velocity_out_path"]),
+            job.training,
+            decode(Path(job.start_path).read_bytes(), layout=layout),
+            _model(job.own_path, layout),
+            _model(job.global_path, layout),
+            _model(job.previous_path, layout),
+            velocity=_model(job.velocity_path, layout),
+            keeps_velocity=bool(job.velocity_out_path),
         )
         if result.velocity is not None:
-            Path(request["velocity_out_path"]).write_bytes(encode(result.velocity, layout))
+            Path(job.velocity_out_path).write_bytes(encode(result.velocity, layout))
         blob = encode(result.vector, layout)
-        Path(request["out_path"]).write_bytes(blob)
+        Path(job.out_path).write_bytes(blob)
         return {
             "samples": result.samples,
             "sgd_steps": result.sgd_steps,

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 
 _PR_SET_PDEATHSIG = 1
 
@@ -43,12 +44,8 @@ class TrainJob:
     out_path: str
     own_path: str  # the device's own previous model, empty if none
     global_path: str  # the last global model it was given, empty if none
-    start_rule: str
-    objective: str
-    local_epochs: int
-    seed: int
+    training: LocalTraining
     previous_path: str = ""  # the model of the AP where the device was before, if it was sent
-    local_steps: int = 0  # mini-batches instead of epochs
     velocity_path: str = ""  # where SGD's momentum left off, empty: it begins anew
     velocity_out_path: str = ""  # where to leave it, empty: nowhere
 
@@ -137,7 +134,7 @@ class Worker:
         self._awaited: asyncio.Future[dict[str, Any]] | None = None
         self._abandoned = asyncio.Event()  # set: no trainer that we ended is still to be heard of
         self._abandoned.set()
-        self._steps_per_epoch = 0
+        self._samples = 0
         self._step_cpu_s = 0.0  # measured once, so that the emulated board's speed never changes
         self._pid = 0
         self.rss_bytes = 0
@@ -160,7 +157,7 @@ class Worker:
                 raise TrainerRefused("no learning settings received yet")
             if not self._prepared:
                 await self._prepare()
-            reply = await self._ask({"op": "train", **asdict(job)})
+            reply = await self._ask({"op": "train", "job": asdict(job)})
         return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
 
     @property
@@ -168,9 +165,9 @@ class Worker:
         """Whether a warm trainer waits for the next order."""
         return self._prepared
 
-    def sgd_steps(self, local_epochs: int, local_steps: int = 0) -> int:
+    def sgd_steps(self, training: LocalTraining) -> int:
         """How many SGD steps a training has on the data it was prepared with."""
-        return local_steps or self._steps_per_epoch * local_epochs
+        return training.sgd_steps(self._samples, self._spec.batch_size if self._spec else 1)
 
     @property
     def step_cpu_s(self) -> float:
@@ -205,7 +202,7 @@ class Worker:
         reply = await self._ask({"op": "prepare", "spec": self._spec.to_json().decode()})
         self.rss_bytes = int(reply["rss_bytes"])
         self._pid = int(reply.get("pid", 0))
-        self._steps_per_epoch = -(-int(reply["samples"]) // self._spec.batch_size)
+        self._samples = int(reply["samples"])
         self._step_cpu_s = float(reply["step_cpu_s"])
         self._prepared = True
 

@@ -160,7 +160,7 @@ class Workplace:
             outcome = await training
             return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
         step_s = self.sgd_step_s or self.worker.step_cpu_s * self.cpu_slowdown
-        expected_s = step_s * self.worker.sgd_steps(job.local_epochs, job.local_steps)
+        expected_s = step_s * self.worker.sgd_steps(job.training)
         due_ns = started_ns + round(expected_s * 1e9)
         left_s = self.clock.host_seconds((due_ns - self.clock.now_ns()) * 1e-9)
         await asyncio.wait({training}, timeout=max(0.0, left_s))

@@ -7,6 +7,7 @@ from torch import nn
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import PRECISIONS, LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.layout import Layout, head_of, layout_of
 from roambench.learning.shards import Shard
@@ -38,42 +39,27 @@ class Learner:
     def train(
         self,
         shard: Shard,
+        training: LocalTraining,
         ap_model: Vector,
         own_model: Vector | None = None,
         global_model: Vector | None = None,
         previous_model: Vector | None = None,
         *,
-        local_epochs: int,
-        seed: int,
-        start_rule: str = "ap",
-        objective: str = "ce",
-        local_steps: int = 0,
         velocity: Vector | None = None,
         keeps_velocity: bool = True,
     ) -> TrainingResult:
-        """Build the start model, run `local_epochs` (or `local_steps` mini-batches) of the objective on
-        `shard`. `previous_model` is that of the AP where the device was before; `velocity` is what the
-        momentum of an earlier training ended with. Errors as `train` raises, which says the rest."""
+        """Build the start model and train from it on `shard`. `previous_model` is that of the AP where the
+        device was before; `velocity` is what the momentum of an earlier training ended with. Errors as
+        `train` raises, which says the rest."""
+        inputs = StartInputs(ap_model, own_model, self._head, global_model, previous_model)
         return train(
             self._module,
-            shard.images,
-            shard.labels,
-            start=start_model(
-                start_rule, StartInputs(ap_model, own_model, self._head, global_model, previous_model)
-            ),
-            epochs=local_epochs,
-            batch_size=self._spec.batch_size,
-            learning_rate=self._spec.learning_rate,
-            momentum=self._spec.momentum,
-            weight_decay=self._spec.weight_decay,
-            seed=seed,
-            objective=objective,
+            shard,
+            start_model(training.start_rule, inputs),
+            training,
+            self._spec,
             global_model=global_model,
             head=self._head,
-            augmentation=self._spec.augmentation,
-            channels_last=self._spec.channels_last,
-            steps=local_steps,
-            optimiser=self._spec.optimiser,
             velocity=velocity,
             keeps_velocity=keeps_velocity,
         )
@@ -89,4 +75,4 @@ class Learner:
         )
         blank = Shard(pixels, np.zeros(images, dtype=np.int64))
         start: Vector = np.zeros(self.layout.size, dtype=self._spec.precision)
-        return self.train(blank, start, local_epochs=1, seed=0, keeps_velocity=False).cpu_s / steps
+        return self.train(blank, LocalTraining(), start, keeps_velocity=False).cpu_s / steps

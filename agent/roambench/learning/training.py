@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from roambench.contract.errors import ModelError
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
 from roambench.learning.layout import dtype_of, flatten, load
@@ -19,7 +21,7 @@ from roambench.learning.momentum import velocities_of, velocity_of
 from roambench.learning.objectives import objective as find_objective
 from roambench.learning.optimisers import optimiser_of
 from roambench.learning.sgd import Sgd
-from roambench.learning.shards import Images, Labels
+from roambench.learning.shards import Shard
 from roambench.learning.springs import SpringForce
 
 
@@ -51,62 +53,54 @@ def single_threaded() -> None:
 
 def train(
     module: nn.Module,
-    images: Images,
-    labels: Labels,
-    *,
+    shard: Shard,
     start: Vector,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    seed: int,
-    objective: str = "ce",
+    training: LocalTraining,
+    spec: LearningSpec,
+    *,
     global_model: Vector | None = None,
     head: slice = slice(0, 0),
-    augmentation: str = "none",
-    channels_last: bool = True,
-    steps: int = 0,
-    optimiser: str = "sgd",
     velocity: Vector | None = None,
     keeps_velocity: bool = True,
 ) -> TrainingResult:
-    """Train `module` from `start` on a device's data and return the new model.
+    """Train `module` from the flat model `start` on a device's data and return the new model.
 
-    The module is only a workplace: its state is overwritten; a float64 one trains in float64. `images` are
-    float32 (n, channels, height, width), `labels` int64 (n,). `seed` keys the batch order and the
-    augmentation; optimiser state is new, but for the `velocity` of SGD's momentum that an earlier training
-    ended with (its result's, unless `keeps_velocity` is False, which spares memory; it is not changed).
-    `global_model` and `head` (the last layer's entries of the flat model) are for objectives with springs.
-    `steps`: so many mini-batches instead of `epochs`, over as many epochs as they take; 0: whole epochs.
-    `optimiser` is "sgd" or "adam", which knows no momentum.
-    `channels_last` is a memory format: it changes the speed and the last bits, nothing else. Raises
-    ModelError if `start` has another length, an objective misses its global model or training diverges to
-    NaN or infinity, ConfigError for an unknown objective, optimiser or augmentation, ValueError for arguments
-    that make no sense.
+    The module is only a workplace: its state is overwritten; a float64 one trains in float64. `start` is what
+    the start rule of `training` built. Optimiser state is new, but for the `velocity` of SGD's momentum that
+    an earlier training ended with (its result's, unless `keeps_velocity` is False, which spares memory; it is
+    not changed). Adam knows no momentum. `global_model` and `head` (the last layer's entries of the flat
+    model) are for objectives with proximal terms. `channels_last` of `spec` is a memory format: it changes
+    the speed and the last bits, nothing else. Raises ModelError if `start` has another length, an
+    objective misses its global model or training diverges to NaN or infinity, ConfigError for an unknown
+    objective, optimiser or augmentation, ValueError for arguments that make no sense.
     """
+    epochs, batch_size, momentum = training.epochs, spec.batch_size, spec.momentum
     if epochs < 1 or batch_size < 1:
         raise ValueError(f"training needs epochs and batch size of 1 or more, got {epochs} and {batch_size}")
-    if steps < 0:
-        raise ValueError(f"training needs 0 or more steps, got {steps}")
+    if training.steps < 0:
+        raise ValueError(f"training needs 0 or more steps, got {training.steps}")
     began_s = time.thread_time()
-    goal = find_objective(objective)
+    goal = find_objective(training.objective)
     batches = Batches(
-        images, labels, augmentation=augmentation, channels_last=channels_last, dtype=dtype_of(module)
+        shard.images,
+        shard.labels,
+        augmentation=spec.augmentation,
+        channels_last=spec.channels_last,
+        dtype=dtype_of(module),
     )
-    torch_format = torch.channels_last if channels_last else torch.contiguous_format
+    torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
     module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
     module.train()
     load(module, start)
     parameters: list[Tensor] = list(module.parameters())
     force = SpringForce(goal, parameters, start, global_model, head)
-    mover = optimiser_of(optimiser, parameters, learning_rate, momentum, weight_decay)
+    mover = optimiser_of(spec.optimiser, parameters, spec.learning_rate, momentum, spec.weight_decay)
     if isinstance(mover, Sgd) and momentum and velocity is not None:
         mover.velocities = velocities_of(parameters, velocity)
     per_epoch = -(-batches.samples // batch_size)
-    steps = steps or epochs * per_epoch
+    steps = training.sgd_steps(batches.samples, batch_size)
     losses: deque[Tensor] = deque(maxlen=per_epoch)
-    epoch_by_epoch = chain.from_iterable(batches.epoch(seed, epoch, batch_size) for epoch in count())
+    epoch_by_epoch = chain.from_iterable(batches.epoch(training.seed, epoch, batch_size) for epoch in count())
     for pixels, targets in islice(epoch_by_epoch, steps):
         batch_losses = goal.loss(module(pixels), targets)
         gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))

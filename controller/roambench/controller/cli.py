@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated
 
 try:
     import typer
+    from typer.core import TyperGroup
+    from typer.main import get_group
 
     from roambench.contract.errors import RoambenchError
     from roambench.contract.sources import own_code
@@ -76,12 +79,18 @@ app.add_typer(meter_app)
 app.add_typer(fleet_app)
 
 
+@cache
+def command() -> TyperGroup:
+    """All commands and their options. Read once per process: it takes 0.1 s."""
+    return get_group(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 the user's input is wrong; 130 interrupted by
     Ctrl-C, 143 by SIGTERM, 129 by SIGHUP."""
     with signals_heeded():
         try:
-            app(args=arguments, prog_name="roambench")
+            command()(args=arguments, prog_name="roambench")
         except RoambenchError as error:
             for line in str(error).splitlines():
                 print(f"roambench: {line}", file=sys.stderr)

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
 from roambench.controller.config.sections import Experiment
 from roambench.controller.scoring import TestSetEvaluator
@@ -56,9 +57,7 @@ def measure_costs(experiment: Experiment, lesson: Lesson) -> MachineCosts:
     part = Shard(whole.images[:count], whole.labels[:count])
     steps = math.ceil(count / size)
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
-    sgd_step_s = _median(
-        lambda: learner.train(part, lesson.initial_model, local_epochs=1, seed=0).cpu_s / steps
-    )
+    sgd_step_s = _median(lambda: learner.train(part, LocalTraining(), lesson.initial_model).cpu_s / steps)
     core_share = (time.process_time() - started_cpu_s) / (time.perf_counter() - started_s)
     evaluator = TestSetEvaluator(experiment, lesson)
     asyncio.run(evaluator.score(lesson.initial_model))  # the first one is not warm
@@ -80,7 +79,7 @@ def measure_costs(experiment: Experiment, lesson: Lesson) -> MachineCosts:
 def sgd_steps(experiment: Experiment, samples: int) -> int:
     """SGD steps of one training on `samples` images."""
     section = experiment.learning
-    return section.local_steps or section.local_epochs * math.ceil(samples / section.batch_size)
+    return section.training().sgd_steps(samples, section.batch_size)
 
 
 def _import_s() -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -148,7 +147,7 @@ class ExchangeTiming:
 
     def _sgd_steps(self, order: ExchangeOrder) -> int:
         samples = self.settings.samples[order.device]
-        return order.local_steps or order.local_epochs * math.ceil(samples / self.batch_size)
+        return order.training.sgd_steps(samples, self.batch_size)
 
 
 def _transfer_s(transferred_bytes: int, mbit_s: float) -> float:

@@ -24,7 +24,7 @@ from roambench.controller.places.table import place_again
 from roambench.controller.plays.play import World
 from roambench.controller.run_log import logged
 from roambench.controller.run_names import newest_folder
-from roambench.controller.stopping import STOPPING, run_async
+from roambench.controller.stopping import BY_THE_USER, STOPPING, run_async
 from roambench.controller.world import Movement
 from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.fleet_kinds import FLEET_KINDS
@@ -68,6 +68,19 @@ def resume_run(path: Path, console: Console, wait_s: float = 0.0) -> None:
             folder.close()
             raise
         _carry_on(folder, checkpoint, world, place, outage_s, console)
+
+
+def ended_by_others(runs_dir: Path) -> list[Path]:
+    """The runs in this folder whose controller died, or was ended by a signal that no Ctrl-C sent, as at a
+    reboot: those that have something to go on from. RunError where it is no folder."""
+    if not runs_dir.is_dir():
+        raise RunError(f"{runs_dir}: no such folder; expected a run, or a folder of runs")
+    found = []
+    for path in sorted(info.parent for info in runs_dir.glob("*/run.json")):
+        info = RunFolder.open(path).info
+        if info.state is RunState.INTERRUPTED and info.reason != BY_THE_USER and read_checkpoint(path):
+            found.append(path)
+    return found
 
 
 def _carry_on(

@@ -18,6 +18,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: A run's reason after Ctrl-C.
+BY_THE_USER: Final = "stopped by the user"
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Printed when a run is asked to stop: its agents take seconds to hand over what they hold.
 STOPPING: Final = "stopping: what was measured is being brought in (once more: at once) ..."
@@ -123,4 +125,4 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 
 def _reason(by: signal.Signals) -> str:
-    return "stopped by the user" if by is signal.SIGINT else f"stopped by {by.name}"
+    return BY_THE_USER if by is signal.SIGINT else f"stopped by {by.name}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from roambench.contract.orders import ExchangeOrder, ExchangeReply, LeftOut
+from roambench.wire.frames import training_message
 from roambench.wire.v1 import control_pb2 as wire
 
 
@@ -36,11 +37,8 @@ def exchange_message(order: ExchangeOrder, peer_of: PeerOf) -> wire.ExchangeOrde
             for device, peer, weight in zip(order.neighbours, peers, order.weights, strict=True)
         ],
         own_weight=order.own_weight,
-        seed=order.seed,
-        local_epochs=order.local_epochs,
-        local_steps=order.local_steps,
+        training=training_message(order.training),
         start_digest=bytes.fromhex(order.start_digest),
-        objective=order.objective,
         download_mbit_s=order.download_mbit_s,
         exchange_mbit_s=order.exchange_mbit_s,
         deadline_s=order.deadline_s,

@@ -23,6 +23,7 @@ from roambench.contract.orders import (
     Vector,
 )
 from roambench.fleet.exchange_frames import PeerOf, exchange_message, exchange_reply, nobody
+from roambench.wire.frames import training_message
 from roambench.wire.v1 import control_pb2 as wire
 
 _STATUS = {
@@ -46,12 +47,8 @@ def order_frame(
                 wire.TrainOrder(
                     ap=order.ap,
                     start_digest=bytes.fromhex(order.start_digest),
-                    start_rule=order.start_rule,
-                    objective=order.objective,
-                    local_epochs=order.local_epochs,
-                    seed=order.seed,
+                    training=training_message(order.training),
                     download_mbit_s=order.download_mbit_s,
-                    local_steps=order.local_steps,
                     previous_digest=bytes.fromhex(order.previous_digest),
                 )
             )

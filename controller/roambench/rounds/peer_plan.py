@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -50,9 +51,7 @@ def plan_exchanges(
                 neighbours=tuple(sources[others].tolist()),
                 weights=tuple(weights[others].tolist()),
                 own_weight=own,
-                seed=draw_key(settings.seed, "train", device, step),
-                local_epochs=settings.local_epochs,
-                local_steps=settings.local_steps,
+                training=replace(settings.training, seed=draw_key(settings.seed, "train", device, step)),
                 start_digest=starts.get(device, ""),
                 exchange_mbit_s=settings.exchange_mbit_s,
                 deadline_s=settings.deadline_s,

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from roambench.aggregation.mixing import MixingRule
 from roambench.contract.errors import ConfigError
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.rounds.ports import Score
 from roambench.vectors import weighted_mean
 
+ONE_BATCH: Final = LocalTraining(steps=1)
+
 
 @dataclass(frozen=True, slots=True)
 class PeerSettings:
-    """The numbers of one run. Devices are 0..len(samples)-1, as in the trace.
-
-    A half step is `local_epochs` passes or, where `local_steps` is more than 0, so many mini-batches.
-    """
+    """The numbers of one run. Devices are 0..len(samples)-1, as in the trace."""
 
     run_id: str
     seed: int
@@ -27,8 +28,7 @@ class PeerSettings:
     samples: tuple[int, ...]  # training samples of every device
     mixing: str | MixingRule  # one of aggregation.mixing.MIXINGS, or a system's own
     alpha: float = 0.0  # of mobility-aware mixing
-    local_epochs: int = 1
-    local_steps: int = 1
+    training: LocalTraining = ONE_BATCH  # the half step; each order adds its seed
     evaluate_every: int = 10
     exchange_mbit_s: float = 0.0  # 0: the links' own speed
     deadline_s: float = 60.0

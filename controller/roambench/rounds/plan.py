@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from roambench.contract.draws import draw_key
@@ -90,6 +91,7 @@ def plan_trainings(
     throughput: Throughput,
 ) -> list[TrainOrder]:
     """One training per chosen device (ascending, as `select` gives them), from its AP's model of now."""
+    rules = system.start_model
     return [
         TrainOrder(
             order_id=order_id(settings.run_id, here.step, device, "train"),
@@ -97,12 +99,12 @@ def plan_trainings(
             step=here.step,
             ap=here.aps[device],
             start_digest=state.ap_digests[here.aps[device]],
-            local_epochs=system.k1,
-            seed=draw_key(settings.seed, "train", device, here.step),
-            start_rule=system.start_model.moved if _moved(state, here, device) else system.start_model.stayed,
-            objective=system.objective,
+            training=replace(
+                system.training,
+                seed=draw_key(settings.seed, "train", device, here.step),
+                start_rule=rules.moved if _moved(state, here, device) else rules.stayed,
+            ),
             download_mbit_s=_pace(settings, throughput, here.distances_m[device], "down"),
-            local_steps=system.local_steps,
             previous_digest=_previous_digest(system, state, here, device),
         )
         for device in chosen

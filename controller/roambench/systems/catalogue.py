@@ -8,6 +8,7 @@ from traceback import extract_tb
 from typing import Final
 
 from roambench.contract.errors import ConfigError, RoambenchError
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.table import Table, origin
 from roambench.systems.fedavg import fedavg, heurfedamp
 from roambench.systems.hierfavg import hierfavg
@@ -73,6 +74,7 @@ def _mistakes(system: object) -> Iterator[str]:
     from roambench.learning.start_models import check_start_rule
 
     for name, kind in (
+        ("training", LocalTraining),
         ("selection", Selection),
         ("start_model", StartModel),
         ("upload", UploadRule),
@@ -85,11 +87,17 @@ def _mistakes(system: object) -> Iterator[str]:
     for name in ("association", "eligible", "edge_weights", "cloud_weights"):
         if not callable(getattr(system, name)):
             yield f"{name}: expected a function, got {getattr(system, name)!r}"
-    for name, least in (("k1", 1), ("k2", 1), ("local_steps", 0)):
-        value = getattr(system, name)
+    numbers: list[tuple[str, object, int]] = [("k2", system.k2, 1)]
+    texts: list[tuple[str, object, Callable[[str], object]]] = []
+    if isinstance(system.training, LocalTraining):
+        numbers += [
+            ("training.epochs", system.training.epochs, 1),
+            ("training.steps", system.training.steps, 0),
+        ]
+        texts.append(("training.objective", system.training.objective, objective))
+    for name, value, least in numbers:
         if not isinstance(value, int) or value < least:
             yield f"{name}: expected a whole number of {least} or more, got {value!r}"
-    texts: list[tuple[str, object, Callable[[str], object]]] = [("objective", system.objective, objective)]
     if isinstance(system.start_model, StartModel):
         texts += [
             ("start_model.stayed", system.start_model.stayed, check_start_rule),

@@ -15,13 +15,11 @@ def hierfavg(options: SystemOptions) -> System:
     """
     return System(
         name="hierfavg",
-        k1=options.k1,
-        local_steps=options.local_steps,
+        training=options.training,
         k2=options.k2,
         association=choices.fixed_ap,
         selection=choices.ALL_AVAILABLE,
         start_model=StartModel(),
-        objective=options.objective,
         upload=UploadRule.NEXT_STEP,
         eligible=choices.trained_one_step_ago,
         edge_weights=choices.edge_data_size,

@@ -15,13 +15,11 @@ def macfl(options: SystemOptions) -> System:
     cloud = choices.cloud_attention(options.sigma, options.cosine, options.shapes)
     return System(
         name="macfl",
-        k1=options.k1,
-        local_steps=options.local_steps,
+        training=options.training,
         k2=options.k2,
         association=choices.ring_walk_ap,
         selection=choices.ALL_AVAILABLE,
         start_model=StartModel(),
-        objective=options.objective,
         upload=UploadRule.NEXT_STEP,
         eligible=choices.trained_one_step_ago,
         edge_weights=choices.edge_attention(options.sigma, options.cosine, options.shapes),

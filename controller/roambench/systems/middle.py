@@ -15,13 +15,11 @@ def middle(options: SystemOptions) -> System:
     """
     return System(
         name="middle",
-        k1=options.k1,
-        local_steps=options.local_steps,
+        training=options.training,
         k2=options.k2,
         association=choices.trace_ap if options.association == "trace" else choices.nearest(options.ties),
         selection=choices.top_k(options.per_ap, choices.least_similar, choices.update_similarity),
         start_model=StartModel.of(options.stayed_model, "similarity_mix", options.fresh_uses_ap),
-        objective=options.objective,
         upload=UploadRule.SAME_STEP,
         eligible=choices.trained_this_step,
         edge_weights=choices.edge_data_size,
@@ -37,9 +35,11 @@ def middle(options: SystemOptions) -> System:
 def middle_plus(options: SystemOptions) -> System:
     """MIDDLE on the base of the model; the last layer stays the device's own, and springs hold the base near
     where training started and near the last global one (Eq. 22)."""
+    system = middle(options)
+    objective = f"middle_plus:lambda1={options.lambda1!r},lambda2={options.lambda2!r}"
     return replace(
-        middle(options),
+        system,
         name="middle_plus",
         start_model=StartModel.of("own_head", "base_mix", options.fresh_uses_ap, "own_head"),
-        objective=f"middle_plus:lambda1={options.lambda1!r},lambda2={options.lambda2!r}",
+        training=replace(system.training, objective=objective),
     )

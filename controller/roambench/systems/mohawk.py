@@ -15,13 +15,11 @@ def mohawk(options: SystemOptions) -> System:
     """
     return System(
         name="mohawk",
-        k1=options.k1,
-        local_steps=options.local_steps,
+        training=options.training,
         k2=options.k2,
         association=choices.nearest(options.ties),
         selection=choices.ALL_AVAILABLE,
         start_model=StartModel(),
-        objective=options.objective,
         upload=UploadRule.NEXT_STEP,
         eligible=choices.trained_since_sync,
         edge_weights=choices.edge_attention(options.sigma, options.cosine, options.shapes),

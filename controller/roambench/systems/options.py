@@ -9,6 +9,7 @@ from typing import Final
 
 from roambench.aggregation import COSINE_READINGS
 from roambench.contract.errors import ConfigError
+from roambench.contract.local_training import LocalTraining
 
 MACFL_CLOUDS: Final = ("attention", "mean")
 #: Readings that are one of a few words; the first is the default.
@@ -85,6 +86,7 @@ class SystemOptions:
             raise ConfigError(problems)
 
     @property
-    def objective(self) -> str:
-        """Plain cross-entropy, or with FedProx's term."""
-        return f"fedprox:mu={self.proximal!r}" if self.proximal else "ce"
+    def training(self) -> LocalTraining:
+        """As long as the options say, on plain cross-entropy or with FedProx's term."""
+        objective = f"fedprox:mu={self.proximal!r}" if self.proximal else "ce"
+        return LocalTraining(epochs=self.k1, steps=self.local_steps, objective=objective)

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final
 
 from roambench.aggregation import Folding
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.mobility.association import Association
 from roambench.mobility.trace import Trace
@@ -153,23 +154,20 @@ class StartModel:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The ten choices, and the numbers k1 (local epochs) and k2 (steps between cloud aggregations)."""
+    """The ten choices, one of them the local training, and k2 (steps between cloud aggregations)."""
 
     name: str
-    k1: int
+    training: LocalTraining  # its objective and length; each order adds its start rule and its seed
     k2: int
     association: AssociationRule
     selection: Selection
     start_model: StartModel
-    objective: str  # a name of learning.objectives
     upload: UploadRule
     eligible: Eligibility
     edge_weights: EdgeRule
     cloud_participants: Participants
     cloud_weights: CloudRule
     sync: SyncRule
-    #: Mini-batches of a training, over as many epochs as they take; 0: k1 epochs.
-    local_steps: int = 0
     #: The device part of a sync costs nothing: outside every measured phase, of no bytes.
     sync_is_free: bool = False
     #: What APs aggregated in the step of a sync counts at the next one, too (MIDDLE Eq. 7 as printed).

@@ -13,15 +13,17 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from roambench.contract.local_training import LocalTraining
+
 Vector = npt.NDArray[np.float32]  # a flat model, shape (parameters,)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainOrder:
-    """Download the AP's model, build the start model, run `local_epochs` of the local objective.
+    """Download the AP's model, build the start model and train.
 
-    With `local_steps`, so many mini-batches instead. `previous_digest` is a second model to download: the
-    present one of the AP where the device was before, for start rules that mix it in; empty: none.
+    `previous_digest` is a second model to download: the present one of the AP where the device was before,
+    for start rules that mix it in; empty: none.
     """
 
     order_id: str
@@ -29,12 +31,8 @@ class TrainOrder:
     step: int
     ap: int
     start_digest: str  # hex digest of the AP's model version
-    local_epochs: int
-    seed: int  # keyed by (seed, "train", device, step)
-    start_rule: str = "ap"
-    objective: str = "ce"
+    training: LocalTraining
     download_mbit_s: float = 0.0  # 0: the link's native speed
-    local_steps: int = 0
     previous_digest: str = ""
 
     @property
@@ -101,10 +99,9 @@ class SyncOrder:
 class ExchangeOrder:
     """One iteration of decentralised learning on one device: a local half step, then x_i ← Σ_j W_ij x_j.
 
-    1. Train `local_epochs` (or `local_steps` mini-batches) from the held model, which is what the device's
-       last exchange left; with a `start_digest`, download that published model first and start from it,
-       without momentum. Otherwise the velocity of SGD's momentum goes on from order to order: it stays on
-       the device and is never mixed.
+    1. Train from the held model, which is what the device's last exchange left; with a `start_digest`,
+       download that published model first and start from it, without momentum. Otherwise the
+       velocity of SGD's momentum goes on from order to order: it stays on the device and is never mixed.
     2. Send the half-step model to every neighbour and get theirs, all at the same time. Each neighbour has an
        order of the same `step` that names this device: the orders of a step are given together.
     3. The mixed model is `roambench.vectors.weighted_mean` of the half-step models in ascending order of
@@ -123,11 +120,8 @@ class ExchangeOrder:
     neighbours: tuple[int, ...]  # ascending, without oneself; they send to this device and get from it
     weights: tuple[float, ...]  # W_ij of each of them; may be negative
     own_weight: float  # W_ii
-    seed: int  # keyed by (seed, "train", device, step)
-    local_epochs: int = 1
-    local_steps: int = 0
+    training: LocalTraining  # the half step
     start_digest: str = ""  # empty: the held model
-    objective: str = "ce"
     download_mbit_s: float = 0.0  # of the start model; 0: the link's native speed
     exchange_mbit_s: float = 0.0  # of all that the device sends together, and of all that it gets; 0: native
     deadline_s: float = 60.0  # device time from the end of the half step until late neighbours are left out

@@ -14,6 +14,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import AnswerStatus, TrainOrder
 from roambench.contract.records import RecordKind
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
@@ -132,7 +133,7 @@ async def test_an_agent_redials_a_controller_that_comes_back_on_its_port_and_tak
         await until(lambda: len(here.log) >= 2)  # the session's end, then at least one dial in vain
         async with controller(authority, port=port) as second:
             await until(lambda: EventKind.SESSION_OPENED in second.kinds())
-            order = TrainOrder("run/1/0/train", 0, 1, 3, "ab" * 32, 1, 7)
+            order = TrainOrder("run/1/0/train", 0, 1, 3, "ab" * 32, LocalTraining())
             asked = asyncio.create_task(second.fleet.perform([order]))
             await until(lambda: any(frame.order.order_id == order.order_id for frame in here.frames))
             refusal = wire.Answer(order_id=order.order_id, status=wire.Answer.FAILED, reason="no disk")

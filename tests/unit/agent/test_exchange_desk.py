@@ -128,12 +128,12 @@ class Device:
             elif self.refuses:
                 reply = {"refused": self.refuses}
             else:
-                self.jobs.append(request)
-                blob = encode(decode(Path(request["start_path"]).read_bytes()) + np.float32(1.0), LAYOUT)
-                Path(request["out_path"]).write_bytes(blob)
-                before = request["velocity_path"]
+                self.jobs.append(job := request["job"])
+                blob = encode(decode(Path(job["start_path"]).read_bytes()) + np.float32(1.0), LAYOUT)
+                Path(job["out_path"]).write_bytes(blob)
+                before = job["velocity_path"]
                 velocity = decode(Path(before).read_bytes()) if before else model(0.0)
-                Path(request["velocity_out_path"]).write_bytes(encode(velocity + np.float32(1.0), LAYOUT))
+                Path(job["velocity_out_path"]).write_bytes(encode(velocity + np.float32(1.0), LAYOUT))
                 reply = {
                     "samples": 60,
                     "sgd_steps": 1,
@@ -156,9 +156,7 @@ def order(step: int, device: int, others: Sequence[tuple[int, Device]], **fields
             for number, other in others
         ],
         own_weight=0.5,
-        seed=7,
-        local_steps=1,
-        objective="ce",
+        training=wire.LocalTraining(epochs=1, seed=7, steps=1, objective="ce", start_rule="ap"),
         deadline_s=20.0,
     )
     spec.MergeFrom(wire.ExchangeOrder(**fields))

@@ -52,7 +52,9 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def order(order_id: str) -> wire.Order:
-    return wire.Order(order_id=order_id, step=3, train=wire.TrainOrder(ap=1, local_epochs=1))
+    return wire.Order(
+        order_id=order_id, step=3, train=wire.TrainOrder(ap=1, training=wire.LocalTraining(epochs=1))
+    )
 
 
 def test_a_repeated_order_is_answered_from_disk_by_the_next_life_of_the_agent(desk: Desk) -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from roambench.agent.worker import TrainerDied, TrainerRefused, TrainJob, TrainOutcome, Worker
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 
 pytestmark = pytest.mark.asyncio
 
 SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
-JOB = TrainJob("start.blob", "draft.blob", "", "", "ap", "ce", 1, 7)
+JOB = TrainJob("start.blob", "draft.blob", "", "", LocalTraining(1, 7))
 PREPARED = {"rss_bytes": 200, "samples": 60, "step_cpu_s": 0.01, "layout": "a" * 32}
 TRAINED = {
     "samples": 60,

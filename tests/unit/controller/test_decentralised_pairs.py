@@ -14,6 +14,7 @@ import torch
 
 from roambench.aggregation.mixing import mixing_matrix
 from roambench.contract.draws import draw_key
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Vector
 from roambench.controller.config import load_experiment
@@ -150,10 +151,10 @@ def plainly(world: PeerWorld, system: str) -> dict[int, Vector]:
         half = {}
         for device in here:
             seed = draw_key(experiment.seed, "train", device, step)
+            training = LocalTraining(1, seed, settings.training.steps)
             result = learner.train(
-                lesson.shard(device), models[device], local_epochs=1, local_steps=settings.local_steps,
-                seed=seed, velocity=velocities[device],
-            )  # fmt: skip
+                lesson.shard(device), training, models[device], velocity=velocities[device]
+            )
             half[device], velocities[device] = result.vector, result.velocity
         for device in here:
             for away in set(devices) - set(here):
@@ -190,7 +191,7 @@ def test_each_half_step_is_what_it_says(half_step: str, tmp_path: Path) -> None:
     world = PeerWorld.of(experiment_of("dam", decentralised={"half_step": half_step}))
     settings = peer_settings(world.experiment, "d_psgd", "r", world.lesson, ITERATIONS)
     largest = max(len(part) for part in world.lesson.parts)
-    assert (settings.local_steps, world.experiment.learning.batch_size) == {
+    assert (settings.training.steps, world.experiment.learning.batch_size) == {
         "mini_batch": (1, 8),
         "full_batch": (1, largest),
         "epochs": (0, 8),

@@ -10,6 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import ExchangeOrder
 from roambench.controller.cli import app
 from roambench.controller.composition import run_experiment
@@ -70,7 +71,14 @@ def experiment_of(**tables: object) -> Experiment:
 def line(start_digest: str = "") -> list[ExchangeOrder]:
     return [
         ExchangeOrder(
-            f"r/0/{device}", device, 0, neighbours, (0.5,) * len(neighbours), 0.5, 1, 1, 0, start_digest
+            f"r/0/{device}",
+            device,
+            0,
+            neighbours,
+            (0.5,) * len(neighbours),
+            0.5,
+            LocalTraining(1, 1),
+            start_digest,
         )
         for device, neighbours in enumerate(((1,), (0, 2), (1,)))
     ]
@@ -103,7 +111,7 @@ def test_a_start_model_comes_first_at_the_downlink_s_rate() -> None:
 
 
 def test_who_meets_nobody_does_not_exchange() -> None:
-    alone = ExchangeOrder("r/0/0", 0, 0, (), (), 1.0, 1)
+    alone = ExchangeOrder("r/0/0", 0, 0, (), (), 1.0, LocalTraining())
     timing = timing_on(PlannedFleet(FLEET_KINDS["local"], experiment_of()))
     assert timing.of_step([alone])[0].exchange_s == 0.0
     assert timing.air == {}

@@ -35,12 +35,16 @@ def test_every_reading_of_the_algorithms_reaches_its_system():
         },
     )
     middle, fedmes = system_of(readings, "middle"), system_of(readings, "fedmes")
-    assert (middle.k1, middle.local_steps, middle.association.__name__) == (10, 10, "trace_ap")
+    assert (middle.training.epochs, middle.training.steps, middle.association.__name__) == (
+        10,
+        10,
+        "trace_ap",
+    )
     assert (middle.start_model.stayed, middle.start_model.moved) == ("own", "similarity_mix|ap")
     assert (middle.sync_is_free, middle.counts_sync_step) == (True, True)
     assert (fedmes.start_model.stayed, fedmes.start_model.moved) == ("ap", "edge_pair")
     plain = system_of(experiment(), "middle")
-    assert (plain.local_steps, plain.association.__name__) == (0, "nearest_ap")
+    assert (plain.training.steps, plain.association.__name__) == (0, "nearest_ap")
     assert (plain.start_model.stayed, plain.start_model.moved) == ("ap", "similarity_mix")
     assert (plain.sync_is_free, plain.counts_sync_step) == (False, False)
     drawn = experiment(algorithm={"ties": "random"})

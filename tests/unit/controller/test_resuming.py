@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,13 @@ from roambench.controller import checkpoints
 from roambench.controller.agents_kept import MODELS, AgentsKept, boot_id
 from roambench.controller.bench_options import USUAL
 from roambench.controller.checkpoints import SIMULATION, Checkpoints, made_with
+from roambench.controller.cli import main
 from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.places.bench import BenchPlace
 from roambench.controller.places.table import place_of
-from roambench.controller.resuming import resume_run, unfinished
+from roambench.controller.resuming import ended_by_others, resume_run, unfinished
+from roambench.controller.stopping import BY_THE_USER
 from roambench.controller.world import movement_of
 from roambench.fleet.model_shop import ModelShop
 from roambench.provision.inventory import load_bench
@@ -291,3 +294,56 @@ class Shop(ModelShop):
 
     def checkpointed(self, step: int) -> None:
         self.resumes_at = step
+
+
+def test_in_a_folder_of_runs_those_go_on_that_nobody_stopped_by_hand(tmp_path: Path) -> None:
+    for name in ("died", "booted", "by_hand", "finished", "held", "too_early", "failed"):
+        died(tmp_path / name, closed=name != "too_early")
+    ends = {
+        "booted": (RunState.INTERRUPTED, "stopped by SIGTERM"),
+        "by_hand": (RunState.INTERRUPTED, BY_THE_USER),
+        "finished": (RunState.FINISHED, ""),
+        "failed": (RunState.FAILED, "FleetError: the fleet is gone"),
+    }
+    for name, (state, reason) in ends.items():
+        with RunFolder.open(tmp_path / name, write=True) as folder:
+            folder.update(state=state, reason=reason)
+    (tmp_path / "notes").mkdir()
+    with RunFolder.open(tmp_path / "held", write=True):
+        assert ended_by_others(tmp_path) == [tmp_path / "booted", tmp_path / "died"]
+    with pytest.raises(RunError, match="nowhere: no such folder; expected a run, or a folder of runs"):
+        ended_by_others(tmp_path / "nowhere")
+
+
+def test_what_cannot_go_on_at_boot_stops_no_other_and_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs on local agents do not survive a boot of their machine."""
+    died(tmp_path / "a-local", fleet="local", boot="another")
+    died(tmp_path / "b-edited")
+    edit_settings(tmp_path / "b-edited")
+    with pytest.raises(SystemExit) as end:
+        main(["resume", str(tmp_path)])
+    assert end.value.code == 1
+    local, edited = capsys.readouterr().err.splitlines()
+    assert "a-local: cannot be resumed" in local
+    assert "b-edited: cannot be resumed" in edited
+
+
+def test_a_folder_without_such_runs_is_no_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["resume", str(tmp_path)])
+    assert not end.value.code
+    assert capsys.readouterr().out == f"{tmp_path}: no run to go on with\n"
+
+
+def test_the_printed_unit_names_this_python_and_folder_as_systemd_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["resume", 'my "runs" 100%', "--unit"])
+    lines = capsys.readouterr().out.splitlines()
+    assert f"WorkingDirectory={tmp_path}" in lines
+    command = f"ExecStart={sys.executable} -m roambench.controller.cli resume "
+    assert f'{command}"{tmp_path}/my \\"runs\\" 100%%"' in lines

@@ -40,7 +40,8 @@ def like_mohawk(options, **changes):
 
 
 def typo(options):
-    return like_mohawk(options, objective="crossentropy", upload="next_step")
+    training = replace(options.training, objective="crossentropy")
+    return like_mohawk(options, training=training, upload="next_step")
 
 
 def fails(options):
@@ -209,8 +210,8 @@ def test_choices_that_no_fleet_knows_are_mistakes_before_anything_starts(
     where = "system 'typo' (pocket-bench pocket_bench.systems:typo)"
     assert errors.splitlines() == [
         f"roambench: {where}: upload: expected a UploadRule, got 'next_step'",
-        f"roambench: {where}: objective: unknown objective 'crossentropy': expected one of ce, fedprox, "
-        "middle_plus",
+        f"roambench: {where}: training.objective: unknown objective 'crossentropy': expected one of ce, "
+        "fedprox, middle_plus",
     ]
     assert not (tmp_path / "runs").exists()
 

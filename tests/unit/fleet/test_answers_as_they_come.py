@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from hand_agent import LAYOUT, MODEL, HandAgent, bench, connected, done, hand_agent
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import (
     Answer,
@@ -67,7 +68,9 @@ async def trained_fleet(folder: Path) -> tuple[SimulatedFleet, list[UploadOrder]
     fleet = SimulatedFleet(rows, DeviceNumber(rows), LAYOUT, VirtualDevice(1.0, 0.0, 0.0))
     start = np.ones(SIZE, np.float32)
     digest = fleet.publish(start)
-    await fleet.perform([TrainOrder(f"{d}/train", d, 0, d % APS, digest, 1, 0) for d in range(DEVICES)])
+    await fleet.perform(
+        [TrainOrder(f"{d}/train", d, 0, d % APS, digest, LocalTraining()) for d in range(DEVICES)]
+    )
     trainings = {d: Training(d, 0, d % APS, f"{d}/train", 1) for d in range(DEVICES)}
     uploads = [UploadOrder(f"{d}/up", d, 1, d % APS, f"{d}/train") for d in range(DEVICES)]
     return fleet, uploads, replace(initial_state(start, digest, APS), outstanding=trainings)

@@ -8,6 +8,7 @@ import pytest
 
 from hand_agent import HandAgent, bench, connected, done, hand_agent
 from roambench.contract.events import EventKind
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import AnswerStatus, ExchangeOrder, ExchangeReply, LeftOut
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -20,8 +21,7 @@ ORDER = ExchangeOrder(
     (1,),
     (0.375,),
     0.625,
-    99,
-    local_steps=2,
+    LocalTraining(1, 99, 2),
     exchange_mbit_s=1.5,
     deadline_s=7.0,
 )
@@ -61,7 +61,12 @@ async def test_an_order_names_its_neighbours_and_where_they_are() -> None:
     spec = given.exchange
     (neighbour,) = spec.neighbours
     assert (neighbour.device, neighbour.name, neighbour.address) == (1, "pi-02", "127.0.0.1:4711")
-    assert (neighbour.weight, spec.own_weight, spec.seed, spec.local_steps) == (0.375, 0.625, 99, 2)
+    assert (neighbour.weight, spec.own_weight, spec.training.seed, spec.training.steps) == (
+        0.375,
+        0.625,
+        99,
+        2,
+    )
     assert (spec.exchange_mbit_s, spec.deadline_s, spec.start_digest) == (1.5, 7.0, b"")
     assert answer.reply == ExchangeReply(
         60,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Answer, IdleOrder, TrainOrder, UploadOrder
 from roambench.fleet.link_rates import LinkRates, RatedFleet
 
@@ -31,8 +32,8 @@ async def test_native_orders_get_the_ports_rates_and_paced_ones_keep_theirs():
     fleet = Listening()
     await RatedFleet(fleet, LinkRates(download_mbit_s=20.0, upload_mbit_s=10.0)).perform(
         [
-            TrainOrder("a", 0, 1, 2, "00", 1, 7),
-            TrainOrder("b", 0, 1, 2, "00", 1, 7, download_mbit_s=36.0),
+            TrainOrder("a", 0, 1, 2, "00", LocalTraining()),
+            TrainOrder("b", 0, 1, 2, "00", LocalTraining(), download_mbit_s=36.0),
             UploadOrder("c", 0, 1, 2, "t"),
             UploadOrder("d", 0, 1, 2, "t", upload_mbit_s=7.0),
             IdleOrder("e", 0, 1, True),

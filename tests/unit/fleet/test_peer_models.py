@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import NO_MODEL_HELD, ExchangeOrder, LeftOut
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -53,7 +54,7 @@ class Bench:
 
 def order(device: int, weights: dict[int, float], own: float, start: str = "") -> ExchangeOrder:
     name, shares = f"r/0/{device}/exchange", tuple(weights.values())
-    return ExchangeOrder(name, device, 0, tuple(weights), shares, own, 1, start_digest=start)
+    return ExchangeOrder(name, device, 0, tuple(weights), shares, own, LocalTraining(), start_digest=start)
 
 
 def triangle(start: bool) -> list[ExchangeOrder]:

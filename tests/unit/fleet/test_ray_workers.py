@@ -19,6 +19,7 @@ import pytest
 
 from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.lent_models import LentModels
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -61,12 +62,14 @@ def jobs(epochs: int = 2) -> list[TrainingJob]:
     """Two rounds of five devices at two APs; some go on from an own model, one is pulled to a global one."""
     plain = [
         TrainingJob(
-            number % DEVICES, number % 2, -1, -1, START_ROWS + number, "ap", "ce", epochs, 40 + number
+            number % DEVICES, number % 2, -1, -1, START_ROWS + number, LocalTraining(epochs, 40 + number)
         )
         for number in range(2 * DEVICES)
     ]
-    plain[3] = replace(plain[3], own_row=2, start_rule="own")
-    plain[8] = replace(plain[8], global_row=2, objective="fedprox:mu=0.1")
+    own = replace(plain[3].training, start_rule="own")
+    plain[3] = replace(plain[3], own_row=2, training=own)
+    pulled = replace(plain[8].training, objective="fedprox:mu=0.1")
+    plain[8] = replace(plain[8], global_row=2, training=pulled)
     return plain
 
 
@@ -128,7 +131,7 @@ async def test_two_ray_workers_give_the_bits_of_two_processes_even_if_one_is_kil
         assert first[0] not in pool.process_ids
         assert first[1] in pool.process_ids
 
-        refused = await pool.train([replace(work[0], objective="mse"), work[1]])
+        refused = await pool.train([replace(work[0], training=LocalTraining(objective="mse")), work[1]])
         assert "unknown objective 'mse'" in refused[0].refused
         assert told(refused[1:]) == outcomes[1:2]
         assert "raylet" in of_ray()

@@ -56,14 +56,14 @@ class Arithmetic:
     async def stop(self) -> None: ...
 
     def _train(self, job: TrainingJob) -> TrainingOutcome:
-        if self._refuse_each and job.seed % self._refuse_each == 0:
+        if self._refuse_each and job.training.seed % self._refuse_each == 0:
             self.refused += 1
             return TrainingOutcome(refused="training diverged")
         models = [None if row < 0 else self._rows.row(row).copy() for row in job.read_rows]
         ap, own, last_global, previous = models
         assert ap is not None
-        start = start_model(job.start_rule, StartInputs(ap, own, slice(4, 6), last_global, previous))
-        moved = np.random.default_rng(job.seed).standard_normal(SIZE).astype(np.float32)
+        start = start_model(job.training.start_rule, StartInputs(ap, own, slice(4, 6), last_global, previous))
+        moved = np.random.default_rng(job.training.seed).standard_normal(SIZE).astype(np.float32)
         self._rows.write(job.out_row, (start + 0.1 * moved).astype(np.float32))
         loss = float(abs(moved[0]))
         return TrainingOutcome("", SAMPLES[job.device], 1, loss, loss * loss)

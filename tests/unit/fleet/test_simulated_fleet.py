@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 
 from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import (
     AnswerStatus,
@@ -84,12 +86,8 @@ def start_model() -> np.ndarray:
 
 
 def train(device: int, digest: str, step: int = 0, **changes: object) -> TrainOrder:
-    order = TrainOrder(f"r/{step}/{device}/train", device, step, 0, digest, 2, 100 + device)
-    return order if not changes else TrainOrder(**{**_fields(order), **changes})
-
-
-def _fields(order: TrainOrder) -> dict[str, object]:
-    return {name: getattr(order, name) for name in order.__dataclass_fields__}
+    training = replace(LocalTraining(2, 100 + device), **changes)
+    return TrainOrder(f"r/{step}/{device}/train", device, step, 0, digest, training)
 
 
 def upload(device: int, step: int = 0, *, keep: bool = False) -> UploadOrder:
@@ -100,7 +98,7 @@ def expected(device: int, start: np.ndarray) -> np.ndarray:
     """What one device's two epochs make of `start`, trained here with one thread."""
     shard, part = lesson(), PARTS[device]
     mine = Shard(shard.images[part], shard.labels[part])
-    return Learner(SPEC).train(mine, start, local_epochs=2, seed=100 + device).vector
+    return Learner(SPEC).train(mine, LocalTraining(2, 100 + device), start).vector
 
 
 @pytest.fixture(autouse=True)

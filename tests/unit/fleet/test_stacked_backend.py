@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 
 from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.fleet.simulated.job import TrainingJob, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.stacked import StackedTrainer
@@ -84,10 +86,15 @@ def model(seed: int) -> np.ndarray:
 def jobs_on(rows: ModelRows, **changes: object) -> list[TrainingJob]:
     """Every device starts from half the AP's model, half its own; springs hold it to the global one."""
     ap_row, global_row = rows.store(model(1)), rows.store(model(2))
-    plain = {"start_rule": "average", "objective": "middle_plus", "local_epochs": 2} | changes
+    plain = replace(LocalTraining(2, start_rule="average", objective="middle_plus"), **changes)
     return [
         TrainingJob(
-            device, ap_row, rows.store(model(10 + device)), global_row, rows.take(), seed=device, **plain
+            device,
+            ap_row,
+            rows.store(model(10 + device)),
+            global_row,
+            rows.take(),
+            replace(plain, seed=device),
         )
         for device in range(3)
     ]
@@ -99,14 +106,10 @@ def assert_trained(rows: ModelRows, jobs: list[TrainingJob]) -> None:
         part = PARTS[job.device]
         expected = Learner(spec()).train(
             Shard(shard.images[part], shard.labels[part]),
+            job.training,
             model(1),
             model(10 + job.device),
             model(2),
-            local_epochs=job.local_epochs,
-            local_steps=job.local_steps,
-            seed=job.device,
-            start_rule=job.start_rule,
-            objective=job.objective,
         )
         apart = np.abs(rows.row(job.out_row) - expected.vector).max() / np.linalg.norm(expected.vector)
         assert apart < 1e-12
@@ -118,7 +121,7 @@ async def test_models_and_reports_are_those_of_workers(tmp_path: Path) -> None:
         jobs = jobs_on(rows)
         outcomes = await trainer.train(jobs)
         assert_trained(rows, jobs)
-        again = jobs_on(rows, local_steps=3, start_rule="own_head", objective="ce")
+        again = jobs_on(rows, steps=3, start_rule="own_head", objective="ce")
         counted = await trainer.train(again)
         assert_trained(rows, again)
     # Batches of 2: devices with 4, 3 and 5 images have 2, 2 and 3 an epoch.
@@ -132,7 +135,8 @@ async def test_models_and_reports_are_those_of_workers(tmp_path: Path) -> None:
 async def test_a_job_that_cannot_be_done_is_refused_beside_the_others(tmp_path: Path) -> None:
     async with trainer_in(tmp_path) as (trainer, rows):
         sound, wrong, _ = jobs_on(rows)
-        wrong = TrainingJob(1, wrong.ap_row, wrong.own_row, -1, wrong.out_row, "guess", "ce", 1, 1)
+        guess = LocalTraining(1, 1, start_rule="guess")
+        wrong = TrainingJob(1, wrong.ap_row, wrong.own_row, -1, wrong.out_row, guess)
         done, refused = await trainer.train([sound, wrong])
         assert_trained(rows, [sound])
     assert done.refused == ""

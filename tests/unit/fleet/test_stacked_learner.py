@@ -15,6 +15,7 @@ from torch import nn
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.fleet.simulated.stacked_feed import StackedFeed
 from roambench.fleet.simulated.stacked_learner import StackedLearner, StackedTask
 from roambench.fleet.simulated.stacked_model import StackedModel
@@ -66,25 +67,9 @@ def in_precision(vector: np.ndarray, spec: LearningSpec) -> np.ndarray:
 def alone(one: StackedTask, spec: LearningSpec = SPEC) -> TrainingResult:
     """The same training as a worker does it."""
     module = module_of(spec)
-    return train(
-        module,
-        one.shard.images,
-        one.shard.labels,
-        start=one.start,
-        epochs=1,
-        steps=one.steps,
-        batch_size=spec.batch_size,
-        learning_rate=spec.learning_rate,
-        momentum=spec.momentum,
-        weight_decay=spec.weight_decay,
-        seed=one.seed,
-        objective=one.objective,
-        global_model=one.global_model,
-        head=StackedModel(module_of(spec), torch.device("cpu")).head,
-        augmentation=spec.augmentation,
-        channels_last=spec.channels_last,
-        optimiser=spec.optimiser,
-    )
+    training = LocalTraining(1, one.seed, one.steps, one.objective)
+    head = StackedModel(module_of(spec), torch.device("cpu")).head
+    return train(module, one.shard, one.start, training, spec, global_model=one.global_model, head=head)
 
 
 def apart(result: TrainingResult | str, expected: TrainingResult) -> float:

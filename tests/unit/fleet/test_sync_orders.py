@@ -7,6 +7,7 @@ import pytest
 
 from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent
 from roambench.contract.errors import LinkError
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import decode
 from roambench.contract.orders import AnswerStatus, SyncOrder, SyncReply, TrainOrder
 from roambench.wire.v1 import control_pb2 as wire
@@ -76,14 +77,14 @@ async def test_a_train_order_may_name_two_models_and_says_how_many_mini_batches(
             return
         for name, digest in (("start", spec.start_digest), ("previous", spec.previous_digest)):
             received[name], _ = await agent.data.download(order.order_id, spec.ap, digest.hex(), 5.0)
-        steps.add(spec.local_steps)
+        steps.add(spec.training.steps)
         agent.link.send(done(order, train=REPORT))
 
     async with bench() as where, hand_agent(where, on_order=fetch_both):
         await connected(where)
         start, previous = where.fleet.publish(MODEL), where.fleet.publish(MODEL + 1)
         order = TrainOrder(
-            "run/00004/00000/train", 0, 4, 3, start, 1, 7, local_steps=12, previous_digest=previous
+            "run/00004/00000/train", 0, 4, 3, start, LocalTraining(1, 7, 12), previous_digest=previous
         )
         (answer,) = await where.fleet.perform([order])
     assert answer.status is AnswerStatus.DONE

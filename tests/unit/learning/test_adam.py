@@ -15,7 +15,7 @@ from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten
 from roambench.learning.models import build
 from roambench.learning.optimisers import optimiser_of
-from roambench.learning.training import train
+from trained_with import trained_with
 
 
 def test_the_first_two_steps_are_those_worked_out_by_hand():
@@ -58,7 +58,7 @@ def test_a_training_takes_the_steps_of_torchs_adam_whatever_the_momentum():
     labels = draws.integers(0, 10, 20)
     module = build("mlp", 1, 10, seed=2).double()
     start = flatten(module)
-    result = train(
+    result = trained_with(
         module, images, labels,
         start=start, epochs=2, batch_size=8, learning_rate=0.001, momentum=0.9, seed=11, optimiser="adam",
     )  # fmt: skip

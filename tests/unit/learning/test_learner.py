@@ -7,6 +7,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.learning.datasets import load_dataset
 from roambench.learning.evaluation import evaluate
 from roambench.learning.layout import flatten
@@ -14,8 +15,8 @@ from roambench.learning.learner import Learner
 from roambench.learning.models import build
 from roambench.learning.partition import partition
 from roambench.learning.shards import Shard
-from roambench.learning.training import train
 from roambench.vectors import weighted_mean
+from trained_with import trained_with
 
 SPEC = LearningSpec(
     model="mlp",
@@ -40,7 +41,7 @@ def test_a_learner_trains_by_its_settings(shard: Shard):
     start = flatten(module)
     learner = Learner(SPEC)
     assert learner.layout.size == start.size
-    expected = train(
+    expected = trained_with(
         module,
         shard.images,
         shard.labels,
@@ -51,7 +52,7 @@ def test_a_learner_trains_by_its_settings(shard: Shard):
         momentum=0.9,
         seed=5,
     )
-    result = learner.train(shard, start, local_epochs=2, seed=5)
+    result = learner.train(shard, LocalTraining(2, 5), start)
     assert result.vector.tobytes() == expected.vector.tobytes()
     assert (result.samples, result.sgd_steps) == (40, 10)
 
@@ -60,14 +61,14 @@ def test_warming_up_does_not_change_what_comes_after(shard: Shard):
     start = flatten(build("mlp", 1, 10, seed=3))
     cold, warm = Learner(SPEC), Learner(SPEC)
     warm.warm_up()
-    first = cold.train(shard, start, local_epochs=1, seed=5)
-    assert warm.train(shard, start, local_epochs=1, seed=5).vector.tobytes() == first.vector.tobytes()
+    first = cold.train(shard, LocalTraining(1, 5), start)
+    assert warm.train(shard, LocalTraining(1, 5), start).vector.tobytes() == first.vector.tobytes()
 
 
 def test_unknown_names_are_answered_with_the_ones_there_are(shard: Shard):
     start = flatten(build("mlp", 1, 10))
     with pytest.raises(ConfigError, match="unknown start rule 'mix': expected one of ap, average"):
-        Learner(SPEC).train(shard, start, local_epochs=1, seed=1, start_rule="mix")
+        Learner(SPEC).train(shard, LocalTraining(start_rule="mix"), start)
     with pytest.raises(ConfigError, match="unknown model 'resnet'"):
         Learner(replace(SPEC, model="resnet"))
 
@@ -83,7 +84,7 @@ def test_three_devices_learn_real_digits_together():
     before = evaluate(module, model, digits.test_images, digits.test_labels)
     for step in range(3):
         trained = [
-            learner.train(shard, model, local_epochs=2, seed=10 * step + device).vector
+            learner.train(shard, LocalTraining(2, 10 * step + device), model).vector
             for device, shard in enumerate(shards)
         ]
         model = weighted_mean(trained, np.full(3, 1 / 3))

@@ -8,6 +8,7 @@ import torch
 
 from roambench.contract.errors import ModelError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.learning.learner import Learner
 from roambench.learning.momentum import velocities_of, velocity_of
 from roambench.learning.shards import Shard
@@ -26,28 +27,26 @@ def start() -> np.ndarray:
 def test_two_trainings_that_hand_their_velocity_on_are_one_training_of_two_steps() -> None:
     # Whole-batch steps: the order of the images within a batch is all that differs.
     model, learner = start(), Learner(SPEC)
-    both = learner.train(SHARD, model, local_epochs=1, local_steps=2, seed=5)
-    first = learner.train(SHARD, model, local_epochs=1, local_steps=1, seed=5)
-    second = learner.train(
-        SHARD, first.vector, local_epochs=1, local_steps=1, seed=5, velocity=first.velocity
-    )
-    forgetful = learner.train(SHARD, first.vector, local_epochs=1, local_steps=1, seed=5)
+    both = learner.train(SHARD, LocalTraining(seed=5, steps=2), model)
+    first = learner.train(SHARD, LocalTraining(seed=5, steps=1), model)
+    second = learner.train(SHARD, LocalTraining(seed=5, steps=1), first.vector, velocity=first.velocity)
+    forgetful = learner.train(SHARD, LocalTraining(seed=5, steps=1), first.vector)
     assert np.abs(second.vector - both.vector).max() < 1e-6
     assert np.abs(forgetful.vector - both.vector).max() > 1e-4
 
 
 def test_the_velocity_that_a_training_is_given_is_not_changed() -> None:
     learner = Learner(SPEC)
-    first = learner.train(SHARD, start(), local_epochs=1, seed=5)
+    first = learner.train(SHARD, LocalTraining(seed=5), start())
     assert first.velocity is not None
     before = first.velocity.copy()
-    learner.train(SHARD, first.vector, local_epochs=1, seed=6, velocity=first.velocity)
+    learner.train(SHARD, LocalTraining(seed=6), first.vector, velocity=first.velocity)
     assert np.array_equal(first.velocity, before)
 
 
 def test_without_momentum_there_is_no_velocity() -> None:
     plain = LearningSpec("mlp", 1, 10, 0.05, 0.0, 0.0, 64, "")
-    assert Learner(plain).train(SHARD, start(), local_epochs=1, seed=5).velocity is None
+    assert Learner(plain).train(SHARD, LocalTraining(seed=5), start()).velocity is None
 
 
 def test_a_velocity_lies_like_the_parameters_and_is_0_where_the_model_holds_buffers() -> None:

@@ -7,7 +7,7 @@ import torch
 from roambench.contract.errors import ConfigError, ModelError
 from roambench.learning.objectives import objective
 from roambench.learning.rule_text import parse_rule, rule_text
-from roambench.learning.training import train
+from trained_with import trained_with
 
 
 def softmax_regression() -> torch.nn.Module:
@@ -17,7 +17,7 @@ def softmax_regression() -> torch.nn.Module:
 def trained(text: str, *, head: slice = slice(0, 0), global_model: np.ndarray | None = None) -> np.ndarray:
     """Two full-batch steps from zero on inputs of zero: without springs only the biases could move."""
     images, labels = np.zeros((2, 1, 1, 2), dtype=np.float32), np.array([0, 1])
-    return train(
+    return trained_with(
         softmax_regression(),
         images,
         labels,
@@ -51,8 +51,10 @@ def test_the_pull_to_the_start_works_against_the_other_one():
 def test_fedprox_holds_the_model_near_its_start_by_half_mu():
     images, labels = np.ones((1, 1, 1, 2), dtype=np.float32), np.array([0])
     arguments = {"start": np.zeros(6, dtype=np.float32), "epochs": 2, "batch_size": 1, "learning_rate": 0.1}
-    free = train(softmax_regression(), images, labels, seed=1, **arguments).vector
-    held = train(softmax_regression(), images, labels, seed=1, objective="fedprox:mu=2.0", **arguments).vector
+    free = trained_with(softmax_regression(), images, labels, seed=1, **arguments).vector
+    held = trained_with(
+        softmax_regression(), images, labels, seed=1, objective="fedprox:mu=2.0", **arguments
+    ).vector
     # After step 1 every weight is +-0.05; FedProx adds -0.1 * 2.0 * (+-0.05) to step 2.
     assert (free - held).tolist() == pytest.approx([0.01, 0.01, -0.01, -0.01, 0.01, -0.01], abs=1e-7)
 

@@ -10,7 +10,8 @@ import torch
 
 from roambench.learning.layout import flatten, head_of, layout_of
 from roambench.learning.models import MODELS, build
-from roambench.learning.training import single_threaded, train
+from roambench.learning.training import single_threaded
+from trained_with import trained_with
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +60,8 @@ def test_it_learns_to_tell_two_pictures_apart(name: str):
     images[2:, :, :, 16:] = 1.0
     arguments = {"batch_size": 4, "learning_rate": 0.02, "momentum": 0.9, "seed": 1}
     labels = np.array([0, 0, 1, 1])
-    first = train(module, images, labels, start=flatten(module), epochs=1, **arguments)
-    last = train(module, images, labels, start=first.vector, epochs=8, **arguments)
+    first = trained_with(module, images, labels, start=flatten(module), epochs=1, **arguments)
+    last = trained_with(module, images, labels, start=first.vector, epochs=8, **arguments)
     assert last.mean_loss < 0.5 * first.mean_loss
 
 

@@ -13,7 +13,8 @@ from roambench.contract.errors import ConfigError, ModelError
 from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten, layout_of, load
 from roambench.learning.models import build
-from roambench.learning.training import TrainingResult, single_threaded, train
+from roambench.learning.training import TrainingResult, single_threaded
+from trained_with import trained_with
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +42,13 @@ def run(model: str = "mlp", samples: int = 20, channels: int = 1, **changes: obj
         "weight_decay": 5e-4,
         "seed": 11,
     }
-    return train(module, *data(samples, channels), **(settings | changes))
+    return trained_with(module, *data(samples, channels), **(settings | changes))
 
 
 def test_one_step_is_the_gradient_of_softmax_regression_by_hand():
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 2))
     images = np.array([[1, 2], [3, -1]], dtype=np.float32).reshape(2, 1, 1, 2)
-    result = train(
+    result = trained_with(
         module,
         images,
         np.array([0, 1]),
@@ -133,9 +134,9 @@ def test_what_a_module_trained_before_leaves_no_trace():
     start = flatten(module)
     images, labels = data(16)
     settings = {"start": start, "batch_size": 8, "learning_rate": 0.01, "momentum": 0.9}
-    first = train(module, images, labels, **settings, epochs=1, seed=1)
-    train(module, images, labels, **settings, epochs=2, seed=99)
-    again = train(module, images, labels, **settings, epochs=1, seed=1)
+    first = trained_with(module, images, labels, **settings, epochs=1, seed=1)
+    trained_with(module, images, labels, **settings, epochs=2, seed=99)
+    again = trained_with(module, images, labels, **settings, epochs=1, seed=1)
     assert first.vector.tobytes() == again.vector.tobytes()
 
 
@@ -210,8 +211,11 @@ def test_torchs_global_generator_is_neither_read_nor_moved():
 _FRESH = """
 import hashlib, sys
 import numpy as np
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 from roambench.learning.layout import flatten
 from roambench.learning.models import build
+from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded, train
 
 single_threaded()
@@ -219,8 +223,8 @@ draws = np.random.default_rng(7)
 images = draws.standard_normal((16, 1, 32, 32)).astype(np.float32)
 labels = draws.integers(0, 10, 16)
 module = build("mohawk_cnn", 1, 10, seed=2)
-result = train(module, images, labels, start=flatten(module), epochs=1, batch_size=8, learning_rate=0.01,
-               momentum=0.9, weight_decay=5e-4, seed=11)
+spec = LearningSpec("mohawk_cnn", 1, 10, 0.01, 0.9, 5e-4, 8, "")
+result = train(module, Shard(images, labels), flatten(module), LocalTraining(1, 11), spec)
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(hashlib.sha256(result.vector.tobytes()).hexdigest(), "torch._dynamo" in sys.modules,
       "sympy" in sys.modules, int(status["RssAnon"].split()[0]))
@@ -272,7 +276,9 @@ def test_a_layout_survives_training():
     module = build("mohawk_cnn", 1, 10)
     before = layout_of(module)
     images, labels = data(8)
-    train(module, images, labels, start=flatten(module), epochs=1, batch_size=8, learning_rate=0.01, seed=1)
+    trained_with(
+        module, images, labels, start=flatten(module), epochs=1, batch_size=8, learning_rate=0.01, seed=1
+    )
     assert layout_of(module) == before
 
 

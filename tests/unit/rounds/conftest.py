@@ -158,7 +158,9 @@ class ScriptedFleet:
         held = self.shelf.get(order.device)
         own = held[1] if held is not None else self.own.get(order.device)
         # Tests may name rules of their own making: those start from the AP's model.
-        rule = order.start_rule if order.start_rule.partition("|")[0] in START_RULES.own else "ap"
+        rule = order.training.start_rule
+        if rule.partition("|")[0] not in START_RULES.own:
+            rule = "ap"
         previous = self.published[order.previous_digest] if order.previous_digest else None
         inputs = StartInputs(ap, own, last_global=self.synced.get(order.device), previous_ap=previous)
         return start_model(rule, inputs)

@@ -1,5 +1,6 @@
 """Every model between two devices has a line of its own, however the exchange ended."""
 
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Answer, AnswerStatus, ExchangeOrder, ExchangeReply, LeftOut
 from roambench.rounds.exchanges import PeerTransfer, peer_transfers
 from roambench.rounds.peer_plan import settle_exchange
@@ -12,7 +13,7 @@ PLAN = MixingPlanned(4, (3, 3, 3, 1), (0, 1, 2, 0, 1, 2, 0, 1, 2, 3), (0.25,) * 
 
 def order(device: int) -> ExchangeOrder:
     others = tuple(n for n in (0, 1, 2) if n != device)
-    return ExchangeOrder(f"run/4/{device}/exchange", device, 4, others, (0.25, 0.25), 0.5, 1)
+    return ExchangeOrder(f"run/4/{device}/exchange", device, 4, others, (0.25, 0.25), 0.5, LocalTraining())
 
 
 def records(

@@ -121,9 +121,9 @@ def test_another_seed_of_the_same_fleet_gives_another_final_model(world):
 def test_a_train_order_carries_its_own_keyed_seed_and_the_local_epochs(world):
     run = world.run("mohawk", world.drawn_trace("0 0 0", "0 0 0"), options=SystemOptions(k1=4, k2=2))
     orders = [order for order in run.fleet.seen if isinstance(order, TrainOrder)]
-    assert len({order.seed for order in orders}) == len(orders) == 4
-    assert {order.local_epochs for order in orders} == {4}
-    assert {(order.start_rule, order.objective) for order in orders} == {("ap", "ce")}
+    assert len({order.training.seed for order in orders}) == len(orders) == 4
+    assert {order.training.epochs for order in orders} == {4}
+    assert {(order.training.start_rule, order.training.objective) for order in orders} == {("ap", "ce")}
 
 
 def test_the_global_model_is_scored_at_the_start_and_when_it_changed(world):
@@ -296,7 +296,9 @@ class TestSameStep:
         assert run.result.model[0] == pytest.approx(0.75 * ap_0 + 0.25 * ap_1)
 
     def test_who_moved_starts_by_the_other_rule(self, run):
-        rules = {(o.device, o.step): o.start_rule for o in run.fleet.seen if isinstance(o, TrainOrder)}
+        rules = {
+            (o.device, o.step): o.training.start_rule for o in run.fleet.seen if isinstance(o, TrainOrder)
+        }
         assert rules == {
             (0, 0): "ap",  # at the first step nobody has moved
             (2, 0): "ap",
@@ -309,7 +311,7 @@ class TestSameStep:
 
     def test_who_was_away_at_the_step_before_counts_as_moved(self, world, system):
         run = world.run(system, world.drawn_trace("0 - 0 0"), initial=world.vector(0))
-        rules = {o.step: o.start_rule for o in run.fleet.seen if isinstance(o, TrainOrder)}
+        rules = {o.step: o.training.start_rule for o in run.fleet.seen if isinstance(o, TrainOrder)}
         assert rules == {0: "ap", 2: "mixed", 3: "ap"}
 
 

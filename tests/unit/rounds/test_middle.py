@@ -139,5 +139,5 @@ def test_the_rest_of_the_family_is_middle():
         for choice in ("upload", "eligible", "cloud_participants", "cloud_weights", "sync", "k2"):
             assert getattr(system, choice) == getattr(middle, choice), (name, choice)
     plus = make_system("middle_plus", SystemOptions(lambda1=0.5, lambda2=0.25))
-    assert plus.objective == "middle_plus:lambda1=0.5,lambda2=0.25"
+    assert plus.training.objective == "middle_plus:lambda1=0.5,lambda2=0.25"
     assert (plus.start_model.stayed, plus.start_model.moved) == ("own_head", "base_mix")

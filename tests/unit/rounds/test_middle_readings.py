@@ -71,7 +71,7 @@ def test_a_second_model_is_not_ordered_where_there_is_none_or_it_is_the_same(wor
         options=SystemOptions(k1=1, k2=9, previous_edge="edge_pair"),
     )
     orders = [order for order in run.fleet.seen if isinstance(order, TrainOrder) and order.step == 1]
-    assert [(order.device, order.start_rule, order.previous_digest) for order in orders] == [
+    assert [(order.device, order.training.start_rule, order.previous_digest) for order in orders] == [
         (0, "ap", ""),
         (1, "edge_pair", ""),
         (2, "edge_pair", ""),
@@ -180,7 +180,7 @@ def test_equation_7_counts_the_step_of_the_last_synchronisation_once_more_if_pri
 def test_sgd_steps_instead_of_epochs_reach_every_train_order(world):
     run = world.run("mohawk", world.drawn_trace("0 0"), options=SystemOptions(k1=4, k2=9, local_steps=10))
     orders = [order for order in run.fleet.seen if isinstance(order, TrainOrder)]
-    assert [(order.local_epochs, order.local_steps) for order in orders] == [(4, 10)]
+    assert [(order.training.epochs, order.training.steps) for order in orders] == [(4, 10)]
 
 
 def test_the_family_can_follow_the_edges_that_the_trace_recorded(world):

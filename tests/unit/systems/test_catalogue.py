@@ -40,7 +40,7 @@ def test_the_rows_say_what_the_table_of_the_papers_says():
     assert mohawk.cloud_participants is Participants.AGGREGATED
     assert hierfavg.cloud_participants is Participants.ALL
     for system in (mohawk, hierfavg):
-        assert (system.k1, system.k2, system.objective) == (4, 3, "ce")
+        assert (system.training.epochs, system.k2, system.training.objective) == (4, 3, "ce")
         assert system.upload is UploadRule.NEXT_STEP
         assert system.sync is SyncRule.APS
         assert not system.lookahead
@@ -112,7 +112,7 @@ def installed(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_adds_its_systems():
     assert SYSTEMS.names() == tuple(sorted({*SYSTEMS.own, "broken", "lazy"}))
-    assert make_system("lazy", SystemOptions(k1=2)).k1 == 2
+    assert make_system("lazy", SystemOptions(k1=2)).training.epochs == 2
     assert make_system("lazy", SystemOptions()).name == "lazy"
 
 
@@ -138,7 +138,7 @@ def test_macfl_wanders_along_the_ring_and_weighs_by_attention_everywhere(trace):
 
 def test_fedprox_is_an_objective_of_any_system_that_trains_on_plain_cross_entropy():
     for name in ("fedavg", "hierfavg", "macfl", "mohawk"):
-        assert make_system(name, SystemOptions(proximal=0.25)).objective == "fedprox:mu=0.25"
+        assert make_system(name, SystemOptions(proximal=0.25)).training.objective == "fedprox:mu=0.25"
 
 
 def test_ties_of_the_nearest_ap_are_drawn_if_asked():

@@ -2,24 +2,101 @@
 
 from __future__ import annotations
 
+import getpass
+import shlex
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from roambench.contract.errors import RoambenchError, RunError
 from roambench.controller.commands.bench_choice import WaitOption
+
+_UNIT: Final = """\
+# Goes on with the runs in a folder that a reboot, a power cut or a crash of this machine ended.
+[Unit]
+Description=roambench goes on with the runs in {folder}
+Wants=network-online.target
+After=network-online.target time-sync.target
+
+[Service]
+Type=exec
+User={user}
+WorkingDirectory={here}
+ExecStart={python} -m roambench.controller.cli resume {runs}
+Restart=on-abnormal
+RestartSec=10
+KillMode=mixed
+TimeoutStopSec=180
+
+[Install]
+WantedBy=multi-user.target
+"""
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run that died or was stopped.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of a run that died or was stopped; or of runs: all that died."
+        ),
+    ],
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes.")] = None,
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Only print a systemd unit that does this at every boot.")
+    ] = False,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Go on with RUN where its controller died or was stopped, to the end that it would have had."""
+    """Go on with RUN where its controller died or was stopped, to the end that it would have had.
+
+    Where RUN is a folder of runs, with each in it that died or was ended by the system; not after a Ctrl-C.
+    """
+    if unit:
+        typer.echo(_unit(run), nl=False)
+        return
+
     from roambench.controller.commands.report import show
     from roambench.controller.lasting_console import lasting_console
-    from roambench.controller.resuming import resume_run
+    from roambench.controller.resuming import ended_by_others, resume_run
 
     console = lasting_console()
-    resume_run(run, console, wait)
-    show([run], html=html or run.parent / f"{run.name}.html", as_json=False, console=console)
+    if (run / "run.json").is_file():
+        resume_run(run, console, wait)
+        show([run], html=html or run.parent / f"{run.name}.html", as_json=False, console=console)
+        return
+    left, problems = ended_by_others(run), list[str]()
+    for path in left:
+        try:
+            resume_run(path, console, wait)
+            show([path], html=html or run / f"{path.name}.html", as_json=False, console=console)
+        except RoambenchError as error:
+            problems.append(str(error))
+    if not left:
+        console.print(f"{run}: no run to go on with", highlight=False, markup=False, soft_wrap=True)
+    if problems:
+        raise RunError("\n".join(problems))
+
+
+def _unit(runs: Path) -> str:
+    """For whoever calls, from where he calls."""
+    return _UNIT.format(
+        user=getpass.getuser(),
+        here=_literal(Path.cwd()),
+        folder=_literal(runs.resolve()),
+        python=_word(sys.executable),
+        runs=_word(runs.resolve()),
+    )
+
+
+def _literal(path: Path | str) -> str:
+    """As systemd reads the rest of a line."""
+    return str(path).replace("%", "%%")
+
+
+def _word(path: Path | str) -> str:
+    """As systemd reads a word of a command."""
+    text = _literal(path).replace("$", "$$")
+    if shlex.quote(text) == text:
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roambench.contract.local_training import LocalTraining
 from roambench.written.section import Section
 
 
@@ -81,6 +82,10 @@ class LearningSection(Section):
         description="Test images that score the global model, drawn as `train_images` are; 0: all, as the "
         "papers do.",
     )
+
+    def training(self) -> LocalTraining:
+        """A training as long as the table says."""
+        return LocalTraining(epochs=self.local_epochs, steps=self.local_steps)
 
 
 class SyntheticSection(Section):

@@ -224,7 +224,8 @@ def peer_settings(
 ) -> PeerSettings:
     """The loop's numbers for `system`."""
     section, learning = experiment.decentralised, experiment.learning
-    steps_each = {"full_batch": 1, "mini_batch": learning.local_steps or 1, "epochs": 0}[section.half_step]
+    training = learning.training()
+    steps_each = {"full_batch": 1, "mini_batch": training.steps or 1, "epochs": 0}[section.half_step]
     return PeerSettings(
         run_id=run_id,
         seed=experiment.seed,
@@ -232,8 +233,7 @@ def peer_settings(
         samples=tuple(len(part) for part in lesson.parts),
         mixing=PEER_SYSTEMS.load(system).mixing,
         alpha=section.alpha,
-        local_epochs=learning.local_epochs,
-        local_steps=steps_each,
+        training=replace(training, steps=steps_each),
         evaluate_every=section.evaluate_every,
         deadline_s=section.exchange_deadline_s,
         stop_at_accuracy=experiment.rounds.accuracy_threshold

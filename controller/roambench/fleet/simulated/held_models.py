@@ -82,7 +82,7 @@ class HeldModels:
         for values in told:
             rest = {name: value for name, value in values.items() if name not in ("device", "deferred")}
             job = values["deferred"]
-            held = Held(**rest, deferred=None if job is None else TrainingJob(**job))
+            held = Held(**rest, deferred=None if job is None else TrainingJob.of(job))
             self._held[values["device"]] = held
             if held.global_row >= 0:
                 self.share(held.global_row)

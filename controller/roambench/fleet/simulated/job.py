@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from roambench.contract.json_values import from_json
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +39,16 @@ class WorkerSetting:
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
     """Rows of the AP's, the device's own, the global and the previous AP's model (-1: none) and where the
-    result goes. `local_steps`: mini-batches instead of epochs; 0: epochs. `velocity_row`: of an earlier
-    training's momentum (-1: none); what it is afterwards goes to `velocity_out_row` (-1: nowhere)."""
+    result goes. `velocity_row`: of an earlier training's momentum (-1: none); what it is afterwards goes
+    to `velocity_out_row` (-1: nowhere)."""
 
     device: int
     ap_row: int
     own_row: int
     global_row: int
     out_row: int
-    start_rule: str
-    objective: str
-    local_epochs: int
-    seed: int
+    training: LocalTraining
     previous_row: int = -1
-    local_steps: int = 0
     velocity_row: int = -1
     velocity_out_row: int = -1
 
@@ -57,6 +56,11 @@ class TrainingJob:
     def read_rows(self) -> tuple[int, int, int, int]:
         """What a training reads, in the order in which `LessonTrainer.carry_out` takes the models."""
         return self.ap_row, self.own_row, self.global_row, self.previous_row
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> TrainingJob:
+        """Inverse of `dataclasses.asdict`, for values that one of our own processes wrote."""
+        return cls(**{**values, "training": LocalTraining(**values["training"])})
 
     def to_line(self) -> bytes:
         """The job as a line of JSON for a worker."""

@@ -44,15 +44,11 @@ class LessonTrainer:
         try:
             result = self._learner.train(
                 self._shard(job.device),
+                job.training,
                 ap_model,
                 own_model,
                 global_model,
                 previous_model,
-                local_epochs=job.local_epochs,
-                seed=job.seed,
-                start_rule=job.start_rule,
-                objective=job.objective,
-                local_steps=job.local_steps,
                 velocity=velocity,
                 keeps_velocity=job.velocity_out_row >= 0,
             )

@@ -111,11 +111,7 @@ class PeerModels:
             own_row=_NONE,
             global_row=model,
             out_row=self._rows.take(),
-            start_rule="ap",
-            objective=order.objective,
-            local_epochs=order.local_epochs,
-            seed=order.seed,
-            local_steps=order.local_steps,
+            training=order.training,
             velocity_row=velocity,
             velocity_out_row=self._rows.take() if self._has_momentum else _NONE,
         )

@@ -52,6 +52,6 @@ class TrainingActor:
         """The arguments are read-only views of Ray's store; the model that comes back is new."""
         assert self._trainer is not None
         outcome, trained = self._trainer.carry_out(
-            TrainingJob(**job), ap_model, own_model, global_model, previous_model
+            TrainingJob.of(job), ap_model, own_model, global_model, previous_model
         )
         return outcome, None if trained is None else trained.vector

@@ -252,7 +252,7 @@ class SimulatedFleet:
         now: list[tuple[TrainOrder, TrainingJob]] = []
         for order in orders:
             job = self._job(order)
-            if self._foresee is not None and order.start_rule == "ap":
+            if self._foresee is not None and order.training.start_rule == "ap":
                 # Its own model's row may be another's by then, and "ap" does not read it.
                 self._held.defer(order.device, order.order_id, replace(job, own_row=-1))
                 work = self._foresee(order)
@@ -279,12 +279,8 @@ class SimulatedFleet:
             own_row=held.start_row,
             global_row=held.global_row,
             out_row=-1,
-            start_rule=order.start_rule,
-            objective=order.objective,
-            local_epochs=order.local_epochs,
-            seed=order.seed,
+            training=order.training,
             previous_row=self._published[order.previous_digest] if order.previous_digest else -1,
-            local_steps=order.local_steps,
         )
 
     def _report(self, order: TrainOrder, outcome: TrainingOutcome) -> TrainReply:

@@ -85,11 +85,12 @@ class StackedWorker:
             self._model(job.previous_row),
         )
         try:
-            start = start_model(job.start_rule, inputs)
+            start = start_model(job.training.start_rule, inputs)
         except (RoambenchError, ValueError) as error:
             return str(error)
-        steps = job.local_steps or job.local_epochs * -(-len(shard.labels) // self._batch_size)
-        return StackedTask(shard, start, global_model, job.objective, steps, job.seed)
+        training = job.training
+        steps = training.sgd_steps(len(shard.labels), self._batch_size)
+        return StackedTask(shard, start, global_model, training.objective, steps, training.seed)
 
     def _shard(self, device: int) -> Shard:
         chosen = self._parts[self._offsets[device] : self._offsets[device + 1]]
@@ -134,7 +135,7 @@ def _batches(lines: IO[bytes]) -> Iterator[list[TrainingJob]]:
     jobs: list[TrainingJob] = []
     for line in lines:
         if line != b"\n":
-            jobs.append(TrainingJob(**json.loads(line)))
+            jobs.append(TrainingJob.of(json.loads(line)))
             continue
         yield jobs
         jobs = []

@@ -59,6 +59,6 @@ def serve(worker: TrainingWorker, jobs: IO[bytes], answers: IO[bytes]) -> None:
     answers.write(b"{}\n")
     answers.flush()
     for line in jobs:
-        outcome = worker.carry_out(TrainingJob(**json.loads(line)))
+        outcome = worker.carry_out(TrainingJob.of(json.loads(line)))
         answers.write(json.dumps(asdict(outcome), separators=(",", ":")).encode() + b"\n")
         answers.flush()

@@ -303,27 +303,33 @@ class TransferOrder(_message.Message):
     repeats: int
     def __init__(self, upload: bool = ..., total_bytes: _Optional[int] = ..., mbit_s: _Optional[float] = ..., repeats: _Optional[int] = ...) -> None: ...
 
+class LocalTraining(_message.Message):
+    __slots__ = ("epochs", "seed", "steps", "objective", "start_rule")
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
+    START_RULE_FIELD_NUMBER: _ClassVar[int]
+    epochs: int
+    seed: int
+    steps: int
+    objective: str
+    start_rule: str
+    def __init__(self, epochs: _Optional[int] = ..., seed: _Optional[int] = ..., steps: _Optional[int] = ..., objective: _Optional[str] = ..., start_rule: _Optional[str] = ...) -> None: ...
+
 class TrainOrder(_message.Message):
-    __slots__ = ("ap", "start_digest", "start_rule", "objective", "local_epochs", "seed", "download_mbit_s", "local_steps", "previous_digest")
+    __slots__ = ("ap", "start_digest", "training", "download_mbit_s", "previous_digest")
     AP_FIELD_NUMBER: _ClassVar[int]
     START_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    START_RULE_FIELD_NUMBER: _ClassVar[int]
-    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_EPOCHS_FIELD_NUMBER: _ClassVar[int]
-    SEED_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ap: int
     start_digest: bytes
-    start_rule: str
-    objective: str
-    local_epochs: int
-    seed: int
+    training: LocalTraining
     download_mbit_s: float
-    local_steps: int
     previous_digest: bytes
-    def __init__(self, ap: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., start_rule: _Optional[str] = ..., objective: _Optional[str] = ..., local_epochs: _Optional[int] = ..., seed: _Optional[int] = ..., download_mbit_s: _Optional[float] = ..., local_steps: _Optional[int] = ..., previous_digest: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, ap: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., training: _Optional[_Union[LocalTraining, _Mapping]] = ..., download_mbit_s: _Optional[float] = ..., previous_digest: _Optional[bytes] = ...) -> None: ...
 
 class UploadOrder(_message.Message):
     __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free")
@@ -362,7 +368,7 @@ class SyncOrder(_message.Message):
     def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ..., free: bool = ...) -> None: ...
 
 class ExchangeOrder(_message.Message):
-    __slots__ = ("device", "neighbours", "own_weight", "seed", "local_epochs", "local_steps", "start_digest", "objective", "download_mbit_s", "exchange_mbit_s", "deadline_s")
+    __slots__ = ("device", "neighbours", "own_weight", "training", "start_digest", "download_mbit_s", "exchange_mbit_s", "deadline_s")
     class Neighbour(_message.Message):
         __slots__ = ("device", "name", "address", "weight")
         DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -377,26 +383,20 @@ class ExchangeOrder(_message.Message):
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
     OWN_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    SEED_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_EPOCHS_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
     START_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_MBIT_S_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     device: int
     neighbours: _containers.RepeatedCompositeFieldContainer[ExchangeOrder.Neighbour]
     own_weight: float
-    seed: int
-    local_epochs: int
-    local_steps: int
+    training: LocalTraining
     start_digest: bytes
-    objective: str
     download_mbit_s: float
     exchange_mbit_s: float
     deadline_s: float
-    def __init__(self, device: _Optional[int] = ..., neighbours: _Optional[_Iterable[_Union[ExchangeOrder.Neighbour, _Mapping]]] = ..., own_weight: _Optional[float] = ..., seed: _Optional[int] = ..., local_epochs: _Optional[int] = ..., local_steps: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., objective: _Optional[str] = ..., download_mbit_s: _Optional[float] = ..., exchange_mbit_s: _Optional[float] = ..., deadline_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, device: _Optional[int] = ..., neighbours: _Optional[_Iterable[_Union[ExchangeOrder.Neighbour, _Mapping]]] = ..., own_weight: _Optional[float] = ..., training: _Optional[_Union[LocalTraining, _Mapping]] = ..., start_digest: _Optional[bytes] = ..., download_mbit_s: _Optional[float] = ..., exchange_mbit_s: _Optional[float] = ..., deadline_s: _Optional[float] = ...) -> None: ...
 
 class IdleOrder(_message.Message):
     __slots__ = ("present",)
