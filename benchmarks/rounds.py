@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import psutil
 from setting.local_fleet import LocalFleet, local_fleet
 
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Answer, Order, TrainOrder, TrainReply, UploadOrder
 
 WARM_UP_ROUNDS = 3
@@ -74,7 +75,11 @@ async def one_round(local: LocalFleet, step: int, processes: list[psutil.Process
     cpu_s, started_s = cpu_seconds(processes), time.perf_counter()
     digest = local.fleet.publish(model)
     trained = await performed(
-        local, [TrainOrder(f"{step}/{device}/train", device, step, 0, digest, 1, step) for device in devices]
+        local,
+        [
+            TrainOrder(f"{step}/{device}/train", device, step, 0, digest, LocalTraining(1, step))
+            for device in devices
+        ],
     )
     trained_s = time.perf_counter()
     await performed(

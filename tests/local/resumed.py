@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -72,6 +73,35 @@ def killed_when(
 
 def ended(base: Path, process: subprocess.Popen[bytes]) -> None:
     assert process.wait(400) == 0, (base / "log").read_text()
+
+
+def killed_at_random(
+    base: Path, begin: tuple[str, ...], name: str, *, seed: int, kills: int, longest_s: float
+) -> Iterator[Path]:
+    """Finished runs of the command `begin`, whose controllers were killed so often in all: each within
+    `longest_s` after it went to work, or sometimes after it was started."""
+    draw = random.Random(seed)
+    killed = runs = 0
+    while killed < kills:
+        run, runs = base / f"killed-{runs}" / name, runs + 1
+        while True:
+            first, before = not run.exists(), rows(run, "RunResumed")
+            early, after_s = draw.random() < 0.2, draw.uniform(0.0, longest_s)
+            with command(base, *begin, str(run.parent)) as process:
+                due_s = time.monotonic() + after_s if early else None
+                while process.poll() is None:
+                    if due_s is None and rows(run, "StepOpened" if first else "RunResumed") > before:
+                        due_s = time.monotonic() + after_s
+                    if due_s and time.monotonic() > due_s and (run / "checkpoint.json").is_file():
+                        process.kill()
+                        break
+                    time.sleep(0.01)
+                if process.wait() != -signal.SIGKILL:
+                    ended(base, process)
+                    break
+                killed += 1
+        yield run
+    print(f"{killed} kills in {runs} runs, all of them as one left alone")
 
 
 def story(run: Path, *, real_time: bool = False) -> list[object]:

@@ -4,9 +4,7 @@ one hole more."""
 from __future__ import annotations
 
 import contextlib
-import random
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -26,7 +24,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
 from soaking.processes import processes_of
 
-from .resumed import command, ended, killed_when, rows, story
+from .resumed import command, ended, killed_at_random, killed_when, rows, story
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -185,30 +183,13 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
 def test_twenty_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
     """Of which some come before a resumed run is ready, and some in what follows its last step."""
-    draw = random.Random(14)
     begin, whole = begun(tmp_path, text), tmp_path / "whole" / f"cut-{system}"
     with command(tmp_path, *begin, str(whole.parent)) as process:
         ended(tmp_path, process)
-    kills = runs = 0
-    while kills < 20:
-        run, runs = tmp_path / f"killed-{runs}" / whole.name, runs + 1
-        while True:
-            with command(tmp_path, *begin, str(run.parent)) as process:
-                began_s, after_s = time.monotonic(), draw.uniform(0.0, 25.0)
-
-                def due() -> bool:
-                    there = process.poll() is None and (run / "checkpoint.json").is_file()  # noqa: B023
-                    return there and time.monotonic() > began_s + after_s  # noqa: B023
-
-                while process.poll() is None and not due():
-                    time.sleep(0.01)
-                if process.poll() is not None:
-                    ended(tmp_path, process)
-                    break
-                process.kill()
-                kills += 1
+    for run in killed_at_random(tmp_path, begin, whole.name, seed=14, kills=20, longest_s=8.0):
         same(run, whole)
         accounted(run)

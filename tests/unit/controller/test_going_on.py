@@ -53,7 +53,7 @@ class Mixing:
         outcomes = []
         for index, job in enumerate(jobs):
             read = [self._rows.row(row) for row in job.read_rows if row >= 0]
-            noise = np.random.default_rng(job.seed).normal(size=self._rows.size).astype(np.float32)
+            noise = np.random.default_rng(job.training.seed).normal(size=self._rows.size).astype(np.float32)
             if job.velocity_row >= 0:
                 noise += 0.5 * self._rows.row(job.velocity_row)
             if job.velocity_out_row >= 0:

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -156,7 +157,7 @@ async def test_a_serial_revoked_in_mid_run_ends_the_session_and_everything_that_
             await connected(where, 2)
             digest = where.fleet.publish(MODEL)
             order = train_order(digest)
-            slow = type(order)(order.order_id, 0, 1, 3, digest, 1, 7, download_mbit_s=0.5)
+            slow = replace(order, start_digest=digest, download_mbit_s=0.5)
             working = asyncio.create_task(where.fleet.perform([slow]))
             await until(lambda: moving)
             assert authority.revoke_name("pi-01", "board lost") != []
