@@ -34,6 +34,8 @@ LATE_S: Final = 0.03
 FIGURES: Final[tuple[tuple[str, Kind], ...]] = (
     ("whole", "gross"),
     *((phase, kind) for kind in ("gross", "net") for phase in ("download", "train", "upload")),
+    ("wait", "gross"),
+    ("idle", "gross"),
 )
 #: A figure holds when its printed +- 2 u has the truth in so many of the runs.
 HELD: Final = 0.93

@@ -138,7 +138,7 @@ def account_device(
                 u_idle_w=part.u_idle_w,
                 u_reference=calibration.u_reference,
                 reference=calibration.reference,
-                design_based=span.phase in preferred,
+                design_based=works and span.phase in preferred,
                 late_shared=late_shared,
                 u_idle_shared_w=u_idle_shared_w,
                 u_wait_shared_w=0.0

@@ -25,7 +25,7 @@ from roambench.energy.lateness import BOARD_LATENESS_S, LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.near_transfers import Fitted
 from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
-from roambench.energy.pieces import pieces_of
+from roambench.energy.pieces import TAIL, pieces_of
 from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.span_powers import MIN_SPANS
 from roambench.energy.steadiness import CLOCK_U_S, fit_known, steadiness
@@ -145,7 +145,7 @@ def _fitted(told_of: ConstantPowers, readings: Readings) -> Fitted:
     assert told_of.powers is not None
     final, cut = told_of.design, told_of.cut
     pieces = [cut.spans[i] for i in final.fitted.tolist()]
-    waits = [cut.parts[i] is not None for i in final.fitted.tolist()]
+    waits = [cut.parts[i] not in (None, TAIL) for i in final.fitted.tolist()]
     watts, at_s = readings.watts[final.used], readings.at_s[final.used]
     return Fitted(
         final,

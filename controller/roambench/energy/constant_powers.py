@@ -13,7 +13,7 @@ from roambench.energy.integrate import span_stamps
 from roambench.energy.lateness import LATENESS_BLUR_S, informative, likeliest_lateness
 from roambench.energy.least_squares import Design, Families, Fit, Waiting, fit_levels, level_noise
 from roambench.energy.occupancy import Columns, Floats, MeterWindow
-from roambench.energy.pieces import STARTING, Part, Pieces
+from roambench.energy.pieces import STARTING, TAIL, Part, Pieces
 from roambench.energy.span_powers import SpanPowers, span_powers
 from roambench.energy.transfer_kinds import kinds_of
 
@@ -64,8 +64,9 @@ class ConstantPowers:
 
 def starts_apart(levels: tuple[str, ...], powers: SpanPowers, slope_w: Floats) -> bool:
     """Whether `levels` have one of beginning trainings, and that differs from the rest of them."""
-    whole = Phase.TRAIN.value
-    begins = f"{whole} {STARTING.name}"
+    begins, whole = (f"{Phase.TRAIN.value} {part.name}" for part in (STARTING, TAIL))
+    if whole not in levels:
+        whole = Phase.TRAIN.value
     if begins not in levels or whole not in levels:
         return False
     contrast = np.zeros(len(levels))
@@ -136,13 +137,16 @@ def _levels(cut: Pieces, own_level_s: float | None) -> tuple[tuple[str, ...], Co
         apart = span.phase in APART and first < i < last
         family = span.phase.value if span.phase in ACTIVE_PHASES or apart else Phase.IDLE.value
         name = kind or family
-        if (part := cut.parts[i]) is not None:
+        part = cut.parts[i]
+        if part is TAIL:
+            name = family = f"train {TAIL.name}" if span.phase is Phase.TRAIN else TAIL.name
+        elif part is not None:
             name = family = f"{span.phase.value} {part.name}"
         elif own_level_s is not None and span.phase in ACTIVE_PHASES and span.duration_s >= own_level_s:
             name = family = f"{span.phase.value}[{i}]"
         if name not in index:
             index[name] = len(index)
-            if part is not None:
+            if part is not None and part is not TAIL:
                 others[index[name]] = (span.phase.value, part)
             families.append(family_of.setdefault(family, len(family_of)))
         level_of_span[i] = index[name]
@@ -151,5 +155,5 @@ def _levels(cut: Pieces, own_level_s: float | None) -> tuple[tuple[str, ...], Co
         for level, (phase, part) in others.items()
         if phase in family_of
     }
-    resting = tuple(index[phase.value] for phase in APART if phase.value in index)
+    resting = tuple(index[name] for name in (*(phase.value for phase in APART), TAIL.name) if name in index)
     return tuple(index), level_of_span, Families(np.array(families, dtype=np.int64), resting, waits)

@@ -25,8 +25,10 @@ from scipy.special import stdtrit
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.attribution import Attribution
 from roambench.energy.energy_value import Energy, Part, total
+from roambench.energy.idle_curve import work_of
 from roambench.energy.integrate import span_stamps
 from roambench.energy.occupancy import Columns, Floats, occupancy
+from roambench.energy.pieces import TAIL
 from roambench.energy.samples import PowerSamples
 from roambench.energy.span_energy import SpanEnergy
 
@@ -36,6 +38,8 @@ MIN_WINDOWS: Final = 2.0
 #: Next to a border means so many seconds from it; fewer readings there tell nothing of it.
 NEAR_S: Final = 1.5
 MIN_READINGS: Final = 6
+#: Phases that have this estimate; a `wait` before or after the work is idling and none of them.
+ESTIMATED: Final = ACTIVE_PHASES | {Phase.WAIT}
 TWO_SIGMA: Final = 0.977249868
 #: What a figure's 2 u should be, relative, where the number of spans that would do is told.
 WANTED: Final = 0.05
@@ -88,7 +92,7 @@ def together(estimates: Sequence[DesignBased | None], seconds: Sequence[float]) 
 def design_based(
     samples: PowerSamples, spans: Sequence[PhaseSpan], fit: Attribution, idle_w: float
 ) -> dict[Phase, DesignBased]:
-    """The estimate of each active phase that enough readings touched.
+    """The estimate of each active phase and of waiting, where enough readings touched it.
 
     `samples` are calibrated first looks without the drift of the idle power, as `fit` saw them; `spans` are
     those that were given to `attribute`; `idle_w` is the idle power without drift. The fitted lateness may
@@ -100,7 +104,7 @@ def design_based(
     late = _Touched.of(samples, spans, fit, fit.lateness_s)
     prompt = _Touched.of(samples, spans, fit, 0.0)
     found = {}
-    for phase in dict.fromkeys(span.phase for span in spans if span.phase in ACTIVE_PHASES):
+    for phase in dict.fromkeys(span.phase for span in spans if span.phase in ESTIMATED):
         both = [touched.mean_of(phase, idle_w) for touched in (prompt, late)]
         if both[0] is not None and both[1] is not None:
             (one_w, u_one_w), (other_w, u_other_w) = both[0], both[1]
@@ -115,6 +119,8 @@ def in_doubt(fit: Attribution) -> frozenset[Phase]:
     transfers if it is one of those, if lines seem to come too early, or if the meter's conversion clock was
     looked for and does not bear them out. Without a clock to bear them out they are in doubt, too, where
     boards do not wait as they should: a radio that is awake after a transfer is not known within one.
+    Waiting always is: a tail of some tenths of a second is seen by readings at the border alone, which a fit
+    hardly weighs, and by all of them if each counts once.
 
     None where sampling is locked to the rounds, since this estimate rests on random moments; none for a
     contradiction in idle time; and no transfers of several kinds, whose powers it cannot tell apart.
@@ -124,18 +130,19 @@ def in_doubt(fit: Attribution) -> frozenset[Phase]:
     level = fit.misfit.level if fit.misfit is not None and fit.misfit.contradicts else ""
     phases = {phase for phase in ACTIVE_PHASES if level.startswith(phase.value)}
     borne_out = fit.steadiness is not None and fit.steadiness.bears_out
-    unborne = fit.steadiness is not None or level == Phase.WAIT.value
+    unborne = fit.steadiness is not None or level in (Phase.WAIT.value, TAIL.name)
     if fit.too_early or (unborne and not borne_out) or phases - {Phase.TRAIN}:
         phases |= ACTIVE_PHASES - {Phase.TRAIN}
     several = {
         phase
         for phase in phases
         if sum(
-            of.startswith(f"{phase.value} ") and not of.endswith(("waiting", "starting")) for of in fit.levels
+            of.startswith(f"{phase.value} ") and not of.endswith(("waiting", "starting", "tail"))
+            for of in fit.levels
         )
         > 1
     }
-    return frozenset(phases - several)
+    return frozenset(phases - several) | {Phase.WAIT}
 
 
 def instead(
@@ -151,8 +158,10 @@ def instead(
     transfers keep their ratios. `parts` are parallel to `spans`; the idle power as in `design_based`.
     """
     moved = list(parts)
+    first, last = work_of(spans)
+    works = [i for i, span in enumerate(spans) if span.phase in ACTIVE_PHASES or first < i < last]
     for phase, estimate in found.items():
-        own = [i for i, span in enumerate(spans) if span.phase is phase and parts[i].covered_s]
+        own = [i for i in works if spans[i].phase is phase and parts[i].covered_s]
         seconds = np.array([parts[i].covered_s for i in own])
         net_w = np.array([parts[i].gross_j for i in own]) / seconds - idle_w
         mean_w = float(net_w @ seconds / seconds.sum()) if len(own) else 0.0
@@ -202,7 +211,10 @@ class _Touched:
         whole = np.asarray(share.sum(axis=1)).ravel() > 1.0 - 1e-9
         share, watts, at_s = share[whole].tocoo(), samples.watts[whole], at_s[whole]
         power_w = fit.spans_fit.watts
-        phase_of = np.array([fit.spans[i].phase for i in fitted.tolist()], dtype=object)
+        phase_of = np.array(
+            [fit.spans[i].phase if fit.level_of_span[i] else Phase.IDLE for i in fitted.tolist()],
+            dtype=object,
+        )
         middle_s = 0.5 * (starts_s + ends_s)
         at_end = (at_s[share.row] - 0.5 * fit.window.support_s > middle_s[share.col]).astype(np.int64)
         # What windows that lie within a span, next to its border, see beside the span's fitted power.

@@ -34,7 +34,7 @@ class LedgerRow:
     transfer draws while it waits (`u_wait_shared_w` of the levels).
 
     `design_based` rows have the mean power of their phase from an estimate without a model of its shape,
-    since the readings contradict the fitted one (`design_based.in_doubt`).
+    since the readings contradict the fitted one, or since it is waiting (`design_based.in_doubt`).
     """
 
     device: str

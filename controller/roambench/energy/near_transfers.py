@@ -13,10 +13,10 @@ import numpy.typing as npt
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.least_squares import Design, Fit
 from roambench.energy.occupancy import Columns, Floats
+from roambench.energy.pieces import TRANSFERS
 from roambench.energy.power_shape import Borders, NearReadings, Prior, Shape
 from roambench.energy.span_powers import SpanPowers
 
-TRANSFERS: Final = (Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE)
 #: Borders of the pieces in which a shape is looked for, s from start and from end (at most half the span).
 _EDGES_S: Final = {
     **dict.fromkeys(TRANSFERS, ((0.06, 0.14, 0.25, 0.42, 0.7), (0.06, 0.14, 0.25, 0.42, 0.7))),
@@ -65,7 +65,8 @@ SHAPED: Final = Belief(0.08, 0.8, 0.7, 1.5, 0.3, 0.2)
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A fit of constant powers: its readings, and of each fitted piece phase and whether it is a
-    part that draws otherwise than the rest of its span: it waits for bytes, or a training begins.
+    part that draws otherwise than the rest of its span: it waits for bytes, or a training begins. A tail is
+    none.
 
     `at_s` are the arrivals of the readings used, `late_s` is how late the fit takes them to be.
     """
@@ -161,7 +162,7 @@ def _shape(fitted: Fitted) -> tuple[Shape, list[Column]]:
         watts.append(power_w)
         on.append(tuple(index.setdefault(column, len(index)) for column in columns))
 
-    last_s, before = -np.inf, Phase.IDLE
+    last_s, before, begun = -np.inf, Phase.IDLE, False
     for i, (piece, waits) in enumerate(zip(fitted.pieces, fitted.waits, strict=True)):
         start_s, end_s = float(design.starts_s[i]), float(design.ends_s[i])
         power_w, phase = float(powers.watts[i]), piece.phase
@@ -174,18 +175,21 @@ def _shape(fitted: Fitted) -> tuple[Shape, list[Column]]:
             level = ((phase, "level", 0.0),) if moves else ()
             if moves:
                 power_w = float(powers.level_watts[design.level_of_fitted[i]])
-            half_s = 0.5 * (end_s - start_s)
+            after = fitted.pieces[i + 1].phase if i + 1 < len(fitted.pieces) else None
+            first, last = begun or before is not phase, after is not phase
             heads, tails = _EDGES_S.get(phase, ((), ()))
-            if not moves and end_s - start_s < 1.2:
+            # A tail is the beginning of what follows the transfer: what comes after it has none of its own.
+            limit_s = (0.5 if moves or (first and last) else 1.0) * (end_s - start_s)
+            if not moves and end_s - start_s < 0.75:
                 heads, tails = (), ()
-            head = [0.0, *(edge for edge in heads if edge < half_s)]
-            tail = [0.0, *(edge for edge in tails if edge < half_s)]
+            head = [0.0, *(edge for edge in heads if first or moves if edge < limit_s)]
+            tail = [0.0, *(edge for edge in tails if last or moves if edge < limit_s)]
             for begin, until in pairwise(head):
                 add(start_s + begin, power_w, *level, (phase, "first", 0.5 * (begin + until)))
             add(start_s + head[-1], power_w, *level)
             for begin, until in zip(tail[-2::-1], tail[:0:-1], strict=True):
                 add(end_s - until, power_w, *level, (phase, "last", 0.5 * (begin + until)))
-        last_s, before = end_s, phase
+        last_s, before, begun = end_s, phase, waits
     table = np.zeros((len(watts), len(index)))
     for row, columns in enumerate(on):
         table[row, list(columns)] = 1.0

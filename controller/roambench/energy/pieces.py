@@ -9,8 +9,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.baseline import BASELINE_PHASES
+from roambench.energy.idle_curve import TAIL_S
 from roambench.energy.occupancy import Columns
 
+TRANSFERS: Final = (Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE)
+#: In these a transfer's tail is told apart where they follow it.
+_AFTER: Final = BASELINE_PHASES | {Phase.TRAIN}
 #: Transfers that can be cut; an exchange moves both ways at once and has no one first byte.
 CUT = frozenset({Phase.DOWNLOAD, Phase.UPLOAD})
 
@@ -34,7 +39,9 @@ LONG_S: Final = 0.1
 #: A governor raises the clock some tenths of a second after the work began, or a file is read first.
 STARTING: Final = Part("starting", 0.8, 0.8, 0.4)
 STARTING_S: Final = 0.2
-PARTS: Final = (WAITING, LONG_WAITING, STARTING)
+#: A radio stays on after a transfer, a card writes: the readings alone tell what. What is left of it after
+#: that first second is told by its age (`idle_curve`).
+TAIL: Final = Part("tail", 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +49,8 @@ class Pieces:
     """The pieces of spans, in order of time and without a hole between those of one span.
 
     `span_of` has shape (pieces,) and is the index of the span that each is cut from, `parts` says which
-    pieces are no rest of their span: transfers in which no byte moved, trainings that begin. A span that is
-    not cut is its own only piece.
+    pieces are no rest of their span: transfers in which no byte moved, trainings that begin, and the first
+    second after a transfer. A span that is not cut is its own only piece.
     """
 
     spans: tuple[PhaseSpan, ...]
@@ -52,20 +59,27 @@ class Pieces:
 
 
 def pieces_of(spans: Sequence[PhaseSpan], *, starting: bool = False) -> Pieces:
-    """Cut every transfer whose bytes are stamped, and where `starting` is asked for the beginning of every
-    training; a transfer's bytes go with the piece in which they moved.
+    """Cut every transfer whose bytes are stamped, what follows a transfer at once after a second, and where
+    `starting` is asked for the beginning of every training; a transfer's bytes go with the piece in which
+    they moved.
 
     Stamps outside a span (it was cut by a restart) count as its border; a transfer that moved nothing
     inside its span waited throughout.
     """
     found: list[tuple[PhaseSpan, int, Part | None]] = []
     for index, span in enumerate(spans):
+        before = spans[index - 1].phase if index else None
+        begun_ns = span.start_ns
         if starting and span.phase is Phase.TRAIN and span.duration_s > 2.0 * STARTING_S:
-            begun_ns = span.start_ns + round(STARTING_S * 1e9)
-            found += [
-                (replace(span, end_ns=begun_ns), index, STARTING),
-                (replace(span, start_ns=begun_ns), index, None),
-            ]
+            begun_ns += round(STARTING_S * 1e9)
+            found.append((replace(span, end_ns=begun_ns), index, STARTING))
+        tail_ns = begun_ns
+        if before in TRANSFERS and span.phase in _AFTER and span.duration_s > 0.0:
+            tail_ns = min(span.end_ns, span.start_ns + round(TAIL_S[0] * 1e9))
+            found.append((replace(span, start_ns=begun_ns, end_ns=tail_ns), index, TAIL))
+        if tail_ns > span.start_ns:
+            if tail_ns < span.end_ns:
+                found.append((replace(span, start_ns=tail_ns), index, None))
             continue
         if span.phase not in CUT or not span.last_byte_ns:
             found.append((span, index, None))

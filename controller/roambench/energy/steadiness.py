@@ -14,8 +14,9 @@ import numpy as np
 from roambench.energy.conversion_clock import ConversionClock, find_clock, shaped_by
 from roambench.energy.fit_check import Misfit, worst_misfit
 from roambench.energy.least_squares import Design, Fit, fit_levels
-from roambench.energy.near_transfers import TRANSFERS, Fitted, Near, near_transfers
+from roambench.energy.near_transfers import Fitted, Near, near_transfers
 from roambench.energy.occupancy import Floats, MeterWindow
+from roambench.energy.pieces import TRANSFERS
 from roambench.energy.span_powers import SpanPowers, span_powers
 
 #: Log likelihood by which a shape must beat constant power: a dozen shapes are tried.

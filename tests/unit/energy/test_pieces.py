@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.pieces import LONG_WAITING, STARTING, WAITING, pieces_of
+from roambench.energy.pieces import LONG_WAITING, STARTING, TAIL, WAITING, pieces_of
 
 S = 10**9
 
@@ -21,17 +23,33 @@ def test_a_stamped_transfer_waits_moves_and_waits():
         (5, 5.3),
         (5.3, 6.8),
         (6.8, 7),
-        (7, 9),
+        (7, 8),
+        (8, 9),
     ]
-    assert cut.span_of.tolist() == [0, 1, 1, 1, 2]
-    assert cut.parts == (None, LONG_WAITING, None, LONG_WAITING, None)
-    assert [p.transferred_bytes for p in cut.spans] == [1000, 0, 1000, 0, 1000]
+    assert cut.span_of.tolist() == [0, 1, 1, 1, 2, 2]
+    assert cut.parts == (None, LONG_WAITING, None, LONG_WAITING, TAIL, None)
+    assert [p.transferred_bytes for p in cut.spans] == [1000, 0, 1000, 0, 1000, 1000]
+
+
+@pytest.mark.parametrize("phase", [Phase.WAIT, Phase.IDLE, Phase.ABSENT, Phase.TRAIN])
+def test_the_second_after_a_transfer_is_its_tail_whatever_follows(phase):
+    cut = pieces_of([span(Phase.DOWNLOAD, 0, 2), span(phase, 2, 9), span(phase, 9, 12)])
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [(0, 2), (2, 3), (3, 9), (9, 12)]
+    assert cut.parts == (None, TAIL, None, None)
+    short = pieces_of([span(Phase.DOWNLOAD, 0, 2), span(phase, 2, 2.5)])
+    assert short.parts == (None, TAIL)
+
+
+def test_a_training_behind_a_download_begins_and_then_has_the_rest_of_the_tail():
+    cut = pieces_of([span(Phase.DOWNLOAD, 0, 2), span(Phase.TRAIN, 2, 9)], starting=True)
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [(0, 2), (2, 2.2), (2.2, 3), (3, 9)]
+    assert cut.parts == (None, STARTING, TAIL, None)
 
 
 def test_what_nobody_stamped_and_what_is_no_transfer_stays_whole():
     spans = [
-        span(Phase.DOWNLOAD, 0, 2),
-        span(Phase.TRAIN, 2, 4, 2.5, 3.0),
+        span(Phase.TRAIN, 0, 2, 0.5, 1.0),
+        span(Phase.DOWNLOAD, 2, 4),
         span(Phase.EXCHANGE, 4, 6, 4.5, 5.0),
     ]
     cut = pieces_of(spans)

@@ -57,6 +57,18 @@ def test_what_a_board_does_after_the_last_byte_is_not_taken_for_what_moving_draw
         assert held[name] >= 10 / RUNS, name
 
 
+@pytest.mark.parametrize("world", ["radio-tail", "radio-awake"])
+def test_what_a_radio_draws_after_a_transfer_is_in_the_wait_behind_it(worlds, world):
+    """0.2 to 1 s of a quarter to a third of a watt: waits were 0.6 to 0.8 % too cheap, and hardly a run held
+    the truth; downloads were off by -10 %."""
+    found = row(worlds, world)
+    bias, held = (figures(worlds, values) for values in (found.bias, found.held))
+    assert abs(bias["wait gross"]) < 0.003
+    assert abs(bias["download net"]) < 0.06
+    for name in ("wait gross", *NET):
+        assert held[name] >= 10 / RUNS, name
+
+
 def test_a_clock_that_is_raised_late_is_seen_where_trainings_begin(worlds):
     """Half the power for 50-200 ms: downloads were off by -13 %, flagged; trainings by 0.5 %, 2.5 x 2 u."""
     found = row(worlds, "train-late-clock")
@@ -74,7 +86,7 @@ def test_how_trainings_begin_stays_uncertain_where_no_clock_tells_it(worlds):
     assert np.sum(np.array(off) <= 2.0) >= 7
 
 
-@pytest.mark.parametrize("world", ["train-ramp", "lte", "radio-tail", "fan", "locked", "locked-burst"])
+@pytest.mark.parametrize("world", ["train-ramp", "lte", "fan", "locked", "locked-burst"])
 def test_a_split_whose_assumptions_fail_is_flagged(worlds, world):
     assert row(worlds, world).flagged >= 11 / RUNS
 
@@ -98,6 +110,6 @@ def test_lines_that_show_a_value_again_are_told_before_idle_power_is_taken_off(w
 
 
 def test_a_flag_excuses_no_clean_world(worlds):
-    rare = {"bias": (0.0,) * 7, "held": (0.5, *(1.0,) * 6), "median_2u": (0.01,) * 7, "flagged": 1.0}
+    rare = {"bias": (0.0,) * 9, "held": (0.5, *(1.0,) * 8), "median_2u": (0.01,) * 9, "flagged": 1.0}
     assert worlds.WorldRow("fan", 10, **rare).verdict == "flagged"
     assert worlds.WorldRow("clean-1s", 10, **rare).verdict == "NOT MET: whole gross, false alarms"

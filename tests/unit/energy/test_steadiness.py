@@ -17,7 +17,7 @@ from roambench.energy.lateness import BOARD_LATENESS_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.near_transfers import Fitted, near_transfers
 from roambench.energy.occupancy import SP2_WINDOW
-from roambench.energy.pieces import STARTING_S, pieces_of
+from roambench.energy.pieces import STARTING_S, TAIL, pieces_of
 from roambench.energy.samples import PowerSamples
 
 S = 10**9
@@ -110,7 +110,7 @@ def test_a_training_borders_on_a_transfer_where_it_begins_not_where_its_steady_p
     assert told.starts_apart
     assert told.powers is not None
     used, pieces = told.design.used, [told.cut.spans[i] for i in told.design.fitted.tolist()]
-    waits = [told.cut.parts[i] is not None for i in told.design.fitted.tolist()]
+    waits = [told.cut.parts[i] not in (None, TAIL) for i in told.design.fitted.tolist()]
     seen = (samples.watts[used], pieces, waits, told.levels, SP2_STEP_W, readings.at_s[used], told.late_s)
     near = near_transfers(Fitted(told.design, told.fit, told.powers, *seen), SP2_WINDOW.window_s)
     trainings_s = np.array([span.start_ns * 1e-9 for span in spans if span.phase is Phase.TRAIN])
