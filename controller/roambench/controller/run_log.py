@@ -35,6 +35,8 @@ def logged(folder: Path, what: str) -> Iterator[None]:
     """
     root, path = logging.getLogger(), folder / LOG
     log, teller, before = _log_at(path), _Teller(path, what), threading.excepthook
+    for handler in (log, teller):
+        handler.addFilter(_is_ours)
     root.addHandler(log)
     root.addHandler(teller)
     threading.excepthook = _thread_crashed
@@ -86,6 +88,11 @@ def _log_at(path: Path) -> logging.Handler:
 def _record(what: str, error: BaseException) -> logging.LogRecord:
     about = (type(error), error, error.__traceback__)
     return logging.LogRecord(__name__, logging.CRITICAL, __file__, 0, "%s ended", (what,), about)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Not what gRPC says, without an error, of strangers' bytes: it goes on, and they could fill the log."""
+    return not record.name.startswith("grpc.") or bool(record.exc_info and record.exc_info[1])
 
 
 def _thread_crashed(about: threading.ExceptHookArgs) -> None:

@@ -57,6 +57,21 @@ def test_a_task_that_crashes_keeps_its_traceback_and_is_one_sentence(
     assert line == f"roambench: run try goes on after {bug}; see {tmp_path / LOG}"
 
 
+def test_what_grpc_says_of_a_strangers_bytes_is_no_error_of_the_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    grpc = logging.getLogger("grpc._cython.cygrpc")
+    with logged(tmp_path, "run try"):
+        grpc.error("'utf-8' codec can't decode byte 0xe4", exc_info=(None, None, None))
+        assert not (tmp_path / LOG).exists()
+        try:
+            raise ZeroDivisionError("in a call")
+        except ZeroDivisionError:
+            grpc.exception("unexpected")
+    assert "in a call" in (tmp_path / LOG).read_text()
+    assert "in a call" in capfd.readouterr().err
+
+
 def test_an_exception_that_no_task_was_asked_for_is_kept_and_so_is_a_threads(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

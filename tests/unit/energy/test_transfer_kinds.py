@@ -45,13 +45,14 @@ def test_bands_of_half_an_octave_begin_at_the_slowest_transfer() -> None:
 
 
 def test_directions_are_apart_and_other_phases_have_no_kind() -> None:
+    """The training's first second, in which the download's tail lies, is a piece of its own."""
     spans = [
         transfer(Phase.UPLOAD, 8.0),
         transfer(Phase.DOWNLOAD, 30.0),
         transfer(Phase.TRAIN, 0.0),
         transfer(Phase.IDLE, 0.0),
     ]
-    assert kinds_of(pieces_of(spans)) == ["upload", "download", "", ""]
+    assert kinds_of(pieces_of(spans)) == ["upload", "download", "", "", ""]
 
 
 def test_transfers_without_bytes_are_one_kind_alone_and_their_own_beside_others() -> None:
@@ -102,7 +103,7 @@ def test_transfers_of_one_rate_are_fitted_as_if_no_rate_were_known() -> None:
     spans, samples = run_of(*((20.0, 3.0, 2.7),) * 6)
     blind = [replace(span, transferred_bytes=0) for span in spans]
     known, unknown = attribute(samples, spans), attribute(samples, blind)
-    assert known.levels == unknown.levels == ("idle", "upload")
+    assert known.levels == unknown.levels == ("idle", "upload", "tail")
     np.testing.assert_array_equal(known.watts, unknown.watts)
     np.testing.assert_array_equal(known.covariance_w2, unknown.covariance_w2)
     assert known.spans_fit is not None
@@ -119,8 +120,8 @@ def test_a_kind_that_no_reading_saw_is_taken_for_a_transfer_and_widely() -> None
     gone = next(span for span in spans if span.duration_s == 2.0)
     kept = (samples.ns <= gone.start_ns) | (samples.ns > gone.end_ns + S)
     fit = attribute(PowerSamples(samples.ns[kept], samples.watts[kept]), spans)
-    level = fit.level_of_span[spans.index(gone)]
-    assert fit.levels[level] == "upload 90 to 90 Mbit/s"
+    level = fit.levels.index("upload 90 to 90 Mbit/s")
+    assert [fit.level_of_span[i] for i, piece in enumerate(fit.spans) if piece == gone] == [level]
     assert fit.watts[level] == pytest.approx(2.375, abs=1e-3)
     assert np.sqrt(fit.covariance_w2[level, level]) == pytest.approx(math.sqrt(0.375), rel=1e-3)
     parts = fit.span_energies(power_curve(samples, 0, spans[-1].end_ns))

@@ -172,6 +172,6 @@ def test_an_endless_line_costs_one_row(tmp_path):
 
 
 def test_an_unknown_reader_lists_the_known_ones():
-    known = "known: bonnmotion, cabspotting, checkins"
-    with pytest.raises(ConfigError, match=f"unknown trace reader 'checkin'; {known}"):
+    known = "expected one of bonnmotion, cabspotting, checkins"
+    with pytest.raises(ConfigError, match=f"unknown trace reader 'checkin': {known}"):
         READERS.load("checkin")
