@@ -30,7 +30,7 @@ def test_the_readme_leads_from_fresh_hosts_over_preflight_and_identify_to_the_re
         if words[0] == "run":
             words = [*words[:-1], page, "--runs-dir", runs, *_SMALL]
         said = roambench(*words, timeout_s=500, cwd=ROOT)
-        assert said.code == 0, (words, said)
+        assert said.code == 0, f"{words}:\n{said.out}\n{said.err}"
         ran += [words[1] if words[0] == "fleet" else words[0]]
     assert {"preflight", "identify", "run", "certs"} <= set(ran)
     assert "pi1" in page.read_text()
