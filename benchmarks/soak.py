@@ -180,7 +180,7 @@ def told(result: Result) -> str:
 
 
 def soaked(soak: Soak, faults: int, jobs: int, worlds: dict[str, float], console: Console) -> list[Result]:
-    """Runs, `jobs` at a time, until so many faults were injected."""
+    """Runs, `jobs` at a time, until so many faults were injected; after Ctrl-C, those begun are the last."""
     results: list[Result] = []
     number, done = 0, 0
     with ThreadPoolExecutor(jobs) as pool:
@@ -189,7 +189,12 @@ def soaked(soak: Soak, faults: int, jobs: int, worlds: dict[str, float], console
             while done < faults and len(pending) < jobs:
                 pending.add(pool.submit(soak.carry_out, planned_run(soak.seed, number, worlds)))
                 number += 1
-            ready, pending = wait(pending, return_when=FIRST_COMPLETED)
+            try:
+                ready, pending = wait(pending, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt:
+                console.print(f"stopped: {len(pending)} runs are still under way")
+                faults = 0
+                continue
             for future in ready:
                 result = future.result()
                 results.append(result)
