@@ -19,13 +19,13 @@ import numpy as np
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribution import Attribution
-from roambench.energy.constant_powers import ConstantPowers, Readings, constant_powers, starts_apart
+from roambench.energy.constant_powers import ConstantPowers, Readings, apart, constant_powers
 from roambench.energy.fit_check import fewest_offsets, locked_levels, restless_levels, worst_misfit
 from roambench.energy.lateness import BOARD_LATENESS_S, LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.near_transfers import Fitted
 from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
-from roambench.energy.pieces import TAIL, pieces_of
+from roambench.energy.pieces import ENDING, STARTING, TAIL, pieces_of
 from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.span_powers import MIN_SPANS
 from roambench.energy.steadiness import CLOCK_U_S, fit_known, steadiness
@@ -81,8 +81,8 @@ def attribute(
     told_of = constant_powers(pieces_of(spans), readings, own_level_s)
     begun = None
     if own_level_s is None and _beginnings_show(spans, seen):
-        begun = constant_powers(pieces_of(spans, starting=True), readings, own_level_s)
-        if begun.starts_apart:
+        begun = constant_powers(pieces_of(spans, apart={STARTING}), readings, own_level_s)
+        if begun.apart(STARTING):
             told_of = begun
     # A meter whose windows lie end to end misses nothing, and has no unknown age worth the search. Kinds of
     # a few transfers each have no readings to spare for it: wrong clocks would be found.
@@ -93,15 +93,19 @@ def attribute(
     if told_of.powers is not None and sparse and alike and told_apart:
         checked = steadiness(_fitted(told_of, readings), seen)
     told, known = checked if checked is not None else (None, None)
-    if told is not None and begun is not None and begun is not told_of:
-        # Readings of unknown age did not tell how trainings begin. Those of known age may; where none are
-        # known, that stays uncertain.
+    if told is not None and begun is not None:
+        # Readings of unknown age did not tell how trainings begin and end. Those of known age may; where none
+        # are known, that stays uncertain.
         if not told.bears_out:
-            told_of = begun
+            told_of = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
         elif known is not None:
-            also, misfit = fit_known(_fitted(begun, readings), told.clock)
-            if starts_apart(begun.levels, also.powers, also.slope_w):
-                told_of, known, told = begun, also, replace(told, misfit=misfit)
+            parts = {STARTING} if told_of is begun else set()
+            for part in [ENDING, STARTING] if not parts else [ENDING]:
+                tried = constant_powers(pieces_of(spans, apart={*parts, part}), readings, None, told_of)
+                also, misfit = fit_known(_fitted(tried, readings), told.clock)
+                if apart(part, tried.levels, also.powers, also.slope_w):
+                    told_of, known, told = tried, also, replace(told, misfit=misfit)
+                    parts.add(part)
     cut, names, level_of_span = told_of.cut, told_of.levels, told_of.level_of_span
     final, fit, powers, slope_w = told_of.design, told_of.fit, told_of.powers, told_of.slope_w
     late_s, u_late_s, starts_s = told_of.late_s, told_of.u_late_s, told_of.starts_s

@@ -17,9 +17,9 @@ from roambench.energy.pieces import STARTING, TAIL, Part, Pieces
 from roambench.energy.span_powers import SpanPowers, span_powers
 from roambench.energy.transfer_kinds import kinds_of
 
-#: Standard deviations (of unknown ages) from which on trainings are taken to begin with another power. It is
-#: low: where they do not, that costs some certainty; where they do and it is not seen, downloads are wrong.
-STARTS_Z: Final = 0.75
+#: Standard deviations from which on trainings are taken to begin or end with another power. It is low: where
+#: they do not, that costs some certainty; where they do and it is not seen, transfers are wrong.
+APART_Z: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +56,31 @@ class ConstantPowers:
     powers: SpanPowers | None
     slope_w: Floats
 
-    @property
-    def starts_apart(self) -> bool:
-        """Whether trainings are seen to begin with another power than they go on with."""
-        return self.powers is not None and starts_apart(self.levels, self.powers, self.slope_w)
+    def apart(self, part: Part) -> bool:
+        """Whether trainings are seen to begin (or end) with another power than the rest of them has."""
+        return self.powers is not None and apart(part, self.levels, self.powers, self.slope_w)
 
 
-def starts_apart(levels: tuple[str, ...], powers: SpanPowers, slope_w: Floats) -> bool:
-    """Whether `levels` have one of beginning trainings, and that differs from the rest of them."""
-    begins, whole = (f"{Phase.TRAIN.value} {part.name}" for part in (STARTING, TAIL))
-    if whole not in levels:
+def apart(part: Part, levels: tuple[str, ...], powers: SpanPowers, slope_w: Floats) -> bool:
+    """Whether `levels` have one of that `part` of trainings, and it differs from what lies beside it."""
+    own, whole = (f"{Phase.TRAIN.value} {one.name}" for one in (part, TAIL))
+    if part is not STARTING or whole not in levels:
         whole = Phase.TRAIN.value
-    if begins not in levels or whole not in levels:
+    if own not in levels or whole not in levels:
         return False
     contrast = np.zeros(len(levels))
-    contrast[[levels.index(begins), levels.index(whole)]] = 1.0, -1.0
+    contrast[[levels.index(own), levels.index(whole)]] = 1.0, -1.0
     moved_w = float(contrast @ slope_w)
     u_w2 = float(contrast @ powers.level_covariance @ contrast) + moved_w**2
-    return abs(float(contrast @ powers.level_watts)) > STARTS_Z * float(np.sqrt(u_w2))
+    return abs(float(contrast @ powers.level_watts)) > APART_Z * float(np.sqrt(u_w2))
 
 
-def constant_powers(cut: Pieces, readings: Readings, own_level_s: float | None) -> ConstantPowers:
-    """Fit the pieces; `attribute` tells what shares a level, and what `own_level_s` is."""
+def constant_powers(
+    cut: Pieces, readings: Readings, own_level_s: float | None, like: ConstantPowers | None = None
+) -> ConstantPowers:
+    """Fit the pieces; `attribute` tells what shares a level, and what `own_level_s` is. Lines are as late as
+    in the fit that this one is `like`; without one, that is found out.
+    """
     names, level_of_span, families = _levels(cut, own_level_s)
     count = len(names)
     starts, ends = span_stamps(cut.spans)
@@ -96,7 +99,9 @@ def constant_powers(cut: Pieces, readings: Readings, own_level_s: float | None) 
 
     late_s, u_late_s = 0.0, readings.u_clock_s
     noise_w2 = None
-    if readings.late_prior_s is not None:
+    if like is not None:
+        late_s, u_late_s = like.late_s, like.u_late_s
+    elif readings.late_prior_s is not None:
         # Readings near borders have few neighbours in one span: by those alone one lateness would find the
         # noise of a meter and the next one that of the whole run, and likelihoods would not compare.
         plain = design(0.0)
@@ -113,7 +118,7 @@ def constant_powers(cut: Pieces, readings: Readings, own_level_s: float | None) 
     fit = fit_levels(final, watts[final.used], step_w)
     powers = span_powers(final, fit, watts[final.used]) if fit.used_readings else None
     slope_w = np.zeros(count)
-    if u_late_s and powers is not None:
+    if u_late_s and powers is not None and like is None:
         slope_w = (fitted(late_s + 0.025).watts - fitted(late_s - 0.025).watts) / 0.05 * u_late_s
     return ConstantPowers(
         cut, names, level_of_span, families, starts_s, seconds, late_s, u_late_s, final, fit, powers, slope_w

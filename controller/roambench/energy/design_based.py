@@ -137,7 +137,7 @@ def in_doubt(fit: Attribution) -> frozenset[Phase]:
         phase
         for phase in phases
         if sum(
-            of.startswith(f"{phase.value} ") and not of.endswith(("waiting", "starting", "tail"))
+            of.startswith(f"{phase.value} ") and not of.endswith(("waiting", "starting", "ending", "tail"))
             for of in fit.levels
         )
         > 1

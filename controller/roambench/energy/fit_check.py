@@ -115,7 +115,7 @@ def restless_levels(
     daemon, a card that writes): an active phase may have them in its nature.
     """
     number = design.families.noise_of_level
-    span, home = design.homes()
+    span, home = design.homes
     pure = np.flatnonzero(design.pure)
     size = np.bincount(span, minlength=len(powers.watts))
     mean_w = np.bincount(span, readings_w[pure], len(size)) / np.maximum(size, 1)

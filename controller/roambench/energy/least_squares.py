@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -117,6 +118,7 @@ class Design:
         at = np.maximum(np.searchsorted(self.starts_s, self.at_s, "left") - 1, 0)
         return at, np.asarray(self.at_s - self.starts_s[at])
 
+    @cached_property
     def homes(self) -> tuple[Columns, Columns]:
         """Of each pure reading, in order: the span in which its window ends, and its level."""
         at = np.searchsorted(self.starts_s, self.at_s[self.pure], "left") - 1
@@ -277,7 +279,7 @@ def level_noise(design: Design, readings_w: Floats, step_w: float) -> Floats:
     pairs take the variance of all pairs, or that of all readings where there are none.
     """
     number = design.families.noise_of_level
-    span, home = design.homes()
+    span, home = design.homes
     pure = np.flatnonzero(design.pure)
     pair = np.flatnonzero((np.diff(pure) == 1) & (np.diff(span) == 0))
     half_squares = 0.5 * np.square(readings_w[pure[pair + 1]] - readings_w[pure[pair]])
@@ -292,7 +294,7 @@ def level_noise(design: Design, readings_w: Floats, step_w: float) -> Floats:
 def _scatter(design: Design, residual: Floats, noise_w2: Floats) -> Floats:
     """Variance of the readings inside each level about its mean: noise, drift and all."""
     number = design.families.noise_of_level
-    home = number[design.homes()[1]]
+    home = number[design.homes[1]]
     square = np.square(residual[design.pure])
     readings = np.bincount(home, minlength=design.levels)
     sums = np.bincount(home, square, design.levels)

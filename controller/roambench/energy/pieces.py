@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -39,6 +39,9 @@ LONG_S: Final = 0.1
 #: A governor raises the clock some tenths of a second after the work began, or a file is read first.
 STARTING: Final = Part("starting", 0.8, 0.8, 0.4)
 STARTING_S: Final = 0.2
+#: The last batch is short, a loader is asked again, a model is written: the same, at the other end.
+ENDING: Final = Part("ending", 0.8, 0.8, 0.4)
+ENDING_S: Final = 0.2
 #: A radio stays on after a transfer, a card writes: the readings alone tell what. What is left of it after
 #: that first second is told by its age (`idle_curve`).
 TAIL: Final = Part("tail", 0.0, 0.0, 0.0)
@@ -49,8 +52,8 @@ class Pieces:
     """The pieces of spans, in order of time and without a hole between those of one span.
 
     `span_of` has shape (pieces,) and is the index of the span that each is cut from, `parts` says which
-    pieces are no rest of their span: transfers in which no byte moved, trainings that begin, and the first
-    second after a transfer. A span that is not cut is its own only piece.
+    pieces are no rest of their span: transfers in which no byte moved, trainings that begin or end, and the
+    first second after a transfer. A span that is not cut is its own only piece.
     """
 
     spans: tuple[PhaseSpan, ...]
@@ -58,10 +61,10 @@ class Pieces:
     parts: tuple[Part | None, ...]
 
 
-def pieces_of(spans: Sequence[PhaseSpan], *, starting: bool = False) -> Pieces:
-    """Cut every transfer whose bytes are stamped, what follows a transfer at once after a second, and where
-    `starting` is asked for the beginning of every training; a transfer's bytes go with the piece in which
-    they moved.
+def pieces_of(spans: Sequence[PhaseSpan], *, apart: Collection[Part] = ()) -> Pieces:
+    """Cut every transfer whose bytes are stamped, what follows a transfer at once after a second, and the
+    parts of every training that are asked for (`apart`: STARTING, ENDING); a transfer's bytes go with the
+    piece in which they moved.
 
     Stamps outside a span (it was cut by a restart) count as its border; a transfer that moved nothing
     inside its span waited throughout.
@@ -69,17 +72,21 @@ def pieces_of(spans: Sequence[PhaseSpan], *, starting: bool = False) -> Pieces:
     found: list[tuple[PhaseSpan, int, Part | None]] = []
     for index, span in enumerate(spans):
         before = spans[index - 1].phase if index else None
-        begun_ns = span.start_ns
-        if starting and span.phase is Phase.TRAIN and span.duration_s > 2.0 * STARTING_S:
-            begun_ns += round(STARTING_S * 1e9)
-            found.append((replace(span, end_ns=begun_ns), index, STARTING))
+        begun_ns, done_ns = span.start_ns, span.end_ns
+        if span.phase is Phase.TRAIN and span.duration_s > 2.0 * (STARTING_S + ENDING_S):
+            begun_ns += round(STARTING_S * 1e9) * (STARTING in apart)
+            done_ns -= round(ENDING_S * 1e9) * (ENDING in apart)
         tail_ns = begun_ns
+        if begun_ns > span.start_ns:
+            found.append((replace(span, end_ns=begun_ns), index, STARTING))
         if before in TRANSFERS and span.phase in _AFTER and span.duration_s > 0.0:
-            tail_ns = min(span.end_ns, span.start_ns + round(TAIL_S[0] * 1e9))
+            tail_ns = min(done_ns, span.start_ns + round(TAIL_S[0] * 1e9))
             found.append((replace(span, start_ns=begun_ns, end_ns=tail_ns), index, TAIL))
-        if tail_ns > span.start_ns:
-            if tail_ns < span.end_ns:
-                found.append((replace(span, start_ns=tail_ns), index, None))
+        if (tail_ns, done_ns) != (span.start_ns, span.end_ns):
+            if tail_ns < done_ns:
+                found.append((replace(span, start_ns=tail_ns, end_ns=done_ns), index, None))
+            if done_ns < span.end_ns:
+                found.append((replace(span, start_ns=done_ns), index, ENDING))
             continue
         if span.phase not in CUT or not span.last_byte_ns:
             found.append((span, index, None))

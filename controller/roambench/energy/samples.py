@@ -17,6 +17,9 @@ Watts = npt.NDArray[np.float64]
 
 #: Arrivals closer than this share of the nominal period belong to one burst.
 BURST_SHARE: Final = 0.2
+#: Lines that come faster are taken in means over so long: what a board draws beside its work holds for tens of
+#: milliseconds, and lines that repeat each other would count as many.
+FINEST_S: Final = 0.1
 #: Never counted as watts: a torn line may hold anything, an output that is off is silence, not 0 W.
 UNUSABLE: Final = ReadingFlag.TORN | ReadingFlag.OFF
 
@@ -147,3 +150,23 @@ def without_repeats(samples: PowerSamples, nominal_s: float, window_s: float) ->
     rank = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     stamps = np.repeat(ns[first], counts) + np.rint(rank * step_ns).astype(np.int64)
     return FreshSamples(PowerSamples(stamps, np.repeat(watts[first], counts)), True)
+
+
+def coarsened(samples: PowerSamples, nominal_s: float, window_s: float) -> tuple[PowerSamples, float, float]:
+    """Means of as many neighbouring lines as `FINEST_S` holds, stamped as the last of them; their period and
+    their window, s. Lines that a longer pause parts are no neighbours. Meters that are no faster come back as
+    they are.
+    """
+    count = round(FINEST_S / nominal_s)
+    if count < 2:
+        return samples, nominal_s, window_s
+    begins = np.concatenate(([True], np.diff(samples.ns) > 2.5e9 * nominal_s))[: len(samples)]
+    stretch = np.cumsum(begins) - 1
+    place = np.arange(len(samples)) - np.flatnonzero(begins)[stretch]
+    lasts = np.flatnonzero(place % count == count - 1)
+    joined = np.concatenate(([0.0], np.cumsum(samples.watts)))
+    watts = (joined[lasts + 1] - joined[lasts + 1 - count]) / count
+    lasting_s = (count - 1) * nominal_s
+    whole = samples.ns[lasts] - samples.ns[lasts + 1 - count] < 1.25e9 * lasting_s
+    means = PowerSamples(samples.ns[lasts][whole], watts[whole])
+    return means, count * nominal_s, lasting_s + window_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.pieces import LONG_WAITING, STARTING, TAIL, WAITING, pieces_of
+from roambench.energy.pieces import ENDING, LONG_WAITING, STARTING, TAIL, WAITING, pieces_of
 
 S = 10**9
 
@@ -41,9 +41,18 @@ def test_the_second_after_a_transfer_is_its_tail_whatever_follows(phase):
 
 
 def test_a_training_behind_a_download_begins_and_then_has_the_rest_of_the_tail():
-    cut = pieces_of([span(Phase.DOWNLOAD, 0, 2), span(Phase.TRAIN, 2, 9)], starting=True)
+    cut = pieces_of([span(Phase.DOWNLOAD, 0, 2), span(Phase.TRAIN, 2, 9)], apart={STARTING})
     assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [(0, 2), (2, 2.2), (2.2, 3), (3, 9)]
     assert cut.parts == (None, STARTING, TAIL, None)
+
+
+def test_trainings_end_apart_where_that_is_asked_for():
+    spans = [span(Phase.DOWNLOAD, 0, 2), span(Phase.TRAIN, 2, 9), span(Phase.TRAIN, 10, 13)]
+    cut = pieces_of(spans, apart={STARTING, ENDING})
+    ends = [(0, 2), (2, 2.2), (2.2, 3), (3, 8.8), (8.8, 9), (10, 10.2), (10.2, 12.8), (12.8, 13)]
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == ends
+    assert cut.parts == (None, STARTING, TAIL, None, ENDING, STARTING, None, ENDING)
+    assert pieces_of(spans, apart={ENDING}).parts == (None, TAIL, None, ENDING, None, ENDING)
 
 
 def test_what_nobody_stamped_and_what_is_no_transfer_stays_whole():
@@ -71,7 +80,7 @@ def test_a_short_wait_is_another_part_than_a_long_one():
 
 def test_trainings_are_cut_where_they_have_begun_if_asked_and_long_enough():
     spans = [span(Phase.TRAIN, 2, 4), span(Phase.TRAIN, 5, 5.3)]
-    cut = pieces_of(spans, starting=True)
+    cut = pieces_of(spans, apart={STARTING})
     assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [(2, 2.2), (2.2, 4), (5, 5.3)]
     assert cut.parts == (STARTING, None, None)
     assert cut.span_of.tolist() == [0, 0, 1]

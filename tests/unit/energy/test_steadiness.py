@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.account import account_device
 from roambench.energy.attribute import attribute
 from roambench.energy.attribution import Attribution
 from roambench.energy.constant_powers import Readings, constant_powers
@@ -15,10 +16,12 @@ from roambench.energy.conversion_clock import ConversionClock
 from roambench.energy.design_based import in_doubt
 from roambench.energy.lateness import BOARD_LATENESS_S
 from roambench.energy.least_squares import SP2_STEP_W
+from roambench.energy.ledger import total
 from roambench.energy.near_transfers import Fitted, near_transfers
 from roambench.energy.occupancy import SP2_WINDOW
-from roambench.energy.pieces import STARTING_S, TAIL, pieces_of
+from roambench.energy.pieces import STARTING, STARTING_S, TAIL, pieces_of
 from roambench.energy.samples import PowerSamples
+from roambench.energy.uncertainty import EXACT
 
 S = 10**9
 WINDOW_S = 0.2571
@@ -27,12 +30,17 @@ TRANSFERS = (Phase.DOWNLOAD, Phase.UPLOAD)
 
 
 def run(
-    burst_s: float = 0.0, wander: float = 0.0, transfer_s: float = 1.0, seed: int = 3, late_s: float = 0.0
+    burst_s: float = 0.0,
+    wander: float = 0.0,
+    transfer_s: float = 1.0,
+    seed: int = 3,
+    late_s: float = 0.0,
+    spent_s: float = 0.0,
 ):
     """Spans of 20 rounds, and 1 Hz lines of a meter that converts back to back every 257.1 ms.
 
-    A transfer begins with `burst_s` of three times its power, a training with `late_s` of half its power;
-    the clock's pace drifts by `wander`.
+    A transfer begins with `burst_s` of three times its power, a training with `late_s` of half its power
+    and ends with `spent_s` of it; the clock's pace drifts by `wander`.
     """
     draw = np.random.Generator(np.random.PCG64(seed))
     spans, edges, powers, at = [], [0.0], [], 0.0
@@ -52,6 +60,10 @@ def run(
                 edges.append(at + late_s)
                 powers.append(1.9 + 0.5 * net)
             at += length
+            if phase is Phase.TRAIN and spent_s:
+                edges.append(at - spent_s)
+                powers.append(1.9 + net)
+                net *= 0.5
             edges.append(at)
             powers.append(1.9 + net)
     joules = np.concatenate(([0.0], np.cumsum(np.diff(edges) * powers)))
@@ -106,8 +118,8 @@ def test_bursts_are_told_and_leave_transfers_to_the_estimate_without_a_model() -
 def test_a_training_borders_on_a_transfer_where_it_begins_not_where_its_steady_power_does() -> None:
     spans, samples, ends = run(late_s=STARTING_S)
     readings = Readings(0, samples.ns * 1e-9, samples.watts, SP2_WINDOW, SP2_STEP_W, BOARD_LATENESS_S, 0.0)
-    told = constant_powers(pieces_of(spans, starting=True), readings, None)
-    assert told.starts_apart
+    told = constant_powers(pieces_of(spans, apart={STARTING}), readings, None)
+    assert told.apart(STARTING)
     assert told.powers is not None
     used, pieces = told.design.used, [told.cut.spans[i] for i in told.design.fitted.tolist()]
     waits = [told.cut.parts[i] not in (None, TAIL) for i in told.design.fitted.tolist()]
@@ -121,6 +133,20 @@ def test_a_training_borders_on_a_transfer_where_it_begins_not_where_its_steady_p
     # What a border tells is when a window ended.
     off_s = np.abs(told_at.at_s + told_at.behind * SP2_WINDOW.window_s - ends[:, None]).min(axis=0)
     assert np.median(off_s[own]) < 0.05
+
+
+@pytest.mark.parametrize("wander", [0.0, 0.02])
+def test_trainings_that_end_at_half_power_do_not_make_uploads_cheaper(wander: float) -> None:
+    """With one power from beginning to end, uploads are told 20 % too cheap here."""
+    spans, samples, _ = run(spent_s=0.2, wander=wander)
+    fit = fitted(spans, samples)
+    assert "train ending" in fit.levels
+    account = account_device(
+        samples, spans, {}, {}, EXACT, spans[0].start_ns, spans[-1].end_ns, late_prior_s=BOARD_LATENESS_S
+    )
+    true_j = sum(0.75 * span.duration_s for span in spans if span.phase is Phase.UPLOAD)
+    uploads = total((row for row in account.rows if row.phase is Phase.UPLOAD), "net")
+    assert abs(uploads.joules - true_j) < min(0.1 * true_j, 2.0 * uploads.u_joules)
 
 
 def test_a_clock_that_does_not_keep_its_pace_is_not_believed() -> None:
