@@ -152,8 +152,9 @@ def test_training_energy_split_off_by_the_fit_is_that_of_the_training_phases(run
 @pytest.mark.parametrize("phase", [Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.WAIT])
 @pytest.mark.parametrize("kind", ["gross", "net"])
 def test_the_split_is_within_its_uncertainty_of_the_truth(energies, phase, kind):
-    """Two runs of three boards behind meters that read true: at most one of the six is beyond its ± 2 u, their
-    sum within 3 u, and that u is no wider than the readings ask for."""
+    """Two runs of three boards behind meters that read true: at most one of the six is beyond its ± 2 u, and
+    their sum within 3 u, which is no wider than the readings ask for.
+    """
     within, true_j, rows = 0, 0.0, []
     for name in ("plain", "stall"):
         for device in energies[name].devices:

@@ -35,9 +35,11 @@ from roambench.energy.span_energy import SpanEnergy
 #: Fewer spans than this, or fewer windows' worth of readings in them, tell no scatter.
 MIN_SPANS: Final = 4
 MIN_WINDOWS: Final = 2.0
-#: Next to a border means so many seconds from it; fewer readings there tell nothing of it.
+#: Next to a border means so many seconds from it, or half a span; fewer readings there tell nothing of it.
 NEAR_S: Final = 1.5
 MIN_READINGS: Final = 6
+#: Share (k = 1) of what power changes by towards a border that it may have changed more at the border itself.
+GOES_ON: Final = 1.0
 #: Phases that have this estimate; a `wait` before or after the work is idling and none of them.
 ESTIMATED: Final = ACTIVE_PHASES | {Phase.WAIT}
 TWO_SIGMA: Final = 0.977249868
@@ -222,15 +224,19 @@ class _Touched:
         row, col = share.row[pure], share.col[pure]
         off_w = watts[row] - power_w[col]
         since_s = at_s[row] - fit.window.support_s - starts_s[col]
-        near = (since_s <= NEAR_S, ends_s[col] - at_s[row] <= NEAR_S)
+        reach_s = np.minimum(NEAR_S, 0.5 * (ends_s - starts_s))[col]
+        near = (since_s <= reach_s, ends_s[col] - at_s[row] <= reach_s)
         around_w, u_around_w = np.tile(power_w, (2, 1)), np.zeros((2, len(power_w)))
         for level in np.unique(fit.level_of_span[fitted]).tolist():
             inside = fit.level_of_span[fitted] == level
             for side in (0, 1):
                 own = off_w[near[side] & inside[col]]
                 if len(own) >= MIN_READINGS:
+                    # Power that changes towards a border goes on changing behind the last window in the span.
                     around_w[side, inside] += own.mean()
-                    u_around_w[side, inside] = own.std(ddof=1) / math.sqrt(len(own))
+                    u_around_w[side, inside] = math.hypot(
+                        own.std(ddof=1) / math.sqrt(len(own)), GOES_ON * own.mean()
+                    )
         return cls(phase_of, fit.span_of[fitted], share, watts, around_w, u_around_w, at_end)
 
     def mean_of(self, phase: Phase, idle_w: float) -> tuple[float, float] | None:

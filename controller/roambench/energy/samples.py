@@ -17,8 +17,8 @@ Watts = npt.NDArray[np.float64]
 
 #: Arrivals closer than this share of the nominal period belong to one burst.
 BURST_SHARE: Final = 0.2
-#: Lines that come faster are taken in means over so long: what a board draws beside its work holds for tens of
-#: milliseconds, and lines that repeat each other would count as many.
+#: Lines that come faster are taken in means over so long: what a board draws beside its work holds for tens
+#: of milliseconds, and lines that repeat each other would count as many.
 FINEST_S: Final = 0.1
 #: Never counted as watts: a torn line may hold anything, an output that is off is silence, not 0 W.
 UNUSABLE: Final = ReadingFlag.TORN | ReadingFlag.OFF
