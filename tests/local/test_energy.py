@@ -47,11 +47,16 @@ WATTS = {
 #: late on a busy machine has moved no more.
 J_PER_MBIT = {Phase.UPLOAD: 0.010, Phase.DOWNLOAD: 0.005}
 
-#: 2 u of six boards' sum beside its gross energy, at most: some 30 transfers of 2 s, as many trainings.
+#: 2 u of six boards' sum beside its gross energy, twice what it was: 30 trainings of 8 s, transfers of 2 s.
 WIDEST = {
-    (phase, kind): 0.99
-    for kind in ("gross", "net")
-    for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.WAIT)
+    (Phase.DOWNLOAD, "gross"): 0.03,
+    (Phase.DOWNLOAD, "net"): 0.025,
+    (Phase.TRAIN, "gross"): 0.02,
+    (Phase.TRAIN, "net"): 0.008,
+    (Phase.UPLOAD, "gross"): 0.025,
+    (Phase.UPLOAD, "net"): 0.01,
+    (Phase.WAIT, "gross"): 0.06,
+    (Phase.WAIT, "net"): 0.06,
 }
 #: At most: 0.9 s of a radio that sends at no rate.
 TAIL_J = 0.9 * 0.25 + 1e-6
@@ -167,10 +172,8 @@ def test_the_split_is_within_its_uncertainty_of_the_truth(energies, phase, kind)
             within += abs(found.joules - truth) <= 2.0 * found.u_joules
             true_j += truth
             rows += [replace(row, device=f"{name} {row.device}") for row in device.rows if row.phase is phase]
-    print(phase, kind, within, found)
     assert within >= 5
     found = total(rows, kind)
-    print("SUM", phase, kind, found.joules, true_j, found.u_joules, sum(row.gross_j for row in rows))
     assert abs(found.joules - true_j) <= 3.0 * found.u_joules
     assert 2.0 * found.u_joules < WIDEST[phase, kind] * sum(row.gross_j for row in rows)
 

@@ -88,7 +88,7 @@ def test_what_a_training_draws_at_its_end_is_not_taken_from_the_upload(worlds, w
 
 
 def test_lines_of_5_ms_that_repeat_each_other_count_once(worlds):
-    """What a board draws beside its work holds for 66 ms: each clean run was flagged, held in two of three."""
+    """What boards draw beside their work holds for 66 ms: all clean runs were flagged, two of three held."""
     runs = [worlds.measure("clean-1s", "sp3-5ms", seed) for seed in range(3)]
     assert not any(run.flagged for run in runs)
     z = [(np.array(run.joules) - run.true_joules) / run.u_joules for run in runs]
