@@ -20,7 +20,7 @@ from roambench.energy.lateness import LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
-from roambench.energy.samples import FreshSamples, PowerSamples, coarsened, first_looks
+from roambench.energy.samples import FreshSamples, PowerSamples, split_looks
 from roambench.energy.uncertainty import MeterCalibration
 
 
@@ -71,9 +71,8 @@ def account_device(
     corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
     delay_s = 0.5 * window.support_s
     curve = power_curve(corrected, start_ns, end_ns, nominal_s, delay_s, window.window_s, step_w)
-    looks = first_looks(corrected, nominal_s, window.window_s)
-    steady, nominal_s, window_s = coarsened(looks.samples, nominal_s, window.window_s)
-    window = replace(window, window_s=window_s)
+    looks, nominal_s, window_s = split_looks(corrected, nominal_s, window.window_s)
+    steady, window = looks.samples, replace(window, window_s=window_s)
     delay_s = 0.5 * window.support_s
     idling = idle_curve(steady, spans, window, step_w, start_ns)
     if idling is not None:

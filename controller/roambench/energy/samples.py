@@ -152,21 +152,30 @@ def without_repeats(samples: PowerSamples, nominal_s: float, window_s: float) ->
     return FreshSamples(PowerSamples(stamps, np.repeat(watts[first], counts)), True)
 
 
-def coarsened(samples: PowerSamples, nominal_s: float, window_s: float) -> tuple[PowerSamples, float, float]:
-    """Means of as many neighbouring lines as `FINEST_S` holds, stamped as the last of them; their period and
-    their window, s. Lines that a longer pause parts are no neighbours. Meters that are no faster come back as
-    they are.
+def split_looks(
+    samples: PowerSamples, nominal_s: float, window_s: float
+) -> tuple[FreshSamples, float, float]:
+    """What the split is made of, its period and its window, s: the `first_looks` of a meter, or means over
+    `FINEST_S` of one that prints faster (such a meter computes each value for its line: none is a repeat).
     """
     count = round(FINEST_S / nominal_s)
     if count < 2:
-        return samples, nominal_s, window_s
-    begins = np.concatenate(([True], np.diff(samples.ns) > 2.5e9 * nominal_s))[: len(samples)]
+        return first_looks(samples, nominal_s, window_s), nominal_s, window_s
+    means = in_means(without_bursts(samples, nominal_s).samples, count, nominal_s)
+    return FreshSamples(means, False), count * nominal_s, (count - 1) * nominal_s + window_s
+
+
+def in_means(samples: PowerSamples, count: int, nominal_s: float) -> PowerSamples:
+    """Means of `count` neighbouring lines, stamped as the last of them; lines that a longer pause parts are
+    no neighbours, and a mean that lasts a quarter longer than it should is left out.
+    """
+    if not len(samples):
+        return samples
+    begins = np.concatenate(([True], np.diff(samples.ns) > 2.5e9 * nominal_s))
     stretch = np.cumsum(begins) - 1
     place = np.arange(len(samples)) - np.flatnonzero(begins)[stretch]
     lasts = np.flatnonzero(place % count == count - 1)
     joined = np.concatenate(([0.0], np.cumsum(samples.watts)))
     watts = (joined[lasts + 1] - joined[lasts + 1 - count]) / count
-    lasting_s = (count - 1) * nominal_s
-    whole = samples.ns[lasts] - samples.ns[lasts + 1 - count] < 1.25e9 * lasting_s
-    means = PowerSamples(samples.ns[lasts][whole], watts[whole])
-    return means, count * nominal_s, lasting_s + window_s
+    whole = samples.ns[lasts] - samples.ns[lasts + 1 - count] < 1.25e9 * (count - 1) * nominal_s
+    return PowerSamples(samples.ns[lasts][whole], watts[whole])

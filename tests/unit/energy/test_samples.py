@@ -7,7 +7,7 @@ import pytest
 
 from roambench.contract.errors import TraceError
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.energy.samples import PowerSamples, coarsened, without_bursts, without_repeats
+from roambench.energy.samples import PowerSamples, in_means, split_looks, without_bursts, without_repeats
 
 S = 10**9
 
@@ -99,10 +99,15 @@ def test_a_meter_slower_than_its_window_has_no_repeats_to_drop() -> None:
     assert found.samples is samples
 
 
+def test_no_lines_have_no_means() -> None:
+    assert len(in_means(PowerSamples.of([], []), 20, 0.005)) == 0
+
+
 def test_lines_of_5_ms_are_taken_in_means_of_100_ms_that_pass_over_pauses() -> None:
     at_ns = np.arange(1, 101) * 5_000_000
     at_ns[70:] += 40_000_000  # no line for 45 ms: ten lines before it fill no mean
-    means, period_s, window_s = coarsened(PowerSamples.of(at_ns, np.arange(100.0)), 0.005, 0.009)
+    looks, period_s, window_s = split_looks(PowerSamples.of(at_ns, np.arange(100.0)), 0.005, 0.009)
+    means = looks.samples
     assert (period_s, window_s) == pytest.approx((0.1, 0.104))
     assert means.watts.tolist() == [9.5, 29.5, 49.5, 79.5]
     assert means.ns.tolist() == [100_000_000, 200_000_000, 300_000_000, 490_000_000]
@@ -110,11 +115,13 @@ def test_lines_of_5_ms_are_taken_in_means_of_100_ms_that_pass_over_pauses() -> N
 
 def test_lines_that_were_lost_leave_no_mean_that_is_longer_than_the_others() -> None:
     kept = np.delete(np.arange(1, 61), [3, 6, 9, 12, 15, 18])  # every third of the first: 130 ms for 20 lines
-    means, _, _ = coarsened(PowerSamples.of(kept * 5_000_000, kept * 1.0), 0.005, 0.009)
+    means = in_means(PowerSamples.of(kept * 5_000_000, kept * 1.0), 20, 0.005)
     assert means.ns.tolist() == [230_000_000]
 
 
 @pytest.mark.parametrize("nominal_s", [0.1, 0.25, 1.0])
 def test_meters_that_print_ten_times_a_second_or_less_keep_their_lines(nominal_s: float) -> None:
     made = PowerSamples.of([0, S, 2 * S], [1.0, 2.0, 3.0])
-    assert coarsened(made, nominal_s, 0.2638) == (made, nominal_s, 0.2638)
+    looks, period_s, window_s = split_looks(made, nominal_s, 0.2638)
+    assert set(looks.samples.watts.tolist()) == {1.0, 2.0, 3.0}
+    assert (period_s, window_s) == (nominal_s, 0.2638)
