@@ -20,7 +20,7 @@ from roambench.meters.catalogue import METERS
 _READER: Final = ("roambench.agent.meter_reader", "roambench.agent.stores")
 #: For agents with a controller.
 _ORDERED: Final = (
-    "roambench.agent.control_desk",
+    "roambench.agent.ctl_handler",
     "roambench.agent.held_model",
     "roambench.agent.host_metrics",
     "roambench.agent.identity_files",
@@ -28,7 +28,7 @@ _ORDERED: Final = (
     "roambench.agent.peer_mix",
     "roambench.agent.peer_offers",
     "roambench.agent.peer_traffic",
-    "roambench.agent.shelf",
+    "roambench.agent.model_cache",
     "roambench.agent.timeline",
     "roambench.wire.frames",
     "roambench.wire.v1.data_pb2",

@@ -227,7 +227,7 @@ class Spool:
             self._advance(consumer, through_seq)
         return new
 
-    def bury(self, error: str, consumer: str = CONTROLLER) -> None:
+    def dead_letter(self, error: str, consumer: str = CONTROLLER) -> None:
         """Put a copy of `consumer`'s oldest record to the dead letters: kept for people, not sent again."""
         rows = self.batch(1, self._acknowledged[consumer])
         if not rows:
@@ -236,7 +236,7 @@ class Spool:
         chapter = self.chapter_of(seq)
         run = chapter.run if chapter is not None else ""
         with self._explained(), self._transaction():
-            dead_letters.bury(self._rows, consumer, seq, run, self.uuid_of(seq), error)
+            dead_letters.add(self._rows, consumer, seq, run, self.uuid_of(seq), error)
             self._advance(consumer, seq)
 
     def dead_letters(self, run: str | None = None) -> list[DeadLetter]:
@@ -425,6 +425,6 @@ class Consumer:
         """Everything up to `through_seq` is durable elsewhere; returns how many were new."""
         return self._spool.acknowledge(through_seq, self.name)
 
-    def bury(self, error: str) -> None:
+    def dead_letter(self, error: str) -> None:
         """Put the oldest record to the dead letters and go on behind it."""
-        self._spool.bury(error, self.name)
+        self._spool.dead_letter(error, self.name)

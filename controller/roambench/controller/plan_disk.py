@@ -27,9 +27,9 @@ _SHARED_ROWS: Final = 8
 def kept_bytes(
     fleet: PlannedFleet, lesson: Lesson, rehearsed: Rehearsed, device_s: float, costs: MachineCosts
 ) -> int:
-    """What stays: the final model, and of agents their data, spools and shelves, and their records.
+    """What stays: the final model, and of agents their data, spools and model caches, and their records.
 
-    A bench's boards keep the spools and shelves, the run folder the data that was sent to them.
+    A bench's boards keep the spools and model caches, the run folder the data that was sent to them.
     """
     if not fleet.kind.trains:
         return 0

@@ -91,7 +91,7 @@ class ForwardedSpool:
         before, self._through = self._through, through_seq
         return through_seq - before
 
-    def bury(self, error: str) -> None:
+    def dead_letter(self, error: str) -> None:
         """Note the oldest record as refused and go on behind it."""
         (seq, _, _) = self._store.records_beyond(*self._spool, self._through, 1)[0]
         with naming(self._path):

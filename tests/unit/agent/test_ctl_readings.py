@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from roambench.agent.control_desk import ControlDesk
+from roambench.agent.ctl_handler import CtlHandler
 from roambench.agent.meter_watch import NEWEST, MeterWatch
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -23,9 +23,9 @@ class StoppedClock:
         return 100 * S
 
 
-def desk(watch: MeterWatch) -> ControlDesk:
+def handler(watch: MeterWatch) -> CtlHandler:
     others: Any = None
-    return ControlDesk(
+    return CtlHandler(
         "pi-01",
         cast(DeviceClock, StoppedClock()),
         others,
@@ -41,7 +41,7 @@ def desk(watch: MeterWatch) -> ControlDesk:
 
 def told(watch: MeterWatch, *words: str) -> Any:
     async def ask() -> list[str]:
-        return [line async for line in desk(watch).answer({"ask": "readings", "words": list(words)})]
+        return [line async for line in handler(watch).answer({"ask": "readings", "words": list(words)})]
 
     (line,) = asyncio.run(ask())
     return json.loads(line)

@@ -56,7 +56,7 @@ async def test_an_upload_that_a_broken_connection_cut_is_done_again_within_its_o
         where.fleet.publish(MODEL)
         arrived(await uploaded(where, pi))
         assert EventKind.UPLOAD_REFUSED not in where.kinds()
-        assert pi.desk.shelf.trained() is None
+        assert pi.order_queue.model_cache.trained() is None
         assert pi.links.connections in (2, 3)  # gRPC may have begun one of its own by then
         # Every attempt is a phase, and only the one that arrived claims its bytes.
         moved = [span.transferred_bytes for span in pi.phases(Phase.UPLOAD)]
@@ -111,7 +111,7 @@ async def test_a_global_model_comes_over_the_next_connection(
         digest = where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([SyncOrder("run/1/0/sync", 0, 1, 3, digest, free=free)])
         assert (answer.status, answer.reason) == (AnswerStatus.DONE, "")
-        kept = pi.desk.shelf.global_model()
+        kept = pi.order_queue.model_cache.global_model()
         assert kept is not None
         assert digest_of(kept.read_bytes()) == digest
 

@@ -84,7 +84,8 @@ def model(seed: int) -> np.ndarray:
 
 
 def jobs_on(rows: ModelRows, **changes: object) -> list[TrainingJob]:
-    """Every device starts from half the AP's model, half its own; springs hold it to the global one."""
+    """Every device starts from half the AP's model, half its own; proximal terms hold it to the global
+    one."""
     ap_row, global_row = rows.store(model(1)), rows.store(model(2))
     plain = replace(LocalTraining(2, start_rule="average", objective="middle_plus"), **changes)
     return [

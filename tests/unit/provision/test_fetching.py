@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from roambench.agent.control_desk import ControlDesk
+from roambench.agent.ctl_handler import CtlHandler
 from roambench.agent.unsent import Unsent as Files
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.provision.fetching import Unsent, fetch_run, records_of
@@ -61,10 +61,10 @@ def test_what_an_agent_exports_of_torn_files_is_taken_and_the_torn_lines_are_cou
     spool = Spool(tmp_path / "spool.sqlite")
     others = cast(Any, None)
     files = Files(tmp_path / "unsent", spool)
-    desk = ControlDesk("pi1", others, spool, files, *[others] * 6)
+    handler = CtlHandler("pi1", others, spool, files, *[others] * 6)
 
     async def exported() -> bytes:
-        lines = [line async for line in desk.answer({"ask": "spool-export", "words": ["demo"]})]
+        lines = [line async for line in handler.answer({"ask": "spool-export", "words": ["demo"]})]
         return gzip.compress("".join(f"{line}\n" for line in lines).encode())
 
     try:

@@ -196,4 +196,4 @@ class TestHierFavg:
         assert told == [(2, 1), (4, 2), (5, 0), (5, 1)]
         at_2 = [o.kind for o in hierfavg.of(OrderGiven, 2) if o.device == 1]
         assert at_2 == ["discard", "idle", "train"]
-        assert hierfavg.fleet.shelf == {}
+        assert hierfavg.fleet.kept == {}

@@ -212,7 +212,7 @@ def test_a_run_continued_from_a_written_checkpoint_ends_in_the_same_model(world,
     restored = state_from_json(text, whole.states[9].models)
     assert restored == whole.states[9]
     assert restored.outstanding
-    disks = world.ScriptedFleet((1,) * 15, increments, shelf=whole.shelves[9])
+    disks = world.ScriptedFleet((1,) * 15, increments, kept=whole.kept_then[9])
     rest = world.run(name, trace, fleet=disks, state=restored)
     assert rest.result.digest == whole.result.digest
     assert rest.records == [record for record in whole.records if record.step > 9]

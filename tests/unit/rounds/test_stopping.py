@@ -81,7 +81,7 @@ def test_every_nth_cloud_aggregation_is_scored_and_the_last_one_too(world):
 def test_a_run_continued_where_the_model_has_no_score_goes_on_the_same(world):
     whole = climbing(world, evaluate_every=2)
     state = state_from_json(state_to_json(whole.states[3]), whole.states[3].models)
-    whole.fleet.shelf = whole.shelves[3]
+    whole.fleet.kept = whole.kept_then[3]
     rest = climbing(world, evaluate_every=2, state=state, fleet=whole.fleet)
     assert accuracies(rest) == [5, 5, 7, 7]
 

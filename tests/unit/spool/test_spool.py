@@ -108,11 +108,11 @@ def test_a_record_nobody_will_take_goes_to_the_dead_letters(tmp_path):
     spool = Spool(tmp_path / "spool.sqlite")
     fill(spool, 3)
     spool.acknowledge(1)
-    spool.bury("field type conflict")
+    spool.dead_letter("field type conflict")
     assert [seq for seq, _, _ in spool.batch(10)] == [3]
     assert (spool.depth, spool.dead) == (1, 1)
-    spool.bury("that too")
-    spool.bury("nothing is left to bury")
+    spool.dead_letter("that too")
+    spool.dead_letter("nothing is left to refuse")
     assert (spool.depth, spool.dead) == (0, 2)
     spool.close()
     with sqlite3.connect(tmp_path / "spool.sqlite") as rows:
@@ -129,7 +129,7 @@ def test_of_a_flood_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_
     spool = Spool(tmp_path / "spool.sqlite")
     fill(spool, 20)
     for _ in range(20):
-        spool.bury("field type conflict")
+        spool.dead_letter("field type conflict")
     assert spool.dead == 20
     spool.close()
     with sqlite3.connect(tmp_path / "spool.sqlite") as rows:

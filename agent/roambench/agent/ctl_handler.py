@@ -52,7 +52,7 @@ _BURN: Final = (
 
 
 @dataclass(slots=True)
-class ControlDesk:
+class CtlHandler:
     """Answers `ctl_server`. `draw(cores)` tells an emulated board what it computes; a real one just does."""
 
     device: str
