@@ -309,7 +309,7 @@ def _readings_of_hosts(run: RunFolder, struck: Sequence[Struck]) -> Iterator[str
         ns = run.records.readings(name).ns
         inside = ns[(ns >= run.info.start_device_ns) & (ns <= run.info.end_device_ns)].tolist()
         if len(set(inside)) < len(inside):
-            yield f"{name}: {len(inside) - len(set(inside))} moments are stored twice"
+            yield f"{name}: {len(inside) - len(set(inside))} timestamps are stored twice"
         borders = [run.info.start_device_ns, *inside, run.info.end_device_ns]
         for before, after in itertools.pairwise(borders):
             if after - before > LATE_S * 1e9 and not _stopped_on_host(struck, name, before, after):
@@ -409,7 +409,7 @@ def _stored(
     stamps = Counter(reading.monotonic_ns for reading in kept.values())
     twice = [ns for ns, count in stamps.items() if count > 1]
     if twice:
-        yield f"{len(twice)} moments are stored twice"
+        yield f"{len(twice)} timestamps are stored twice"
     halted = any(KINDS[s.fault.kind].stops_reading or KINDS[s.fault.kind].ends == _KILLED for s in hits)
     if notes.in_hand and not halted:
         yield f"{len(notes.in_hand)} readings were read and not kept, and nobody had killed the agent"

@@ -68,7 +68,7 @@ class Disaster:
         self.strikes[name] = Strike(at_ns, hello_after_s)
 
     def clock(self) -> DeviceClock:
-        agents = json.loads((self.run.folder() / "zygote.json").read_text())["agents"]
+        agents = json.loads((self.run.folder() / "agents.json").read_text())["agents"]
         return DeviceClock(agents[0]["epoch_ns"], agents[0]["time_scale"])
 
     def answer(self, order: str) -> OrderAnswered:
@@ -146,7 +146,7 @@ def test_a_trainer_killed_in_training_is_a_failure_that_names_the_signal(disaste
     assert disaster.answer(order).status == "failed"
     assert "SIGKILL" in disaster.answer(order).reason
     assert disaster.fate(order).fate is Fate.WASTED
-    # Its reader lived on, and the nursery had a new trainer for the next order.
+    # Its reader lived on, and the fork server had a new trainer for the next order.
     assert len(disaster.run.events(EventKind.SESSION_OPENED, "pi-02")) == 1
     assert disaster.answer(disaster.order(3, "pi-02", "train")).status == "done"
 

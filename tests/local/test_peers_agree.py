@@ -116,10 +116,10 @@ async def stories(fleet: Fleet, worlds: dict[str, PeerWorld]) -> Stories:
     for number, (system, mobility) in enumerate(PAIRS):
         world, journal = worlds[mobility], MemoryJournal()
         settings = peer_settings(
-            world.experiment, system, f"agree{number}", world.lesson, world.movement.trace.steps
+            world.experiment, system, f"agree{number}", world.learning_task, world.movement.trace.steps
         )
         later = Later(fleet, number * STEPS)
-        held = await run_peers(settings, world.moved, later, journal, world.lesson.initial_model)
+        held = await run_peers(settings, world.moved, later, journal, world.learning_task.initial_model)
         told[system, mobility] = Told(list(journal.records), held)
     return told
 
@@ -146,10 +146,10 @@ async def both_fleets(base: Path) -> dict[str, Stories]:
         device_names=[f"pi-{number:02d}" for number in range(1, DEVICES + 1)],
         time_scale=world.experiment.local.time_scale,
     ) as folder:
-        async with local_bench(world.experiment, world.lesson, folder, print) as bench:
+        async with local_bench(world.experiment, world.learning_task, folder, print) as bench:
             local = await stories(bench.fleet, worlds)
         async with simulated_fleet(
-            world.experiment, world.lesson, 1, base / "simulation", peers=True, peak=5 * DEVICES
+            world.experiment, world.learning_task, 1, base / "simulation", peers=True, peak=5 * DEVICES
         ) as fleet:
             simulated = await stories(fleet, worlds)
     return {"local": local, "simulated": simulated}

@@ -160,7 +160,7 @@ def leave_a_traceback(folder: Path) -> None:
 
 SABOTAGE: tuple[tuple[Callable[[Path], None], str], ...] = (
     (lose_a_reading, "pi-03: 1 readings are lost"),
-    (store_a_reading_twice, "pi-03: 1 moments are stored twice"),
+    (store_a_reading_twice, "pi-03: 1 timestamps are stored twice"),
     (move_a_reading_in_time, "pi-03: a reading "),
     (make_a_reading_up, "that the meter never said"),
     (read_no_line_of_a_minute, "were said and not read"),
@@ -200,7 +200,7 @@ def test_what_was_tampered_with_is_broken(
         ({"status": 1}, "finished, but with status 1"),
         ({"text": "report: x\nsomething else"}, "the last line is 'something else'"),
         ({"text": "Traceback (most recent call last)\nreport: x"}, "a traceback"),
-        ({"left": ("python -m roambench.agent.zygote",)}, "a process outlives the run"),
+        ({"left": ("python -m roambench.agent.agent_fork_server",)}, "a process outlives the run"),
     ],
 )
 def test_how_the_command_ended_counts(soaked: Soaked, changes: dict[str, object], expected: str):

@@ -34,8 +34,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.phases import Phase
 from roambench.contract.session import AgentWord, ControllerWord, Hello
-from roambench.spool.chapter import following
 from roambench.spool.consumer import Record
+from roambench.spool.record_context import following
 from roambench.spool.spool import Spool
 from roambench.wire.frames import agent_frame, controller_word, hello_message
 
@@ -151,23 +151,23 @@ class AgentParts(ABC):
     def _use_data_link(self, link: DataLink | None) -> None:
         self._place.data = link
 
-    def _begin_chapter(self, run: str) -> None:
+    def _begin_context(self, run: str) -> None:
         """Records from now on belong to `run` (to the one of the life before, if it is not known yet)."""
-        last = self._spool.chapter
-        chapter = following(
+        last = self._spool.context
+        context = following(
             last,
             boot_id=self._boot_id,
             clock=self._clock,
             meter=self._settings.meter.driver if self._settings.meter.port else "",
             run=run or (last.run if last is not None else ""),
         )
-        self._spool.begin_chapter(chapter, self._clock.now_ns())
+        self._spool.begin_context(context, self._clock.now_ns())
 
     def _end_run(self) -> None:
         """What comes after an orderly end belongs to no run, until a controller names the next."""
-        last = self._spool.chapter
+        last = self._spool.context
         if last is not None:
-            self._spool.begin_chapter(replace(last, run=""), self._clock.now_ns())
+            self._spool.begin_context(replace(last, run=""), self._clock.now_ns())
 
     def _begin_chore(self, work: Coroutine[None, None, None]) -> None:
         chore = asyncio.create_task(work)

@@ -93,7 +93,7 @@ class Agent(AgentParts):
         return 0
 
     def _begin_life(self) -> None:
-        self._begin_chapter(self._settings.run)
+        self._begin_context(self._settings.run)
         self._report_damage()
         self._begin_phases()
 
@@ -155,7 +155,7 @@ class Agent(AgentParts):
         self._stop(stop.reason, stop.drain_s)
 
     def _take_welcome(self, welcome: Welcome) -> None:
-        self._begin_chapter(welcome.run_id)
+        self._begin_context(welcome.run_id)
         self._point.begin(welcome.run_id, welcome.resumes_at, welcome.part)
         self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
         if self._spool.damage:

@@ -2,8 +2,8 @@
 
 Between runs it dials on, reads its meter, and keeps the newest readings. A run begins with the welcome of a
 controller that names it, ends with that controller's stop, and survives the death of the agent and of the
-board in between: its name is in the spool's chapter, its trained model in the model cache. Another controller
-may go on with it, where the first one died or stopped before its end, until a different run begins here.
+board in between: its name is in the spool's record context, its trained model in the model cache. Another
+controller may go on with it, where the first one died or stopped before its end, until another run begins.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class ServiceAgent(Agent):
     @property
     def run_id(self) -> str:
         """The run that this device takes part in; empty: none."""
-        chapter = self._spool.chapter
-        return chapter.run if chapter is not None else ""
+        context = self._spool.context
+        return context.run if context is not None else ""
 
     # ---- the agent's life ------------------------------------------------------------------
 
     def _begin_life(self) -> None:
         """In the run in which the life before ended, if any; between runs nothing is a phase."""
-        self._begin_chapter(self.run_id)
+        self._begin_context(self.run_id)
         self._report_damage()
         if self.run_id:
             self._begin_phases()
@@ -181,7 +181,7 @@ class ServiceAgent(Agent):
             self._point.clear()  # nobody can go on with that run any more
         self._model_cache.clear()
         self._unsent.set_aside()
-        self._begin_chapter(run)
+        self._begin_context(run)
         self._begin_phases()
         for event in self._meter.told_again(self._clock.now_ns()):
             self._spool.append(RecordKind.EVENT, event.to_bytes())

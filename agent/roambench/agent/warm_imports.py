@@ -1,4 +1,5 @@
-"""The imports that agents share: a zygote makes them once before it forks, and its agents share the pages.
+"""The imports that agents share: their fork server makes them once before it
+forks, and they share the pages.
 
 After the fork each of them paid for it alone: 10.5 MB of its own and 0.11 CPU-seconds per agent, a third of
 them for certificates (Rust and OpenSSL). grpc is not among it, nor is anything that imports grpc: forked

@@ -17,8 +17,8 @@ Watts = npt.NDArray[np.float64]
 
 #: Arrivals closer than this share of the nominal period belong to one burst.
 BURST_SHARE: Final = 0.2
-#: Never counted as watts: a torn line may hold anything, an output that is off is silence, not 0 W.
-UNUSABLE: Final = ReadingFlag.TORN | ReadingFlag.OFF
+#: Never counted as watts: an inconsistent line may hold anything, an output that is off is silence, not 0 W.
+UNUSABLE: Final = ReadingFlag.INCONSISTENT | ReadingFlag.OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class PowerSamples:
 
     @classmethod
     def from_readings(cls, readings: Iterable[Reading]) -> PowerSamples:
-        """The usable ones of a meter's readings (neither torn nor from a meter whose output is off)."""
+        """The usable ones of a meter's readings (neither inconsistent nor from a meter whose output is
+        off)."""
         usable = [reading for reading in readings if not reading.flags & UNUSABLE]
         return cls.of([r.monotonic_ns for r in usable], [r.watts for r in usable])
 

@@ -18,9 +18,9 @@ from roambench.provision import agent_asks, fetching, journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.hosts import HostLink
 from roambench.runs.folder import RunFolder
-from roambench.spool.chapter import Chapter
 from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, Drain
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 from ssh_server import ssh_server
 
@@ -80,7 +80,7 @@ def dead_letters_of(path: Path, run: Path) -> tuple[str, str]:
             return folder.records.insert("pi-01", spool.uuid_of(records[0][0]), records)
 
         for boot in ("first", "second"):
-            spool.begin_chapter(Chapter(boot, "0/1.0", 0, "smartpower2", "demo"), 0)
+            spool.begin_context(RecordContext(boot, "0/1.0", 0, "smartpower2", "demo"), 0)
             for ns in range(19):
                 spool.append(RecordKind.READING, reading(ns))
             names.append(spool.uuid)

@@ -47,9 +47,9 @@ def run(tmp_path):
         (RecordKind.READING, Reading(second * S, 5.0, 0.4, 2.0, math.nan).to_bytes())
         for second in range(-2, 63)
     ]
-    # A torn line is stored and exported, but its 9 W are never counted.
-    torn = Reading(30 * S + S // 2, 5.0, 0.4, 9.0, math.nan, ReadingFlag.TORN)
-    readings.append((RecordKind.READING, torn.to_bytes()))
+    # An inconsistent line is stored and exported, but its 9 W are never counted.
+    inconsistent = Reading(30 * S + S // 2, 5.0, 0.4, 9.0, math.nan, ReadingFlag.INCONSISTENT)
+    readings.append((RecordKind.READING, inconsistent.to_bytes()))
     phases = [
         PhaseSpan("pi-01", "b", Phase.IDLE, -1, 0, 10 * S),
         PhaseSpan("pi-01", "b", Phase.TRAIN, 0, 10 * S, 40 * S, "t", "t"),

@@ -15,7 +15,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import SpoolError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, RecordKind
-from roambench.spool.chapter import Chapter, following
+from roambench.spool.record_context import RecordContext, following
 from roambench.spool.spool import ROW_OVERHEAD_BYTES, Spool
 
 
@@ -306,23 +306,23 @@ def test_each_consumer_counts_what_the_full_queue_cost_it(tmp_path):
     again.close()
 
 
-def chapter(run: str = "", boot_id: str = "b1", offset_ns: int = 1000) -> Chapter:
-    return Chapter(boot_id, "0/1.0", offset_ns, "smartpower2", run)
+def context(run: str = "", boot_id: str = "b1", offset_ns: int = 1000) -> RecordContext:
+    return RecordContext(boot_id, "0/1.0", offset_ns, "smartpower2", run)
 
 
-def test_every_record_finds_its_chapter_also_after_a_restart(tmp_path):
+def test_every_record_finds_its_context_also_after_a_restart(tmp_path):
     path = tmp_path / "spool.sqlite"
     spool = Spool(path)
     fill(spool, 2)
-    spool.begin_chapter(chapter(), 5)  # seq 3 is its event
-    spool.begin_chapter(chapter(), 6)  # nothing has changed
+    spool.begin_context(context(), 5)  # seq 3 is its event
+    spool.begin_context(context(), 6)  # nothing has changed
     fill(spool, 2)
-    spool.begin_chapter(chapter("mohawk", offset_ns=2000), 7)  # seq 6
+    spool.begin_context(context("mohawk", offset_ns=2000), 7)  # seq 6
     fill(spool, 2)
     spool.close()
     again = Spool(path)
-    found = [again.chapter_of(seq) for seq in range(1, 9)]
-    assert found == [None, None, *[chapter()] * 3, *[chapter("mohawk", offset_ns=2000)] * 3]
+    found = [again.context_of(seq) for seq in range(1, 9)]
+    assert found == [None, None, *[context()] * 3, *[context("mohawk", offset_ns=2000)] * 3]
     events = [
         AgentEvent.from_bytes(payload) for _, kind, payload in again.batch() if kind is RecordKind.EVENT
     ]
@@ -330,12 +330,12 @@ def test_every_record_finds_its_chapter_also_after_a_restart(tmp_path):
         (EventKind.RECORD_CONTEXT_BEGINS, 5),
         (EventKind.RECORD_CONTEXT_BEGINS, 7),
     ]
-    assert Chapter.from_json(events[1].detail) == chapter("mohawk", offset_ns=2000)
+    assert RecordContext.from_json(events[1].detail) == context("mohawk", offset_ns=2000)
     again.acknowledge(6)
-    again.begin_chapter(chapter(boot_id="b2"), 1)
+    again.begin_context(context(boot_id="b2"), 1)
     again.acknowledge(9)
-    assert again.chapter_of_boot("b1") is None  # no record is left of it
-    assert again.chapter == again.chapter_of(10) == chapter(boot_id="b2")
+    assert again.context_of_boot("b1") is None  # no record is left of it
+    assert again.context == again.context_of(10) == context(boot_id="b2")
     again.close()
 
 
