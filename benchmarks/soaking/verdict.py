@@ -27,12 +27,12 @@ from roambench.meters.emulator.notes import Saying, read_said
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
 )
@@ -47,7 +47,7 @@ from soaking.worlds import TIME_SCALE, World
 _LEARNED: Final = (
     EdgeAggregated,
     CloudAggregated,
-    FateDecided,
+    OutcomeDecided,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
@@ -219,7 +219,7 @@ def _orders(run: RunFolder, ended: Ended) -> Iterator[str]:
             given[record.order_id] += 1
         elif isinstance(record, OrderAnswered):
             answered[record.order_id] += 1
-        elif isinstance(record, FateDecided):
+        elif isinstance(record, OutcomeDecided):
             judged[record.train_order_id] += 1
     for what, counts in (("given", given), ("answered", answered), ("judged", judged)):
         yield from (f"{order} {what} {count} times" for order, count in counts.items() if count > 1)
@@ -227,7 +227,7 @@ def _orders(run: RunFolder, ended: Ended) -> Iterator[str]:
     if run.info.state is RunState.FINISHED:
         yield from (f"{order} never answered" for order in sorted(given.keys() - answered.keys()))
         trained = {order for order in given if order.endswith(("/train", "/exchange"))}
-        yield from (f"{order} has no fate" for order in sorted(trained - judged.keys()))
+        yield from (f"{order} has no outcome" for order in sorted(trained - judged.keys()))
 
 
 def _learning(run: RunFolder, reference: Reference, struck: Sequence[Struck]) -> Iterator[str]:
@@ -264,7 +264,7 @@ def _learning(run: RunFolder, reference: Reference, struck: Sequence[Struck]) ->
 
 
 def _end_of_run(record: RoundRecord) -> bool:
-    return isinstance(record, FateDecided) and record.reason == "end of run"
+    return isinstance(record, OutcomeDecided) and record.reason == "end of run"
 
 
 def _readings(

@@ -51,7 +51,7 @@ def test_three_hosts_exchange_half_step_models_at_their_own_addresses(
 
     ledger = pq.read_table(path / "ledger.parquet").to_pylist()
     exchanged = [row for row in ledger if row["phase"] == "exchange"]
-    assert sorted((row["device"], row["step"], row["fate"]) for row in exchanged) == [
+    assert sorted((row["device"], row["step"], row["outcome"]) for row in exchanged) == [
         (name, step, "aggregated") for name in names for step in range(_ITERATIONS)
     ]
     assert min(row["gross_j"] for row in exchanged) > 0.0

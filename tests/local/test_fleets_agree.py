@@ -21,9 +21,9 @@ from roambench.rounds.ports import Fleet
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
@@ -136,7 +136,7 @@ def decided(records: Sequence[RoundRecord]) -> list[RoundRecord]:
     kept: list[RoundRecord] = []
     for record in records:
         match record:
-            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | FateDecided():
+            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | OutcomeDecided():
                 kept.append(record)
             case OrderAnswered():
                 kept.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))

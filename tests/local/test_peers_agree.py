@@ -23,7 +23,7 @@ from roambench.mobility.peer_movement import trace_movement
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.ports import Fleet, OnAnswer, keep_all
-from roambench.rounds.records import FateDecided, MixingPlanned, ModelsExchanged, OrderGiven, RoundRecord
+from roambench.rounds.records import MixingPlanned, ModelsExchanged, OrderGiven, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from roambench.systems.peers import PEER_SYSTEMS
@@ -168,7 +168,7 @@ def decided(records: list[RoundRecord]) -> Iterator[RoundRecord]:
                 yield dataclasses.replace(record, paced_mbit_s=0.0)
             case ModelsExchanged():
                 yield dataclasses.replace(record, exchange_s=0.0, download_s=0.0, digest="")
-            case MixingPlanned() | FateDecided():
+            case MixingPlanned() | OutcomeDecided():
                 yield record
 
 

@@ -118,8 +118,10 @@ def alter_a_digest(folder: Path) -> None:
 
 
 def waste_a_training(folder: Path) -> None:
-    one = "id = (SELECT min(id) FROM event WHERE kind = 'FateDecided' AND step = 2)"
-    rows(folder, "events.sqlite", f"UPDATE event SET body = json_set(body, '$.fate', 'wasted') WHERE {one}")
+    one = "id = (SELECT min(id) FROM event WHERE kind = 'OutcomeDecided' AND step = 2)"
+    rows(
+        folder, "events.sqlite", f"UPDATE event SET body = json_set(body, '$.outcome', 'wasted') WHERE {one}"
+    )
 
 
 def fail_an_upload(folder: Path) -> None:
@@ -165,7 +167,7 @@ SABOTAGE: tuple[tuple[Callable[[Path], None], str], ...] = (
     (make_a_reading_up, "that the meter never said"),
     (read_no_line_of_a_minute, "were said and not read"),
     (alter_a_digest, "learned otherwise: EdgeAggregated"),
-    (waste_a_training, "learned otherwise: FateDecided"),
+    (waste_a_training, "learned otherwise: OutcomeDecided"),
     (fail_an_upload, "a training was lost to nothing"),
     (answer_twice, "answered 2 times"),
     (alter_the_model, "the final model is another one"),

@@ -16,7 +16,7 @@ from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import Movement, learning_task_of
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.records import EdgeAggregated, FateDecided, OrderAnswered, RoundRecord
+from roambench.rounds.records import EdgeAggregated, OrderAnswered, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from whereabouts import drawn_trace
@@ -105,6 +105,6 @@ def test_a_deferred_training_that_diverges_is_refused_at_its_upload(tmp_path: Pa
     assert refused
     assert all("training diverged" in answer.reason for answer in refused)
     assert not of(records, EdgeAggregated)
-    fates = of(records, FateDecided)
-    assert {fate.fate.value for fate in fates} == {"wasted"}
-    assert any(fate.reason.startswith("upload refused: training diverged") for fate in fates)
+    outcomes = of(records, OutcomeDecided)
+    assert {outcome.outcome.value for outcome in outcomes} == {"wasted"}
+    assert any(outcome.reason.startswith("upload refused: training diverged") for outcome in outcomes)

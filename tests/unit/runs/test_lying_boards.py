@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.energy.clock_fit import ClockProbe
 from roambench.fleet.clock_probes import clock_probed
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.report.evidence import read_runs
 from roambench.report.summary import summarise
-from roambench.rounds.records import ClockProbed, FateDecided, OrderGiven, StepClosed, StepOpened
+from roambench.rounds.records import ClockProbed, OrderGiven, OutcomeDecided, StepClosed, StepOpened
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
@@ -159,7 +159,7 @@ def bench(path: Path, liars: Sequence[str] = LIARS) -> Iterator[RunFolder]:
     for device in devices:
         journal.append(ClockProbed(-1, device, "hello", BOOT, 0, 0.0, 1e6, 8, (0, 0, 0, 0), 1.0))
         journal.append(OrderGiven(0, device, f"t{device or ''}", "train", 0))
-    journal.append(FateDecided(1, 0, "t", Fate.WASTED, "absent"))
+    journal.append(OutcomeDecided(1, 0, "t", Outcome.WASTED, "absent"))
     journal.append(StepClosed(0, 0, (0,), (), 0.25, 1.5, 3.0))
     drain(made, "pi-000", HONEST)
     made.update(start_device_ns=0, end_device_ns=60 * S, state=RunState.FINISHED)
