@@ -179,10 +179,13 @@ def told(result: Result) -> str:
     return line
 
 
-def soaked(soak: Soak, faults: int, jobs: int, worlds: dict[str, float], console: Console) -> list[Result]:
-    """Runs, `jobs` at a time, until so many faults were injected; after Ctrl-C, those begun are the last."""
+def soaked(
+    soak: Soak, faults: int, first: int, jobs: int, worlds: dict[str, float], console: Console
+) -> list[Result]:
+    """Runs from number `first` on, `jobs` at a time, until so many faults were injected; after Ctrl-C, those
+    begun are the last."""
     results: list[Result] = []
-    number, done = 0, 0
+    number, done = first, 0
     with ThreadPoolExecutor(jobs) as pool:
         pending: set[Future[Result]] = set()
         while done < faults or pending:
@@ -196,7 +199,13 @@ def soaked(soak: Soak, faults: int, jobs: int, worlds: dict[str, float], console
                 faults = 0
                 continue
             for future in ready:
-                result = future.result()
+                try:
+                    result = future.result()
+                except Exception:  # no run's fault: nothing after it could be trusted
+                    console.print_exception()
+                    console.print("the soak itself failed")
+                    faults = 0
+                    continue
                 results.append(result)
                 done += len(result.struck)
                 console.print(told(result), highlight=False, markup=False, soft_wrap=True)
@@ -219,6 +228,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=20, help="how many at least")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run", type=int, help="only this run of the seed")
+    parser.add_argument("--first", type=int, default=0, help="begin with this run: go on where one stopped")
     parser.add_argument("--world", action="append", choices=list(WORLDS), help="only these; repeatable")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--folder", type=Path, help="where runs are made, new")
@@ -249,7 +259,7 @@ def main() -> None:
             results = [soak.carry_out(planned)]
             _tell_of(results[0], console)
         else:
-            results = soaked(soak, asked.faults, asked.jobs, worlds, console)
+            results = soaked(soak, asked.faults, asked.first, asked.jobs, worlds, console)
     console.print(table_of(results))
     bad = [result.planned.number for result in results if result.problems]
     console.print(

@@ -53,7 +53,8 @@ def probe(root: Path, interface: str) -> dict[str, Any]:
 
 def _running(root: Path, names: tuple[str, ...]) -> list[str]:
     """Which of these programs run, however they were started; names are cut to 15 letters by the kernel."""
-    found = {_text(comm) for comm in root.glob("proc/[0-9]*/comm")}
+    # Not by a pattern of more than one level: a process that ends meanwhile would be an error of the search.
+    found = {_text(process / "comm") for process in root.glob("proc/[0-9]*")}
     return [name for name in names if name in found]
 
 

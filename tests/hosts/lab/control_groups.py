@@ -46,9 +46,12 @@ class ControlGroup:
         """How many threads compute or wait for a processor now: a board of their own would run them."""
         states = []
         for pid in self._members():
-            for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+            threads: list[Path] = []
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                threads = list(Path(f"/proc/{pid}/task").iterdir())
+            for thread in threads:
                 with contextlib.suppress(OSError, IndexError):
-                    states.append(stat.read_text().rpartition(")")[2].split()[0])
+                    states.append((thread / "stat").read_text().rpartition(")")[2].split()[0])
         return states.count("R")
 
     def kill(self) -> None:
