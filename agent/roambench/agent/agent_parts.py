@@ -48,7 +48,7 @@ class AgentParts(ABC):
         self._started_ns = time.monotonic_ns()
         self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._machine_id = settings.machine_id or Path("/etc/machine-id").read_text().strip()
-        self._clock = DeviceClock(settings.epoch_ns, settings.time_scale)
+        self._clock = DeviceClock(settings.epoch_ns, settings.time_scale, settings.ahead_ns)
         self._identity = IdentityFiles(Path(settings.identity_dir), settings.device, self._log)
         folder = Path(settings.state_dir)
         self._spool = Spool(folder / "spool.sqlite", consumers=settings.stores)

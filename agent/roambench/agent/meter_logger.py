@@ -40,7 +40,7 @@ class MeterLogger:
     def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
         self._folder = Path(settings.state_dir)
-        self._clock = DeviceClock(settings.epoch_ns, settings.time_scale)
+        self._clock = DeviceClock(settings.epoch_ns, settings.time_scale, settings.ahead_ns)
         self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._stopping = asyncio.Event()
 

@@ -80,6 +80,7 @@ class AgentSettings:
     run: str = ""  # the run it is started for; otherwise the controller's welcome tells it
     epoch_ns: int = 0
     time_scale: float = 1.0
+    ahead_ns: int = 0  # of `contract.device_time.DeviceClock`, as the two above
     trainer_nice: int = 5
     quiet: bool = False  # send nothing while a phase is measured (agent.quiet)
     store_at_controller: bool = True

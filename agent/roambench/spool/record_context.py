@@ -61,5 +61,6 @@ def following(
     name = f"{clock.epoch_ns}/{clock.time_scale}"
     if last is not None and (last.boot_id, last.clock, last.run) == (boot_id, name, run):
         return replace(last, meter=meter)
-    # At the epoch device time is the host's CLOCK_MONOTONIC, so one offset holds for both.
-    return RecordContext(boot_id, name, time.time_ns() - time.monotonic_ns(), meter, run)
+    # At the epoch device time is `ahead_ns` more than the host's CLOCK_MONOTONIC.
+    unix_minus_device_ns = time.time_ns() - time.monotonic_ns() - clock.ahead_ns
+    return RecordContext(boot_id, name, unix_minus_device_ns, meter, run)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +13,15 @@ from roambench.contract.model_blob import decode, digest_of
 from roambench.contract.orders import Vector
 from roambench.contract.whole_file import write_whole
 from roambench.fleet.grpc_fleet import GrpcFleet
+from roambench.rounds.records import ClockProbed
 from roambench.runs.database import naming
 
+#: What is known by the wall clock only.
+BY_THE_WALL_CLOCK: Final = (
+    "its controller's machine was booted in mid-run: how long that took is known by the wall clock only"
+)
+#: A power cut takes back the times of files that were written in the last 5 s.
+_UNSYNCED_NS: Final = 5 * 10**9
 #: In the run folder: the models that the checkpoint names, by digest.
 MODELS: Final = "checkpoint-models"
 
@@ -33,7 +41,7 @@ class AgentsKept:
 
     def snapshot(self) -> dict[str, Any]:
         """What going on needs of the fleet, as JSON values; models are files beside it."""
-        at_ns, published = self._clock.now_ns(), self._fleet.published
+        at_ns, unix_ns, published = self._clock.now_ns(), time.time_ns(), self._fleet.published
         with naming(self._models):
             self._models.mkdir(exist_ok=True)
             for digest, blob in published.items():
@@ -43,7 +51,9 @@ class AgentsKept:
         return {
             "models": sorted(published),
             "at_ns": at_ns,
+            "unix_ns": unix_ns,
             "epoch_ns": self._clock.epoch_ns,
+            "ahead_ns": self._clock.ahead_ns,
             "boot_id": boot_id(),
         }
 
@@ -70,12 +80,37 @@ class AgentsKept:
         return models
 
 
-def clock_again(told: Mapping[str, Any], time_scale: float) -> DeviceClock:
-    """The run's clock as it was: device time went on while there was no controller. RunError where this
-    machine was booted since, and with it every clock of the run."""
-    if told["boot_id"] != boot_id():
-        raise RunError("this machine was booted since, and the run's device time began anew with it")
-    return DeviceClock(told["epoch_ns"], time_scale)
+def was_booted(told: Mapping[str, Any]) -> bool:
+    """Whether this machine was booted since that snapshot, and its CLOCK_MONOTONIC began anew."""
+    return bool(told["boot_id"] != boot_id())
+
+
+def clock_again(told: Mapping[str, Any], time_scale: float, folder: Path) -> DeviceClock:
+    """The run's clock, which went on while there was no controller. Over a boot of this machine the wall
+    clock says for how long, but no device of this machine can have stamped anything later than it says."""
+    if not was_booted(told):
+        return DeviceClock(told["epoch_ns"], time_scale, told["ahead_ns"])
+    written_ns = (file.stat().st_mtime_ns for file in folder.glob("agents/*/spool.sqlite*"))
+    last_ns = max(written_ns, default=told["unix_ns"]) + _UNSYNCED_NS
+    host_ns = time.monotonic_ns()
+    at_ns = told["at_ns"] + round((max(time.time_ns(), last_ns) - told["unix_ns"]) * time_scale)
+    return DeviceClock(host_ns, time_scale, at_ns - host_ns)
+
+
+def behind_boards_ns(before: Iterable[ClockProbed], now: Iterable[ClockProbed]) -> int | None:
+    """How far the run's clock is behind what it would be had this machine not been booted: boards that lived
+    on are ahead of it by so much more than `before`. None where none of those of `now` was there then.
+
+    Boards agree within what their crystals drift. The middle one in size counts: no single board can make
+    it worse than the wall clock had made it.
+    """
+    known = {(record.device, record.boot_id): record.offset_ns for record in before}
+    found = [
+        record.offset_ns - known[record.device, record.boot_id]
+        for record in now
+        if (record.device, record.boot_id) in known
+    ]
+    return round(sorted(found, key=abs)[(len(found) - 1) // 2]) if found else None
 
 
 def boot_id() -> str:

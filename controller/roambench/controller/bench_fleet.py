@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,12 @@ from rich.markup import escape
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
-from roambench.controller.agents_kept import clock_again
+from roambench.controller.agents_kept import (
+    BY_THE_WALL_CLOCK,
+    behind_boards_ns,
+    clock_again,
+    was_booted,
+)
 from roambench.controller.arrivals import arrivals
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
@@ -36,6 +41,8 @@ from roambench.runs.folder import RunFolder
 #: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+.
 HELLO_PATIENCE_S: Final = 120.0
 READY_PATIENCE_S: Final = 600.0
+#: More where the controller's machine was booted: boards that were, too, first wait 180 s for the time.
+BOOT_PATIENCE_S: Final = 240.0
 _DRAIN_PATIENCE_S: Final = 60.0
 _LOOK_S: Final = 0.2
 
@@ -67,15 +74,17 @@ async def bench_fleet(
     """
     names = folder.info.device_names
     found = checkpoints.found if checkpoints is not None else None
-    clock = DeviceClock() if found is None else clock_again(found.fleet, 1.0)
+    clock = DeviceClock() if found is None else clock_again(found.fleet, 1.0, folder.path)
+    settled = found is None or not was_booted(found.fleet)
     shards = _shards(learning_task, folder.path / "shards", names)
     watch = Watch(folder)
     say = partial(console.print, highlight=False, soft_wrap=True)
     live = InfluxLive(folder, experiment.influxdb, clock, partial(tell, watch, say))
 
     def clock_probed(record: ClockProbed) -> None:
-        watch.clock_probed(record)
-        live.clock_probed(record)
+        if settled:
+            watch.clock_probed(record)
+            live.clock_probed(record)
 
     fleet = GrpcFleet(
         FleetSettings(
@@ -106,7 +115,12 @@ async def bench_fleet(
     live.start()
     try:
         watch.started_s = time.monotonic()
+        if not settled:  # the boards may have lost their power with this machine
+            patience = replace(patience, hello_s=patience.hello_s + BOOT_PATIENCE_S)
         await _all_ready(watch, bench, hosts, console, patience)
+        if not settled:
+            await _settle(clock, fleet, folder)
+            settled = True
         clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
         yield AgentBench(fleet, clock, watch, clocks, fleet)
     finally:
@@ -114,6 +128,15 @@ async def bench_fleet(
             await to_its_end(drain, fleet, patience.drain_s, f"{bench.file} {folder.path}", say)
         finally:
             await to_its_end(_forward, live, say)
+
+
+async def _settle(clock: DeviceClock, fleet: GrpcFleet, folder: RunFolder) -> None:
+    """This machine was booted: its clock goes on where those of boards that lived on say that it would be."""
+    behind_ns = behind_boards_ns(folder.read_log().only(ClockProbed), await fleet.probe_clocks("hello"))
+    if behind_ns is None:
+        folder.doubt(BY_THE_WALL_CLOCK)
+    else:
+        clock.put_forward(behind_ns)
 
 
 async def drain(fleet: GrpcFleet, drain_s: float, bench_and_run: str, say: Callable[[str], None]) -> None:

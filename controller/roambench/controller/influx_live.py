@@ -60,7 +60,7 @@ class InfluxLive:
         self._run_id = folder.info.run_id
         self._clock = clock
         self._tell = tell
-        self._unix_minus_device_ns = time.time_ns() - time.monotonic_ns()
+        self._unix_minus_host_ns = time.time_ns() - time.monotonic_ns()
         self._writer = InfluxWriter(settings, self._keep) if settings is not None else None
         self._writing = asyncio.Lock()
         self._chores: set[asyncio.Task[None]] = set()
@@ -115,7 +115,8 @@ class InfluxLive:
 
     def _write(self, device: str, boot_id: str, values: dict[str, Any], device_ns: int) -> None:
         if self._writer is not None:
-            context = RecordContext(boot_id, "", self._unix_minus_device_ns, "", self._run_id)
+            unix_minus_device_ns = self._unix_minus_host_ns - self._clock.ahead_ns
+            context = RecordContext(boot_id, "", unix_minus_device_ns, "", self._run_id)
             line = bench_line(device, context, values, context.unix_ns(device_ns))
             self._begin(self._write_line(self._writer, line), name="point")
 

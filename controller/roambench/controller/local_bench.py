@@ -16,7 +16,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
 from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
-from roambench.controller.agents_kept import clock_again
+from roambench.controller.agents_kept import BY_THE_WALL_CLOCK, clock_again, was_booted
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.config.sections import Experiment
@@ -65,7 +65,9 @@ async def local_bench(
     found = checkpoints.found if checkpoints is not None else None
     clock = DeviceClock(time.monotonic_ns(), experiment.local.time_scale)
     if found is not None:
-        clock = clock_again(found.fleet, experiment.local.time_scale)
+        clock = clock_again(found.fleet, experiment.local.time_scale, folder.path)
+        if was_booted(found.fleet):
+            folder.doubt(BY_THE_WALL_CLOCK)
     authority = Authority.create()
     shards = save_shards(
         learning_task, {index: folder.path / "agents" / name for index, name in enumerate(names)}
@@ -185,6 +187,7 @@ def _emulator(
         seed=experiment.seed,
         epoch_ns=clock.epoch_ns,
         time_scale=clock.time_scale,
+        ahead_ns=clock.ahead_ns,
         profile=experiment.local.meter_profile,
         interval_ms=experiment.local.meter_interval_ms or None,
         socket_path=str(sockets / "work.sock"),

@@ -12,7 +12,6 @@ from typing import Any, Final
 from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
-from roambench.controller.agents_kept import clock_again
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.checkpoints import forget, require_same
 from roambench.controller.config.load import from_resolved, resolved
@@ -89,8 +88,8 @@ def _carry_on(
     path, system, steps = folder.path, folder.info.system, world.movement.trace.steps
     with kept_told(path, system, steps, console), folder, logged(path, f"run {path.name}"):
         folder.update(state=RunState.RUNNING, reason="", end_device_ns=None)
-        if place.kind.own_clocks and NOT_AGAIN not in folder.info.doubts:
-            folder.update(doubts=(*folder.info.doubts, NOT_AGAIN))
+        if place.kind.own_clocks:
+            folder.doubt(NOT_AGAIN)
         over = checkpoint.next_step == steps
         where = "the end of its last step" if over else f"step {checkpoint.next_step + 1} of {steps}"
         console.print(
@@ -149,11 +148,6 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
     if checkpoint is None:
         raise RunError(f"{path}: nothing to resume: it died before a step was closed; start it anew")
     require_same(experiment, folder, checkpoint)
-    if info.kind.has_agents:
-        try:
-            clock_again(checkpoint.fleet, info.time_scale)
-        except RunError as error:
-            raise RunError(f"{path}: cannot be resumed: {error}") from None
     return checkpoint
 
 

@@ -187,6 +187,7 @@ class LocalAgents:
             machine_id=uuid.uuid4().hex,
             epoch_ns=self._clock.epoch_ns,
             time_scale=self._clock.time_scale,
+            ahead_ns=self._clock.ahead_ns,
             meter=self._meter(index),
             host=self._settings.host,
             run=self._settings.run_id,

@@ -2,8 +2,9 @@
 
 A claim is written, renewed and dropped in transactions that no other process can come between; whoever looks
 first removes the dead. Dead is what was not renewed in time, and at once what was a process of this machine
-that is no more: a claim left by `kill -9` does not have to run out. Time is how long this machine is up for
-its own processes, which no step of the wall clock moves, and the wall clock for all others.
+that is no more, or of an earlier boot of it: a claim left by `kill -9` does not have to run out. Time is how
+long this machine is up for its own processes, which no step of the wall clock moves, and the wall clock for
+all others.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ CREATE TABLE IF NOT EXISTS claims(
     user TEXT NOT NULL, machine TEXT NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL,
     asked_s REAL NOT NULL, expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0, until_s REAL
 )"""
+#: A machine's id, or its boot's, that it does not tell.
+_UNKNOWN: Final = "-"
 #: What books of older versions lack. `until_s` is when the claim expires by its machine's uptime.
 _ADDED: Final = {"begun": "INTEGER NOT NULL DEFAULT 0", "until_s": "REAL"}
 _COLUMNS: Final = "until_s, number, user, machine, pid, purpose, asked_s, expires_s, begun"
@@ -128,13 +131,22 @@ def user() -> str:
 
 
 def machine() -> str:
-    """Where a process id can be looked up: this boot of this kernel, this process namespace."""
+    """Where a process id can be looked up: this boot of this machine, this process namespace."""
     parts = [socket.gethostname()]
-    with contextlib.suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+    for name in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
+        try:
+            parts.append(Path(name).read_text(encoding="ascii").strip() or _UNKNOWN)
+        except OSError:
+            parts.append(_UNKNOWN)
     with contextlib.suppress(OSError):
         parts.append(str(Path("/proc/self/ns/pid").readlink()))
     return " ".join(parts)
+
+
+def _was_booted_since(there: str, here: str) -> bool:
+    """Whether `there` is an earlier boot of the machine that `here` is."""
+    (*before, boot), (*same, now) = there.split()[:3], here.split()[:3]
+    return before == same and boot != now and _UNKNOWN not in (*before, boot)
 
 
 def _uptime_s() -> float:
@@ -169,8 +181,10 @@ def _living(claims: sqlite3.Connection) -> list[Claim]:
 
 def _has_died(claim: Claim, here: str) -> bool:
     """Whether its process surely is no more. Another that got the same id lets it run out instead."""
-    if claim.reserves or claim.machine != here:
+    if claim.reserves:
         return False
+    if claim.machine != here:
+        return _was_booted_since(claim.machine, here)
     try:
         return bool(psutil.Process(claim.pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -164,6 +164,11 @@ class RunFolder:
         write_whole(self.path / "run.json", self.info.to_json())
         return self.info
 
+    def doubt(self, text: str) -> None:
+        """Let every report say so before its numbers, once."""
+        if text not in self.info.doubts:
+            self.update(doubts=(*self.info.doubts, text))
+
     def close(self, state: RunState | None = None, reason: str = "") -> None:
         """Write the final state (if given), close the databases and release the lock; safe to repeat."""
         try:

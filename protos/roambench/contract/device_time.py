@@ -3,6 +3,8 @@
 On a board `time_scale` is 1 and device time is CLOCK_MONOTONIC. On a laptop the emulated Pis, their meters
 and the controller of a local fleet share one epoch and one scale, so that a second of device time lasts
 1/time_scale seconds of the host; every stamp, phase and reading is in device time.
+
+Where the machine is booted in mid-run its CLOCK_MONOTONIC begins anew; device time goes on.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import time
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DeviceClock:
-    """`epoch_ns` is the host's CLOCK_MONOTONIC at which device time equals host time."""
+    """At `epoch_ns` of the host's CLOCK_MONOTONIC device time is `ahead_ns` more than that."""
 
     epoch_ns: int = 0
     time_scale: float = 1.0
+    ahead_ns: int = 0
 
     def now_ns(self) -> int:
         """The present device time."""
@@ -26,14 +29,18 @@ class DeviceClock:
     def from_host_ns(self, host_ns: int) -> int:
         """The device time at a time of the host's monotonic clock."""
         if self.time_scale == 1.0:
-            return host_ns
-        return self.epoch_ns + round((host_ns - self.epoch_ns) * self.time_scale)
+            return host_ns + self.ahead_ns
+        return self.epoch_ns + self.ahead_ns + round((host_ns - self.epoch_ns) * self.time_scale)
 
     def to_host_ns(self, device_ns: int) -> int:
         """The time of the host's monotonic clock at a device time."""
         if self.time_scale == 1.0:
-            return device_ns
-        return self.epoch_ns + round((device_ns - self.epoch_ns) / self.time_scale)
+            return device_ns - self.ahead_ns
+        return self.epoch_ns + round((device_ns - self.ahead_ns - self.epoch_ns) / self.time_scale)
+
+    def put_forward(self, ns: int) -> None:
+        """By so much device time; only while nothing is stamped by it."""
+        self.ahead_ns += ns
 
     def host_seconds(self, device_s: float) -> float:
         """How long `device_s` of device time last on the host."""

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import uuid
 from contextlib import closing
 from pathlib import Path
 
@@ -46,10 +47,17 @@ class BenchRun:
         self._words += [word for setting in settings for word in ("--set", setting)]
         self._process = self._begun(self._words)
 
-    def begin_again(self, command: str = "run") -> None:
-        """Its controller is gone: "run" is the command that began it, "resume" names its folder."""
-        words = [str(_ROAMBENCH), "resume", str(self.folder)]
-        self._process = self._begun(words if command == "resume" else self._words)
+    def begin_again(self, command: str = "run", *, booted: bool = False) -> None:
+        """Its controller is gone: "run" is the command that began it, "resume" names its folder. `booted`: as
+        on this machine after a boot, with another boot id and clocks (but the wall's) that began anew."""
+        words = [str(_ROAMBENCH), "resume", str(self.folder)] if command == "resume" else self._words
+        if booted:
+            boot, up_s = self._log.with_name(f"boot-{uuid.uuid4()}"), int(time.monotonic()) - 1
+            boot.write_text(f"{uuid.uuid4()}\n")
+            namespaces = ("unshare", "--mount", "--time", f"--monotonic=-{up_s}", f"--boottime=-{up_s}")
+            bind = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
+            words = [*namespaces, "/bin/sh", "-c", bind, str(boot), *words]
+        self._process = self._begun(words)
 
     def runs_for(self, seconds: float) -> bool:
         """Whether it has not ended after so long, and could be gone on with then; waits until it could."""

@@ -20,7 +20,8 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 class Server:
-    """It keeps what was written over boots and cut power; without a network."""
+    """It keeps what was written over boots and cut power; without a network. With every boot it has another
+    boot id, and its clocks but the wall's begin anew."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -63,7 +64,9 @@ class Server:
 
     def _boot(self) -> None:
         binds = dict.fromkeys((_CHECKOUT, Path(sys.prefix), Path(sys.base_prefix)))
+        up_s = int(time.monotonic()) - 1
         words = [
+            *("unshare", "--time", f"--monotonic=-{up_s}", f"--boottime=-{up_s}"),
             *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--private-network"),
             *("-D", self.root, "-M", "roambench-server", "--link-journal=no", "--console=pipe"),
             *(f"--bind-ro={path}" for path in binds),

@@ -22,6 +22,16 @@ def test_an_emulated_second_lasts_a_quarter_at_scale_four() -> None:
     assert clock.host_seconds(2.0) == 0.5
 
 
+@pytest.mark.parametrize("time_scale", [1.0, 4.0])
+def test_device_time_goes_on_where_the_hosts_clock_began_anew(time_scale: float) -> None:
+    clock = DeviceClock(1000, time_scale, ahead_ns=7_000_000_000)
+    assert clock.from_host_ns(1000) == 7_000_001_000
+    clock.put_forward(500)
+    assert clock.from_host_ns(1000) == 7_000_001_500
+    assert clock.from_host_ns(1000 + 1_000_000) == 7_000_001_500 + round(1_000_000 * time_scale)
+    assert clock.to_host_ns(clock.from_host_ns(123_456_789)) == 123_456_789
+
+
 @pytest.mark.asyncio
 async def test_sleeping_into_the_past_returns_at_once() -> None:
     clock = DeviceClock(time.monotonic_ns(), 4.0)

@@ -48,9 +48,7 @@ EXPERIMENT = Experiment.model_validate(
 )
 
 
-def died(
-    path: Path, *, fleet: str = "simulated", system: str = "mohawk", closed: bool = True, boot: str = ""
-) -> Path:
+def died(path: Path, *, fleet: str = "simulated", system: str = "mohawk", closed: bool = True) -> Path:
     """A run folder as a dead controller leaves it."""
     with RunFolder.create(
         path,
@@ -63,7 +61,8 @@ def died(
         device_names=["a", "b", "c", "d"],
     ) as folder:
         if closed:
-            told = {"boot_id": boot or boot_id(), "epoch_ns": 5, "at_ns": 7, "models": []}
+            clock = {"boot_id": boot_id(), "epoch_ns": 5, "ahead_ns": 0, "at_ns": 7, "unix_ns": 0}
+            told = {**clock, "models": []}
             write_checkpoint(path, Checkpoint(1, "{}", made_with(EXPERIMENT, folder), told))
     return path
 
@@ -110,8 +109,6 @@ def other_bench(path: Path) -> None:
             {"fleet": "rehearsal"},
             "its fleet is rehearsal, and only runs on local, simulated, bench",
         ),
-        (None, {"fleet": "local", "boot": "another"}, "this machine was booted since, and the run's device"),
-        (None, {"fleet": "bench", "boot": "another"}, "this machine was booted since, and the run's device"),
         (None, {"fleet": "bench"}, "bench.json: does not tell which file describes the bench"),
         (other_bench, {"fleet": "bench"}, "cannot be resumed: .*lab.toml has no b, d any more"),
         (edit_settings, {}, "cannot be resumed: experiment.json changed since it was begun"),
@@ -318,15 +315,14 @@ def test_in_a_folder_of_runs_those_go_on_that_nobody_stopped_by_hand(tmp_path: P
 def test_what_cannot_go_on_at_boot_stops_no_other_and_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Runs on local agents do not survive a boot of their machine."""
-    died(tmp_path / "a-local", fleet="local", boot="another")
+    died(tmp_path / "a-bench", fleet="bench")
     died(tmp_path / "b-edited")
     edit_settings(tmp_path / "b-edited")
     with pytest.raises(SystemExit) as end:
         main(["resume", str(tmp_path)])
     assert end.value.code == 1
-    local, edited = capsys.readouterr().err.splitlines()
-    assert "a-local: cannot be resumed" in local
+    bench, edited = capsys.readouterr().err.splitlines()
+    assert "a-bench/bench.json: does not tell which file" in bench
     assert "b-edited: cannot be resumed" in edited
 
 

@@ -20,7 +20,7 @@ from roambench.provision import holding as holding_module
 from roambench.provision import lease as lease_module
 from roambench.provision.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.lease import LeaseBook, machine, user
-from roambench.provision.lease_queue import Claim, standing
+from roambench.provision.lease_queue import NO_PROCESS, Claim, standing
 
 
 @dataclass(frozen=True)
@@ -391,6 +391,22 @@ def test_a_process_that_only_shares_a_number_is_not_taken_for_dead() -> None:
     alive = Claim(1, "a@b", machine(), os.getpid(), "", 0.0, 1.0)
     assert not lease_module._has_died(alive, machine())
     assert not lease_module._has_died(Claim(1, "a@b", "elsewhere", 4194305, "", 0.0, 1.0), machine())
+
+
+def test_a_process_of_an_earlier_boot_of_this_machine_is_dead() -> None:
+    """Whatever has its number now. That of another machine, and a person's reservation, run out."""
+    host, identity, _, namespace = machine().split()
+    for there, died in (
+        (f"{host} {identity} another-boot {namespace}", True),
+        (f"{host} another-machine another-boot {namespace}", False),
+        (f"{host} - another-boot {namespace}", False),
+        (f"{host} {identity} - {namespace}", False),
+        (f"{host} another-boot {namespace}", False),  # of a version that did not name the machine
+    ):
+        claim = Claim(1, "a@b", there, os.getpid(), "", 0.0, 1.0)
+        assert lease_module._has_died(claim, machine()) == died, there
+    reservation = Claim(1, "a@b", f"{host} {identity} another-boot {namespace}", NO_PROCESS, "", 0.0, 1.0)
+    assert not lease_module._has_died(reservation, machine())
 
 
 def test_a_book_of_an_older_version_is_used_on(tmp_path: Path):

@@ -36,7 +36,7 @@ class EmulatorServer:
 
     def __init__(self, spec: EmulatorSpec) -> None:
         self._spec = spec
-        self._clock = DeviceClock(spec.epoch_ns, spec.time_scale)
+        self._clock = DeviceClock(spec.epoch_ns, spec.time_scale, spec.ahead_ns)
         self._stopping = asyncio.Event()
         self._failure: MeterError | None = None
         self._ports: list[MeterPort] = []

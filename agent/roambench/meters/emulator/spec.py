@@ -102,6 +102,7 @@ class EmulatorSpec:
     seed: int = 0
     epoch_ns: int = 0
     time_scale: float = 1.0
+    ahead_ns: int = 0
     profile: str = "smartpower2-1.6"
     tolerance: float = 1.0
     noise_per_line: float = 0.002

@@ -145,7 +145,7 @@ class BenchPlace:
         """Whoever reads the run later has to know that the lease was lost."""
         if self.lease is not None and not self.lease.still():
             lost = "the bench's lease was lost while it ran: another user may have run on the same boards"
-            folder.update(doubts=(*folder.info.doubts, lost))
+            folder.doubt(lost)
 
 
 def bench_file_of(path: Path) -> Path:
