@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 
 from roambench.rounds.records import (
     ClockProbed,
@@ -24,6 +25,9 @@ from roambench.rounds.records import (
 )
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+
+#: Of a test that kills at random moments.
+KILLS: Final = int(os.environ.get("ROAMBENCH_KILLS", "20"))
 
 
 @contextmanager
@@ -101,7 +105,7 @@ def killed_at_random(
                     break
                 killed += 1
         yield run
-    print(f"{killed} kills in {runs} runs, all of them as one left alone")
+        print(f"{killed} kills in {runs} runs, all of them as one left alone", flush=True)
 
 
 def story(run: Path, *, real_time: bool = False) -> list[object]:

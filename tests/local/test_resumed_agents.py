@@ -24,7 +24,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
 from soaking.processes import processes_of
 
-from .resumed import command, ended, killed_at_random, killed_when, rows, story
+from .resumed import KILLS, command, ended, killed_at_random, killed_when, rows, story
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -185,11 +185,11 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
-def test_twenty_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
+def test_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
     """Of which some come before a resumed run is ready, and some in what follows its last step."""
     begin, whole = begun(tmp_path, text), tmp_path / "whole" / f"cut-{system}"
     with command(tmp_path, *begin, str(whole.parent)) as process:
         ended(tmp_path, process)
-    for run in killed_at_random(tmp_path, begin, whole.name, seed=14, kills=20, longest_s=8.0):
+    for run in killed_at_random(tmp_path, begin, whole.name, seed=14, kills=KILLS, longest_s=8.0):
         same(run, whole)
         accounted(run)

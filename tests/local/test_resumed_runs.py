@@ -12,7 +12,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.models import load_model
 
-from .resumed import command, ended, killed_at_random, killed_when, rows, story
+from .resumed import KILLS, command, ended, killed_at_random, killed_when, rows, story
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -90,14 +90,14 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_left_alone(
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
-def test_twenty_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
+def test_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
     """Of which some come before a resumed run is ready, and some in what follows its last step."""
     file, whole = tmp_path / "cut.toml", tmp_path / "whole" / f"cut-{system}"
     file.write_text(text)
     begin = ("run", str(file), "--fleet", "simulated", "--runs-dir")
     with command(tmp_path, *begin, str(whole.parent)) as process:
         ended(tmp_path, process)
-    for run in killed_at_random(tmp_path, begin, whole.name, seed=14, kills=20, longest_s=8.0):
+    for run in killed_at_random(tmp_path, begin, whole.name, seed=14, kills=KILLS, longest_s=8.0):
         assert story(run) == story(whole)
         assert (load_model(run / GLOBAL_MODEL) == load_model(whole / GLOBAL_MODEL)).all()
         assert tables(run) == tables(whole)

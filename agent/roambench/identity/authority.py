@@ -28,7 +28,7 @@ CONTROLLER_NAME = "roambench-controller"
 
 _AUTHORITY_LIFETIME = dt.timedelta(days=3650)
 #: Boards without a clock of their own lag behind, and a clock may be set back while its host is in a run.
-_BACKDATE = dt.timedelta(days=1)
+_BACKDATE = dt.timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
@@ -91,8 +92,16 @@ def _record(what: str, error: BaseException) -> logging.LogRecord:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Not what gRPC says, without an error, of strangers' bytes: it goes on, and they could fill the log."""
-    return not record.name.startswith("grpc.") or bool(record.exc_info and record.exc_info[1])
+    """Not what gRPC says of strangers' bytes and of calls whose other side is gone: it goes on, and they
+    could fill the log. What a call ran into in our own code is.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if not record.name.startswith("grpc."):
+        return True
+    if error is None or type(error).__module__.startswith("grpc."):
+        return False
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__", "").startswith("roambench.") for frame, _ in frames)
 
 
 def _thread_crashed(about: threading.ExceptHookArgs) -> None:

@@ -10,8 +10,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from grpc._cython.cygrpc import ExecuteBatchError
 
 from roambench.contract.errors import FleetError
+from roambench.contract.learning_spec import LearningSpec
 from roambench.controller import composition
 from roambench.controller.cli import main
 from roambench.controller.run_log import LOG, logged
@@ -57,19 +59,28 @@ def test_a_task_that_crashes_keeps_its_traceback_and_is_one_sentence(
     assert line == f"roambench: run try goes on after {bug}; see {tmp_path / LOG}"
 
 
-def test_what_grpc_says_of_a_strangers_bytes_is_no_error_of_the_run(
+def test_what_grpc_says_of_strangers_is_no_error_of_the_run(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Bytes that are no text, and an answer to a call whose other side is gone; but what our code did is."""
     grpc = logging.getLogger("grpc._cython.cygrpc")
     with logged(tmp_path, "run try"):
         grpc.error("'utf-8' codec can't decode byte 0xe4", exc_info=(None, None, None))
+        try:
+            b"\xe4".decode()
+        except UnicodeDecodeError:
+            grpc.exception("Invalid encoding")
+        try:
+            raise ExecuteBatchError("execute_batch", ())
+        except ExecuteBatchError:
+            grpc.exception("raised in core by servicer method")
         assert not (tmp_path / LOG).exists()
         try:
-            raise ZeroDivisionError("in a call")
-        except ZeroDivisionError:
+            LearningSpec.from_json("in a call")
+        except ValueError:
             grpc.exception("unexpected")
-    assert "in a call" in (tmp_path / LOG).read_text()
-    assert "in a call" in capfd.readouterr().err
+    assert "learning settings: not JSON" in (tmp_path / LOG).read_text()
+    assert "goes on after" in capfd.readouterr().err
 
 
 def test_an_exception_that_no_task_was_asked_for_is_kept_and_so_is_a_threads(
