@@ -240,3 +240,26 @@ def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, module):
     assert "the fleet is gone" in folder.info.reason
     folder.close()
     assert [" ".join(process.cmdline()) for process in run.processes()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_fleet_that_lives_and_answers_nothing_fails_the_run(launch):
+    """All agents stand still; their sessions stay open."""
+    run = launch("trace.steps=8", "fleet.deadline_s=60.0")
+    in_full_swing(run)
+    for number in range(1, 5):
+        run.agent(f"pi-{number:02d}").reader.suspend()
+    try:
+        assert run.process.wait(600) == 1
+    finally:
+        for process in run.processes():
+            with suppress(psutil.Error):
+                process.resume()
+    assert "nobody answered anything in 3 steps in a row" in " ".join(run.text().split())
+    folder = RunFolder.open(run.folder())
+    assert folder.info.state is RunState.FAILED
+    assert "the fleet is gone" in folder.info.reason
+    folder.close()
+    assert len(run.of(StepClosed)) < 8
+    launch.until(lambda: run.processes() == [], 180, "an end of the agents")

@@ -12,6 +12,7 @@ from rich.markup import escape
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.orders import IdleOrder, order_id
+from roambench.controller.answering import Answering
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.running_joules import RunningJoules
 from roambench.fleet.grpc_fleet import GrpcFleet
@@ -35,6 +36,7 @@ class Watch:
     refused: dict[str, str] = field(default_factory=dict)  # who dialled and was not let in, and why
     joules: RunningJoules = field(default_factory=RunningJoules)
     said: set[str] = field(default_factory=set)
+    answering: Answering = field(default_factory=Answering)
 
     def observe(self, device: int, name: str, kind: AnyEventKind, detail: str) -> None:
         """Put an event of the fleet into the event log, and note who is there."""
@@ -47,6 +49,8 @@ class Watch:
             self.not_ready[name] = detail
         elif kind == EventKind.CANNOT_RESUME:
             self.not_resuming.add(name)
+        elif kind == EventKind.ANSWER_IGNORED:
+            self.answering.heard()
         elif kind == EventKind.FETCHING_DATA:
             self.fetching.add(name)
         elif kind == EventKind.SESSION_REFUSED:

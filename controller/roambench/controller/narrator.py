@@ -1,4 +1,5 @@
-"""Tells a run as it happens: every record goes to the journal and to the progress display."""
+"""Tells a run as it happens: every record goes to the journal, to the progress display, and to who ends the
+run of a fleet that is gone."""
 
 from __future__ import annotations
 
@@ -34,4 +35,5 @@ class Narrator:
             self._progress.set_joules(self._watch.joules.total_j)
             if isinstance(record, StepOpened):
                 self._watch.step = record.step
+            self._watch.answering.follow(record)
         self._progress.on_record(record)
