@@ -3,9 +3,9 @@
     python benchmarks/agents.py [--agents 8 36]
 
 Goals for 36 agents: all have said hello within 20 s, no process over 260 MB resident, all together at most
-3 GB of their own (sum of PSS). Start-up begins before the meter emulator and the zygote (which imports torch)
-are started. A trainer in a process of its own shows that a training step does not load torch._dynamo: that
-would cost 1.5 CPU-seconds and 70 MB in every agent.
+3 GB of their own (sum of PSS). Start-up begins before the meter emulator and the fork server (which imports
+torch) are started. A trainer in a process of its own shows that a training step does not load torch._dynamo:
+that would cost 1.5 CPU-seconds and 70 MB in every agent.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.draws import generator
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.account import account_device
 from roambench.energy.ledger import LedgerRow, total
 from roambench.energy.samples import PowerSamples
@@ -121,11 +121,11 @@ def metered(
 
 def ledger_of(signal: Signal, samples: PowerSamples, fit_lateness: bool = True) -> list[LedgerRow]:
     trainings = {span.train_order_id: span.step for span in signal.spans if span.train_order_id}
-    fates = dict.fromkeys(trainings, Fate.AGGREGATED)
+    outcomes = dict.fromkeys(trainings, Outcome.AGGREGATED)
     return account_device(
         samples,
         signal.spans,
-        fates,
+        outcomes,
         trainings,
         EXACT,
         signal.start_ns,

@@ -23,8 +23,8 @@ from pathlib import Path
 from rich.console import Console
 
 from roambench.agent.held_model import HeldModel
+from roambench.agent.model_cache import ModelCache
 from roambench.agent.resume_point import ResumePoint
-from roambench.agent.shelf import Shelf
 from roambench.contract.orders import TrainReply
 from roambench.controller import one_run
 from roambench.controller.checkpoints import Checkpoints
@@ -47,17 +47,17 @@ class EveryStep(Checkpoints):
 
 def agents_part_s(folder: Path, model: bytes, checkpoints: int) -> list[float]:
     """What each took a device that has taken a new model of every kind since the one before."""
-    shelf, held = Shelf(folder / "shelf"), HeldModel(folder / "held")
-    point, costs_s = ResumePoint(folder / "resume-point", {"shelf": shelf, "held": held}), []
+    cache, held = ModelCache(folder / "model-cache"), HeldModel(folder / "held")
+    point, costs_s = ResumePoint(folder / "resume-point", {"model-cache": cache, "held": held}), []
     for number in range(1, checkpoints + 1):
         trained, waits = f"run/{number}", f"run/{number}/waits"
         for order_id in (trained, waits):
-            draft = shelf.draft(order_id)
+            draft = cache.draft(order_id)
             draft.write_bytes(model)
-            shelf.keep(order_id, TrainReply(10, 2, 0.5, 0.3, model_digest="ab" * 32), draft)
+            cache.keep(order_id, TrainReply(10, 2, 0.5, 0.3, model_digest="ab" * 32), draft)
             if order_id == trained:
-                shelf.release(order_id, as_own=True)
-        shelf.synchronise(model)
+                cache.release(order_id, as_own=True)
+        cache.synchronise(model)
         held.velocity_draft(trained).write_bytes(model)
         held.keep("run", trained, model, "ab" * 32, b"done")
         began_s = time.perf_counter()

@@ -33,7 +33,7 @@ from roambench.contract.orders import GivenOrder, TrainOrder, UploadOrder
 from roambench.fleet.data_plane import DataPlane
 from roambench.fleet.guard import Context, FleetIdentity, Guard
 from roambench.fleet.limits import AgentLimits, Allowances
-from roambench.fleet.model_shop import ModelShop
+from roambench.fleet.model_registry import ModelRegistry
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.secure_port import SecurePort
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
@@ -95,8 +95,8 @@ class Served:
 
 
 def _plane(guard: Guard, clients: int) -> tuple[DataPlane, str]:
-    shop, outstanding = ModelShop(LAYOUT), OutstandingOrders()
-    digest = shop.publish(_MODEL)
+    registry, outstanding = ModelRegistry(LAYOUT), OutstandingOrders()
+    digest = registry.publish(_MODEL)
     for client in range(clients):
         down = TrainOrder(f"down/{client}", client, 0, 0, digest, LocalTraining())
         up = UploadOrder(f"up/{client}", client, 0, 0, f"down/{client}")
@@ -105,7 +105,7 @@ def _plane(guard: Guard, clients: int) -> tuple[DataPlane, str]:
     names = {f"pi-{client:02d}": client for client in range(clients)}
     plane = DataPlane(
         guard,
-        shop,
+        registry,
         outstanding,
         names.get,
         DeviceClock(),

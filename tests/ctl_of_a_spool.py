@@ -1,4 +1,4 @@
-"""`roambench-agent ctl` of an agent that is in no run: its own desk and its own files, without a process.
+"""`roambench-agent ctl` of an agent that is in no run: its own handler and its own files, without a process.
 
 python ctl_of_a_spool.py STATE_FOLDER ASK [WORD]
 """
@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from roambench.agent.control_desk import ControlDesk
+from roambench.agent.ctl_handler import CtlHandler
 from roambench.agent.unsent import Unsent
 from roambench.spool.spool import Spool
 
 
-async def _say(desk: ControlDesk, ask: str, words: list[str]) -> None:
-    async for line in desk.answer({"ask": ask, "words": words}):
+async def _say(handler: CtlHandler, ask: str, words: list[str]) -> None:
+    async for line in handler.answer({"ask": ask, "words": words}):
         print(line)
 
 
@@ -25,6 +25,6 @@ if __name__ == "__main__":
         print(json.dumps({"run": "", "unsent_runs": {}}))
     else:
         opened, others = Spool(folder / "spool.sqlite"), cast(Any, None)
-        own = ControlDesk("pi-01", others, opened, Unsent(folder / "unsent", opened), *[others] * 6)
+        own = CtlHandler("pi-01", others, opened, Unsent(folder / "unsent", opened), *[others] * 6)
         asyncio.run(_say(own, asked, sys.argv[3:]))
         opened.close()

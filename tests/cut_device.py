@@ -1,4 +1,4 @@
-"""An agent's own order desk at a real controller, over links that a test cuts."""
+"""An agent's own order queue at a real controller, over links that a test cuts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hand_agent import (
 )
 from roambench.agent.data_dial import DataDial
 from roambench.agent.identity_files import IdentityFiles
-from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.model_cache import ModelCache
+from roambench.agent.order_queue import OrderQueue
 from roambench.agent.settings import ChaosSettings
-from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
 from roambench.agent.workplace import Workplace
@@ -42,19 +42,20 @@ BLOB = encode(MODEL + 1, LAYOUT)
 
 @dataclass
 class Device:
-    """An agent's own order desk, shelf, phases and link; its trainer is a test's: it adds 1 to any model."""
+    """An agent's own order queue, model cache, phases and link; its trainer is a test's: it adds 1 to any
+    model."""
 
-    desk: OrdersDesk
+    order_queue: OrderQueue
     dial: DataDial
     links: CutLinks
     spans: list[PhaseSpan] = field(default_factory=list)
     downloaded: list[str] = field(default_factory=list)
 
     def shelve(self, order_id: str, blob: bytes = BLOB) -> TrainReply:
-        draft = self.desk.shelf.draft(order_id)
+        draft = self.order_queue.model_cache.draft(order_id)
         draft.write_bytes(blob)
         reply = TrainReply(5, 1, 1.5, 2.5, digest_of(blob))
-        self.desk.shelf.keep(order_id, reply, draft)
+        self.order_queue.model_cache.keep(order_id, reply, draft)
         return reply
 
     def phases(self, phase: Phase) -> list[PhaseSpan]:
@@ -86,7 +87,7 @@ async def device(
             made.downloaded.append(digest_of(blob))
             agent.link.send(agent_frame(given.done(made.shelve(order.order_id))))
         else:
-            made.desk.submit(given)
+            made.order_queue.submit(given)
 
     async with (
         cut_links(where.fleet.data_port, cuts) as links,
@@ -109,15 +110,17 @@ async def device(
             place.data = link  # type: ignore[assignment]
 
         dial = DataDial(IdentityFiles(folder / "identity", name, print), name, clock, use, begin)
-        made = Device(OrdersDesk(place, Shelf(folder / "shelf"), ChaosSettings()), dial, links, spans)
+        made = Device(
+            OrderQueue(place, ModelCache(folder / "model-cache"), ChaosSettings()), dial, links, spans
+        )
         dial.dial(f"127.0.0.1:{links.port}", keepalive=keepalive)
-        desk = asyncio.ensure_future(made.desk.run())
+        order_queue = asyncio.ensure_future(made.order_queue.run())
         try:
             await connected(where, int(name[-1]))
             yield made
         finally:
-            desk.cancel()
-            await asyncio.gather(desk, return_exceptions=True)
+            order_queue.cancel()
+            await asyncio.gather(order_queue, return_exceptions=True)
             await dial.close()
             for chore in list(chores):
                 chore.cancel()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from influx_servers import Server
 from roambench.contract.records import RecordKind
-from roambench.spool.chapter import Chapter
 from roambench.spool.influx import InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
+from roambench.spool.record_context import RecordContext
 
 #: 14 November 2023, 22:13:20 UTC, in unix nanoseconds: the moment of device time 0.
 UNIX_MINUS_DEVICE_NS = 1_700_000_000 * 10**9
@@ -21,18 +21,18 @@ UNIX_MINUS_DEVICE_NS = 1_700_000_000 * 10**9
 Row = tuple[str, str, int, int, bytes]
 
 
-class OneChapter:
+class OneContext:
     """One boot, one run: what a spool says of every record of a short run."""
 
     def __init__(self, run: str, boot_id: str = "boot", spool: str = "") -> None:
         self.spool = spool
-        self.chapter = Chapter(boot_id, "0/1.0", UNIX_MINUS_DEVICE_NS, "smartpower2", run)
+        self.context = RecordContext(boot_id, "0/1.0", UNIX_MINUS_DEVICE_NS, "smartpower2", run)
 
-    def chapter_of(self, seq: int) -> Chapter:
-        return self.chapter
+    def context_of(self, seq: int) -> RecordContext:
+        return self.context
 
-    def chapter_of_boot(self, boot_id: str) -> Chapter | None:
-        return self.chapter if boot_id == self.chapter.boot_id else None
+    def context_of_boot(self, boot_id: str) -> RecordContext | None:
+        return self.context if boot_id == self.context.boot_id else None
 
     def uuid_of(self, seq: int) -> str:
         return self.spool
@@ -47,7 +47,7 @@ def drained(run: Path) -> list[Row]:
 def lines(rows: Iterable[Row], run: str, boot_id: str = "boot") -> Iterator[str]:
     """The points of records that are in order of device and spool."""
     for (device, spool), records in groupby(rows, key=lambda row: row[:2]):
-        encoder = LineEncoder(device, OneChapter(run, boot_id, spool))
+        encoder = LineEncoder(device, OneContext(run, boot_id, spool))
         for _, _, seq, kind, payload in records:
             yield encoder.line(seq, RecordKind(kind), payload)
 

@@ -33,19 +33,19 @@ Fact = tuple[str, int, int, float, float, float, float | None, int, int]
 
 @dataclass
 class Loggers:
-    """Meter loggers of one zygote; `facts` is what they wrote into their notebooks."""
+    """Meter loggers of one fork server; `facts` is what they wrote into their notebooks."""
 
     folder: Path
     names: tuple[str, ...]
     clock: DeviceClock
     emulator_socket: Path
-    zygote: subprocess.Popen[str]
+    fork_server: subprocess.Popen[str]
     pids: dict[str, int] = field(default_factory=dict)
     kills: int = 0
 
     def follow(self) -> None:
-        assert self.zygote.stdout is not None
-        for line in self.zygote.stdout:
+        assert self.fork_server.stdout is not None
+        for line in self.fork_server.stdout:
             news = json.loads(line)
             if "started" in news:
                 self.pids[news["started"]] = news["pid"]
@@ -62,10 +62,10 @@ class Loggers:
 
     def stop(self) -> None:
         """SIGTERM to all: each drains what it has and ends."""
-        assert self.zygote.stdin is not None
-        if not self.zygote.stdin.closed:
-            self.zygote.stdin.close()
-        self.zygote.wait(60)
+        assert self.fork_server.stdin is not None
+        if not self.fork_server.stdin.closed:
+            self.fork_server.stdin.close()
+        self.fork_server.wait(60)
 
     def notebook(self, name: str) -> Witnessed:
         return read_witness(self.folder / name / "witness.txt")
@@ -132,7 +132,7 @@ def meter_loggers(folder: Path, count: int, time_scale: float, influxdb: InfluxS
         for name in names
     ]
     (folder / "emulator.json").write_text(spec.to_json())
-    (folder / "zygote.json").write_text(
+    (folder / "agents.json").write_text(
         json.dumps({"agents": [asdict(agent) for agent in agents], "restart_delay_s": 0.5})
     )
     emulator = _spawn("roambench.meters.emulator", "--until-eof", str(folder / "emulator.json"))
@@ -140,8 +140,8 @@ def meter_loggers(folder: Path, count: int, time_scale: float, influxdb: InfluxS
         while not Path(spec.socket_path).exists():
             assert emulator.poll() is None
             time.sleep(0.02)
-        zygote = _spawn("roambench.agent.zygote", str(folder / "zygote.json"))
-        loggers = Loggers(folder, names, clock, Path(spec.socket_path), zygote)
+        fork_server = _spawn("roambench.agent.agent_fork_server", str(folder / "agents.json"))
+        loggers = Loggers(folder, names, clock, Path(spec.socket_path), fork_server)
         news = threading.Thread(target=loggers.follow)
         news.start()
         try:
@@ -149,7 +149,7 @@ def meter_loggers(folder: Path, count: int, time_scale: float, influxdb: InfluxS
         finally:
             loggers.stop()
             news.join()
-            _close(zygote)
+            _close(fork_server)
     finally:
         assert emulator.stdin is not None
         emulator.stdin.close()

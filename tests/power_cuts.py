@@ -219,9 +219,9 @@ class Disk:
 def _after(draw: random.Random, file: _File, keep: str) -> bytes:
     content = bytearray(file.safe)
     count = _how_many(draw, keep, len(file.open_writes))
-    torn = keep == "some" and draw.random() < 0.5
+    truncated = keep == "some" and draw.random() < 0.5
     for at, data in file.open_writes[:count]:
-        if not torn or not data:
+        if not truncated or not data:
             _apply(content, at, data)
             continue
         for start in range(0, len(data), _SECTOR_BYTES):

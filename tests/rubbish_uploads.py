@@ -20,7 +20,7 @@ _OF_ANOTHER_LAYOUT = encode(SMALL, "b" * len(LAYOUT))
 _PIECE_BYTES = 16 * 1024
 _BULK = bytes(256 * 1024)
 _ENDLESS = 1000  # pieces: 250 MiB of a controller that would take them
-_CRUMBS = 50_000
+_TINY_PIECES = 50_000
 
 
 def upload(draw: np.random.Generator) -> Iterator[bytes]:
@@ -31,7 +31,7 @@ def upload(draw: np.random.Generator) -> Iterator[bytes]:
         yield from (_BULK for _ in range(_ENDLESS))
     elif kind == 1:
         yield _header(_BLOB)
-        yield from (b"\x00" for _ in range(_CRUMBS))
+        yield from (b"\x00" for _ in range(_TINY_PIECES))
     elif kind == 2:
         yield _header(_BLOB)
         yield from _pieces(_BLOB[: draw.integers(len(_BLOB))])

@@ -41,7 +41,7 @@ _EXPECTED = {
 
 @dataclass(slots=True)
 class Seen:
-    """Moments (host seconds after the start) at which the controller heard of something, by device."""
+    """Times (host seconds after the start) at which the controller heard of something, by device."""
 
     count: int
     started_s: float = field(default_factory=time.perf_counter)

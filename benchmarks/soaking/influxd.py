@@ -135,7 +135,7 @@ class Influxd(Server):
             config.write_text(_CONFIG.format(folder=self.folder, port=self.port, rpc_port=free_port()))
         return [binary("influxd"), "-config", str(config)]
 
-    def torn_logs(self) -> list[tuple[Path, int]]:
+    def truncated_logs(self) -> list[tuple[Path, int]]:
         """Logs whose last entry a kill has cut short, and how many of their bytes are whole."""
         logs = [(path, whole_bytes(path.read_bytes())) for path in sorted(self.folder.rglob("*.wal"))]
         return [(path, whole) for path, whole in logs if whole < path.stat().st_size]
@@ -143,11 +143,12 @@ class Influxd(Server):
     def mend_logs(self) -> None:
         """Do what InfluxDB 1.6 should at its start; call it between `kill` and `start`.
 
-        It writes on behind a torn entry instead of over it, and its next start reads no further than there:
+        It writes on behind a truncated entry instead of over it, and its next start reads no further than
+        there:
         what it acknowledged in between is gone (tests/local/test_influx_kills.py shows it without us).
         """
-        for path, whole in self.torn_logs():
-            print(f"{path.name}: {path.stat().st_size - whole} bytes of a torn entry cut off")
+        for path, whole in self.truncated_logs():
+            print(f"{path.name}: {path.stat().st_size - whole} bytes of a truncated entry cut off")
             os.truncate(path, whole)
 
     def create_database(self, name: str) -> None:

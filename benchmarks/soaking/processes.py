@@ -10,7 +10,8 @@ import psutil
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """Living processes whose command line names something in `folder` (forked agents keep their zygote's)."""
+    """Living processes whose command line names something in `folder` (forked agents keep their fork
+    server's)."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -24,10 +25,10 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 
 @dataclass(frozen=True)
 class AgentProcesses:
-    """One agent as the kernel sees it: the reader is the agent itself, its nursery forks its trainers."""
+    """One agent as the kernel sees it: the reader is the agent itself, its fork server forks its trainers."""
 
     reader: psutil.Process
-    nursery: psutil.Process
+    fork_server: psutil.Process
     trainer: psutil.Process
 
 
@@ -39,9 +40,9 @@ def agent_processes(folder: Path, name: str) -> AgentProcesses:
     family = [p for p in processes_of(folder) if _output(p) == log]
     pids = {process.pid for process in family}
     (reader,) = [process for process in family if process.ppid() not in pids]
-    (nursery,) = reader.children()
-    (trainer,) = nursery.children()
-    return AgentProcesses(reader, nursery, trainer)
+    (fork_server,) = reader.children()
+    (trainer,) = fork_server.children()
+    return AgentProcesses(reader, fork_server, trainer)
 
 
 def _output(process: psutil.Process) -> str:

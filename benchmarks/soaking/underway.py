@@ -226,7 +226,7 @@ class Underway:
         if self.hosts is not None:  # in containers there is one clock
             self._clock = DeviceClock()
             return
-        told = json.loads((self.folder / "zygote.json").read_text())["agents"][0]
+        told = json.loads((self.folder / "agents.json").read_text())["agents"][0]
         self._clock = DeviceClock(told["epoch_ns"], told["time_scale"])
         self.control_port = int(told["controller"].rpartition(":")[2])
         ports = {one.local for one in tcp_sockets(self.controller.pid) if not one.remote}
@@ -289,12 +289,14 @@ class Underway:
         found = {}
         try:
             children = self.controller.children()
-            zygotes = [process for process in children if "roambench.agent.zygote" in process.cmdline()]
+            fork_servers = [
+                process for process in children if "roambench.agent.agent_fork_server" in process.cmdline()
+            ]
         except psutil.Error:
             return {}
-        for zygote in zygotes:
+        for fork_server in fork_servers:
             try:
-                agents = zygote.children()
+                agents = fork_server.children()
             except psutil.Error:
                 continue
             for process in agents:
@@ -307,9 +309,9 @@ class Underway:
         return found
 
     def process_of(self, name: str, who: str) -> psutil.Process | None:
-        """The `reader` (the agent itself), `nursery` or `trainer` of a device; None while it has none."""
+        """The `reader` (the agent itself), `fork_server` or `trainer` of a device; None while it has none."""
         process = self.readers().get(name)
-        for _ in range({"reader": 0, "nursery": 1, "trainer": 2}[who]):
+        for _ in range({"reader": 0, "fork_server": 1, "trainer": 2}[who]):
             children = process.children() if process is not None else []
             process = children[0] if children else None
         return process

@@ -27,12 +27,12 @@ from roambench.meters.emulator.notes import Saying, read_said
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
 )
@@ -47,7 +47,7 @@ from soaking.worlds import TIME_SCALE, World
 _LEARNED: Final = (
     EdgeAggregated,
     CloudAggregated,
-    FateDecided,
+    OutcomeDecided,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
@@ -219,7 +219,7 @@ def _orders(run: RunFolder, ended: Ended) -> Iterator[str]:
             given[record.order_id] += 1
         elif isinstance(record, OrderAnswered):
             answered[record.order_id] += 1
-        elif isinstance(record, FateDecided):
+        elif isinstance(record, OutcomeDecided):
             judged[record.train_order_id] += 1
     for what, counts in (("given", given), ("answered", answered), ("judged", judged)):
         yield from (f"{order} {what} {count} times" for order, count in counts.items() if count > 1)
@@ -227,7 +227,7 @@ def _orders(run: RunFolder, ended: Ended) -> Iterator[str]:
     if run.info.state is RunState.FINISHED:
         yield from (f"{order} never answered" for order in sorted(given.keys() - answered.keys()))
         trained = {order for order in given if order.endswith(("/train", "/exchange"))}
-        yield from (f"{order} has no fate" for order in sorted(trained - judged.keys()))
+        yield from (f"{order} has no outcome" for order in sorted(trained - judged.keys()))
 
 
 def _learning(run: RunFolder, reference: Reference, struck: Sequence[Struck]) -> Iterator[str]:
@@ -264,7 +264,7 @@ def _learning(run: RunFolder, reference: Reference, struck: Sequence[Struck]) ->
 
 
 def _end_of_run(record: RoundRecord) -> bool:
-    return isinstance(record, FateDecided) and record.reason == "end of run"
+    return isinstance(record, OutcomeDecided) and record.reason == "end of run"
 
 
 def _readings(
@@ -309,7 +309,7 @@ def _readings_of_hosts(run: RunFolder, struck: Sequence[Struck]) -> Iterator[str
         ns = run.records.readings(name).ns
         inside = ns[(ns >= run.info.start_device_ns) & (ns <= run.info.end_device_ns)].tolist()
         if len(set(inside)) < len(inside):
-            yield f"{name}: {len(inside) - len(set(inside))} moments are stored twice"
+            yield f"{name}: {len(inside) - len(set(inside))} timestamps are stored twice"
         borders = [run.info.start_device_ns, *inside, run.info.end_device_ns]
         for before, after in itertools.pairwise(borders):
             if after - before > LATE_S * 1e9 and not _stopped_on_host(struck, name, before, after):
@@ -409,7 +409,7 @@ def _stored(
     stamps = Counter(reading.monotonic_ns for reading in kept.values())
     twice = [ns for ns, count in stamps.items() if count > 1]
     if twice:
-        yield f"{len(twice)} moments are stored twice"
+        yield f"{len(twice)} timestamps are stored twice"
     halted = any(KINDS[s.fault.kind].stops_reading or KINDS[s.fault.kind].ends == _KILLED for s in hits)
     if notes.in_hand and not halted:
         yield f"{len(notes.in_hand)} readings were read and not kept, and nobody had killed the agent"

@@ -13,13 +13,13 @@ from hosts.lab.bench_run import BenchRun
 from hosts.lab.cli import roambench
 from hosts.lab.needed import need_tools
 from hosts.readme_walk import ROOT
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.provision.locked import LOCK, read_lock
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderAnswered,
+    OutcomeDecided,
     RoundRecord,
 )
 from roambench.runs.folder import RunFolder
@@ -116,9 +116,9 @@ def test_the_models_it_trains_are_uploaded_and_aggregated_and_are_those_of_this_
     ]
     (cloud,) = [record for record in records if isinstance(record, CloudAggregated)]
     assert (cloud.step, cloud.weights, cloud.digest) == (2, (1.0,), edges[1].digest)
-    fates = [record for record in records if isinstance(record, FateDecided)]
-    assert [(fate.train_order_id, fate.fate) for fate in fates] == [
-        (model, Fate.AGGREGATED) for model in models
+    outcomes = [record for record in records if isinstance(record, OutcomeDecided)]
+    assert [(outcome.train_order_id, outcome.outcome) for outcome in outcomes] == [
+        (model, Outcome.AGGREGATED) for model in models
     ]
     for span in trainings:
         assert ((ns > span.start_ns) & (ns < span.end_ns)).any()  # its meter was read all along

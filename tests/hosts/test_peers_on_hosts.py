@@ -51,7 +51,7 @@ def test_three_hosts_exchange_half_step_models_at_their_own_addresses(
 
     ledger = pq.read_table(path / "ledger.parquet").to_pylist()
     exchanged = [row for row in ledger if row["phase"] == "exchange"]
-    assert sorted((row["device"], row["step"], row["fate"]) for row in exchanged) == [
+    assert sorted((row["device"], row["step"], row["outcome"]) for row in exchanged) == [
         (name, step, "aggregated") for name in names for step in range(_ITERATIONS)
     ]
     assert min(row["gross_j"] for row in exchanged) > 0.0
@@ -62,7 +62,7 @@ def test_three_hosts_exchange_half_step_models_at_their_own_addresses(
 
 
 def test_an_agent_that_has_trained_is_small_again_when_it_is_idle(provisioned: BenchHosts):
-    """Reader, the nursery that forks trainers, and the trainer: what each of them has resident, as the
+    """Reader, the fork server that forks trainers, and the trainer: what each of them has resident, as the
     kernel tells it."""
     provisioned.inside("pi1", "/opt/roambench/current/bin/roambench-agent ctl smoke")  # a training step
     said = provisioned.inside("pi1", "for p in $(pgrep -u roambench); do grep ^VmRSS: /proc/$p/status; done")

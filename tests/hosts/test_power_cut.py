@@ -20,7 +20,7 @@ from pathlib import Path
 from roambench.contract.records import Reading, RecordKind
 from roambench.runs.record_store import RecordStore
 from roambench.contract.events import EventKind
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 
 folder, cuts = Path(sys.argv[1]), int(sys.argv[2])
@@ -39,7 +39,7 @@ for boot in range(cuts + 1):
     assert spool.damage == "", spool.damage
     last = spool._last_seq
     taken_back += boot > 0 and last < highest
-    spool.begin_chapter(Chapter(f"boot-{boot}", "0/1.0", 0, "smartpower2", "run"), stamp)
+    spool.begin_context(RecordContext(f"boot-{boot}", "0/1.0", 0, "smartpower2", "run"), stamp)
     queue = spool.consumers[CONTROLLER]
 
     def drain():
@@ -66,7 +66,7 @@ for boot in range(cuts + 1):
     subprocess.run(["umount", place], check=True)
 found = set(store.readings("pi-01").ns.tolist())
 begun = [e.detail for e in store.events("pi-01") if e.kind == EventKind.RECORD_CONTEXT_BEGINS]
-boots = {Chapter.from_json(detail).boot_id for detail in begun}
+boots = {RecordContext.from_json(detail).boot_id for detail in begun}
 print(json.dumps({
     "taken_back": taken_back,
     "sent": len(appended),

@@ -23,9 +23,9 @@ from roambench.energy.timeline import partition_check
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     ModelsScored,
     OrderGiven,
+    OutcomeDecided,
     RunResumed,
     StepClosed,
 )
@@ -69,7 +69,7 @@ def unfaulted(folder: Path, settings: tuple[str, ...]) -> Path:
 def decided(path: Path) -> list[str]:
     """All that was decided in a run, whatever its name."""
     with RunFolder.open(path) as folder:
-        kinds = EdgeAggregated, CloudAggregated, FateDecided, ModelsScored, StepClosed
+        kinds = EdgeAggregated, CloudAggregated, OutcomeDecided, ModelsScored, StepClosed
         found = [
             replace(record, wall_s=0.0) if isinstance(record, StepClosed) else record
             for record in folder.read_journal()
@@ -79,8 +79,8 @@ def decided(path: Path) -> list[str]:
 
 
 def is_as(run: RunFolder, whole: Path, *, cut: bool = False) -> None:
-    """The same model, the same fates; every order's joules once, no reading twice, no hole but the outage. Of
-    devices that were `cut` off with their controller it begins with their last sign of life."""
+    """The same model, the same outcomes; every order's joules once, no reading twice, no hole but the outage,
+    which begins with the last sign of life of devices that were `cut` off with their controller."""
     assert decided(run.path) == decided(whole)
     assert np.array_equal(*(load_model(path / GLOBAL_MODEL) for path in (run.path, whole)))
     records = run.read_log()

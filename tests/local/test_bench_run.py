@@ -279,7 +279,7 @@ class TestAControllerThatDies:
         for name in NAMES:
             assert list(statuses[name]["unsent_runs"]) == [run_id]
             *records, end = bench.ctl(name, "spool-export", run_id)
-            assert end == {"end": len(records), "torn": 0, "device": name}
+            assert end == {"end": len(records), "malformed": 0, "device": name}
             assert {record["run"] for record in records} == {run_id}
             uuid, seqs = records[0]["spool_uuid"], [record["seq"] for record in records]
             assert seqs == list(range(seqs[0], seqs[-1] + 1))

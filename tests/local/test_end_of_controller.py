@@ -40,7 +40,8 @@ def in_full_swing(run) -> None:
 def stopped(launch):
     run = launch(*LONG, words=())
     in_full_swing(run)
-    assert len(run.processes()) > 4 * 3  # reader, nursery and trainer each, zygote, emulator
+    # Reader, fork server and trainer of each agent, the agents' fork server, the emulator.
+    assert len(run.processes()) > 4 * 3
     began_s = time.monotonic()
     run.process.send_signal(signal.SIGINT)
     run.status = run.process.wait(60)
@@ -221,7 +222,7 @@ class TestKillMinusNine:
         assert orphaned.energy().whole_run.covered_s > 4 * 10
 
 
-@pytest.mark.parametrize("module", ["roambench.agent.zygote", "roambench.meters.emulator"])
+@pytest.mark.parametrize("module", ["roambench.agent.agent_fork_server", "roambench.meters.emulator"])
 def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, module):
     """SIGKILL of the process that all agents come from, or of the one that all their meters are."""
     run = launch(*LONG)
@@ -232,7 +233,7 @@ def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, module):
     victim.kill()
     assert run.process.wait(60) == 1
     assert time.monotonic() - began_s < 45  # an order's deadline is longer
-    name = {"zygote": "zygote", "emulator": "meter emulator"}[module.rpartition(".")[2]]
+    name = {"agent_fork_server": "agent fork server", "emulator": "meter emulator"}[module.rpartition(".")[2]]
     assert f"the {name} ended with status -9" in run.text().replace("\n", " ")
     folder = RunFolder.open(run.folder())
     assert folder.info.state is RunState.FAILED

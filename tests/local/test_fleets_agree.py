@@ -14,16 +14,16 @@ from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
-from roambench.controller.world import Lesson, Movement, lesson_of
+from roambench.controller.world import LearningTask, Movement, learning_task_of
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Fleet
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
@@ -81,13 +81,15 @@ def experiment_of(run: str) -> tuple[Experiment, str]:
     return Experiment.model_validate(values), system
 
 
-async def stories(fleet: Fleet, folder: RunFolder, movement: Movement, lesson: Lesson) -> Stories:
+async def stories(
+    fleet: Fleet, folder: RunFolder, movement: Movement, learning_task: LearningTask
+) -> Stories:
     """All systems one after the other on the same fleet; the records of each."""
     told: Stories = {}
     for name in RUNS:
         experiment, system = experiment_of(name)
-        samples = [len(part) for part in lesson.parts]
-        rounds = rounds_of(experiment, system, movement, folder, samples, lesson.layout.shapes)
+        samples = [len(part) for part in learning_task.parts]
+        rounds = rounds_of(experiment, system, movement, folder, samples, learning_task.layout.shapes)
         journal = MemoryJournal()
         await run_rounds(
             dataclasses.replace(rounds.settings, run_id=name.partition(",")[0] + str(len(told))),
@@ -95,7 +97,7 @@ async def stories(fleet: Fleet, folder: RunFolder, movement: Movement, lesson: L
             rounds.association,
             fleet,
             journal,
-            lesson.initial_model,
+            learning_task.initial_model,
             throughput=rounds.throughput,
         )
         told[name] = journal.records
@@ -105,7 +107,7 @@ async def stories(fleet: Fleet, folder: RunFolder, movement: Movement, lesson: L
 async def both_fleets(base: Path) -> dict[str, Stories]:
     trace = drawn_trace(WHEREABOUTS)
     movement = Movement(trace, content_hash(trace))
-    lesson = lesson_of(EXPERIMENT, len(WHEREABOUTS))
+    learning_task = learning_task_of(EXPERIMENT, len(WHEREABOUTS))
     with RunFolder.create(
         base / "run",
         config=resolved(EXPERIMENT),
@@ -117,10 +119,10 @@ async def both_fleets(base: Path) -> dict[str, Stories]:
         device_names=[f"pi-{number:02d}" for number in range(1, 5)],
         time_scale=EXPERIMENT.local.time_scale,
     ) as folder:
-        async with local_bench(EXPERIMENT, lesson, folder, print) as bench:
-            local = await stories(bench.fleet, folder, movement, lesson)
-        async with simulated_fleet(EXPERIMENT, lesson, 2, base / "simulation") as fleet:
-            simulated = await stories(fleet, folder, movement, lesson)
+        async with local_bench(EXPERIMENT, learning_task, folder, print) as bench:
+            local = await stories(bench.fleet, folder, movement, learning_task)
+        async with simulated_fleet(EXPERIMENT, learning_task, 2, base / "simulation") as fleet:
+            simulated = await stories(fleet, folder, movement, learning_task)
     return {"local": local, "simulated": simulated}
 
 
@@ -134,7 +136,7 @@ def decided(records: Sequence[RoundRecord]) -> list[RoundRecord]:
     kept: list[RoundRecord] = []
     for record in records:
         match record:
-            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | FateDecided():
+            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | OutcomeDecided():
                 kept.append(record)
             case OrderAnswered():
                 kept.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))

@@ -121,7 +121,7 @@ def agent_kills(folder: Path, meters: int, device_s: float, time_scale: float) -
         print(f"{KILLS} agents killed: about {lost} lines had no reader; gaps of {holes_s:.1f} s together")
 
 
-def test_influxdb_1_6_forgets_what_it_acknowledged_if_two_kills_follow_on_a_torn_entry(tmp_path):
+def test_influxdb_1_6_forgets_what_it_acknowledged_if_two_kills_follow_on_a_truncated_entry(tmp_path):
     """The server's own fault, which docs/storage.md tells: where it is mended, `mend_logs` may go."""
     influxd = Influxd(tmp_path / "influxd", free_port())
     with running(influxd):
@@ -131,7 +131,7 @@ def test_influxdb_1_6_forgets_what_it_acknowledged_if_two_kills_follow_on_a_torn
         (log,) = influxd.folder.rglob("*.wal")
         entry = log.read_bytes()
         log.write_bytes(entry + entry[: len(entry) // 2])  # the next entry's writing was interrupted
-        assert [whole for _, whole in influxd.torn_logs()] == [len(entry)]
+        assert [whole for _, whole in influxd.truncated_logs()] == [len(entry)]
         influxd.start()
         influxd.write_lines("bench", [f"power volts={number} {number}" for number in range(6, 11)])
         assert len(influxd.rows("SELECT volts FROM power", "bench")) == 10

@@ -58,7 +58,7 @@ def assert_reports_are_equal(launch, run, *influx_words: str) -> None:
 
 
 def clock_of(path: Path) -> DeviceClock:
-    agent = json.loads((path / "zygote.json").read_text())["agents"][0]
+    agent = json.loads((path / "agents.json").read_text())["agents"][0]
     return DeviceClock(agent["epoch_ns"], agent["time_scale"])
 
 

@@ -19,10 +19,10 @@ import pytest
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.orders import order_id
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j
-from roambench.rounds.records import EdgeAggregated, FateDecided, FleetEvent, OrderAnswered, StepClosed
+from roambench.rounds.records import EdgeAggregated, FleetEvent, OrderAnswered, OutcomeDecided, StepClosed
 from roambench.runs.accounts import DeviceEnergy
 
 # Alone: a machine that others use makes holes of its own in the readings.
@@ -68,15 +68,15 @@ class Disaster:
         self.strikes[name] = Strike(at_ns, hello_after_s)
 
     def clock(self) -> DeviceClock:
-        agents = json.loads((self.run.folder() / "zygote.json").read_text())["agents"]
+        agents = json.loads((self.run.folder() / "agents.json").read_text())["agents"]
         return DeviceClock(agents[0]["epoch_ns"], agents[0]["time_scale"])
 
     def answer(self, order: str) -> OrderAnswered:
         (found,) = [r for r in self.run.of(OrderAnswered) if r.order_id == order]
         return found
 
-    def fate(self, order: str) -> FateDecided:
-        (found,) = [r for r in self.run.of(FateDecided) if r.train_order_id == order]
+    def outcome(self, order: str) -> OutcomeDecided:
+        (found,) = [r for r in self.run.of(OutcomeDecided) if r.train_order_id == order]
         return found
 
 
@@ -126,7 +126,7 @@ def test_an_agent_killed_in_training_is_lost_and_its_training_wasted(disaster):
     order = disaster.order(1, "pi-01", "train")
     assert disaster.answer(order).status == "lost"
     assert disaster.answer(order).reason == "the agent died while training"
-    assert disaster.fate(order).fate is Fate.WASTED
+    assert disaster.outcome(order).outcome is Outcome.WASTED
     lost = disaster.run.events(EventKind.SESSION_LOST, "pi-01")
     assert [event.step for event in lost] == [1]
     # It is well again in the very next step.
@@ -145,8 +145,8 @@ def test_a_trainer_killed_in_training_is_a_failure_that_names_the_signal(disaste
     order = disaster.order(2, "pi-02", "train")
     assert disaster.answer(order).status == "failed"
     assert "SIGKILL" in disaster.answer(order).reason
-    assert disaster.fate(order).fate is Fate.WASTED
-    # Its reader lived on, and the nursery had a new trainer for the next order.
+    assert disaster.outcome(order).outcome is Outcome.WASTED
+    # Its reader lived on, and the fork server had a new trainer for the next order.
     assert len(disaster.run.events(EventKind.SESSION_OPENED, "pi-02")) == 1
     assert disaster.answer(disaster.order(3, "pi-02", "train")).status == "done"
 
@@ -167,7 +167,7 @@ def test_a_model_trained_before_the_kill_arrives_when_the_agent_is_back(disaster
     uploaded = disaster.answer(disaster.order(step + 1, name, "upload"))
     assert (trained.status, uploaded.status) == ("done", "done")
     assert uploaded.transferred_bytes > 659_242 * 4
-    assert disaster.fate(disaster.order(step, name, "train")).fate is Fate.AGGREGATED
+    assert disaster.outcome(disaster.order(step, name, "train")).outcome is Outcome.AGGREGATED
     (merged,) = [
         r for r in disaster.run.of(EdgeAggregated) if disaster.order(step, name, "train") in r.train_order_ids
     ]

@@ -24,7 +24,7 @@ from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
-from roambench.controller.world import Movement, lesson_of
+from roambench.controller.world import Movement, learning_task_of
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
 from roambench.learning.models import build
@@ -89,7 +89,7 @@ async def runs_of(told: Experiment, systems: tuple[str, ...], base: Path) -> dic
     """The systems one after the other on one simulated fleet."""
     trace = drawn_trace(WHEREABOUTS)
     movement = Movement(trace, content_hash(trace))
-    lesson = lesson_of(told, len(WHEREABOUTS))
+    learning_task = learning_task_of(told, len(WHEREABOUTS))
     found = {}
     base.mkdir()
     with RunFolder.create(
@@ -102,10 +102,10 @@ async def runs_of(told: Experiment, systems: tuple[str, ...], base: Path) -> dic
         fleet="simulated",
         device_names=[f"pi-{number:02d}" for number in range(1, 6)],
     ) as folder:
-        async with simulated_fleet(told, lesson, 2, base / "simulation") as fleet:
+        async with simulated_fleet(told, learning_task, 2, base / "simulation") as fleet:
             for name in systems:
-                samples = [len(part) for part in lesson.parts]
-                rounds = rounds_of(told, name, movement, folder, samples, lesson.layout.shapes)
+                samples = [len(part) for part in learning_task.parts]
+                rounds = rounds_of(told, name, movement, folder, samples, learning_task.layout.shapes)
                 journal = MemoryJournal()
                 result = await run_rounds(
                     dataclasses.replace(rounds.settings, run_id=name),
@@ -113,7 +113,7 @@ async def runs_of(told: Experiment, systems: tuple[str, ...], base: Path) -> dic
                     rounds.association,
                     fleet,
                     journal,
-                    lesson.initial_model,
+                    learning_task.initial_model,
                     throughput=rounds.throughput,
                 )
                 answers = [record for record in journal.records if isinstance(record, OrderAnswered)]
@@ -121,7 +121,7 @@ async def runs_of(told: Experiment, systems: tuple[str, ...], base: Path) -> dic
                 assert sum(isinstance(record, CloudAggregated) for record in journal.records) == 2
                 edges = [record for record in journal.records if isinstance(record, EdgeAggregated)]
                 losses = [answer.mean_loss for answer in answers if answer.samples]
-                found[name] = Run(result.model, lesson.initial_model, edges, losses)
+                found[name] = Run(result.model, learning_task.initial_model, edges, losses)
     return found
 
 

@@ -53,7 +53,10 @@ def test_36_agents_are_there_in_20_seconds_and_train_and_upload_in_little_memory
 
 def memory_of(run) -> tuple[float, float, int]:
     """MiB of the largest agent process (RSS) and of all together (PSS), and how many processes they are."""
-    forked = [process for process in run.processes() if "roambench.agent.zygote" in process.cmdline()]
+    forked = [
+        process for process in run.processes() if "roambench.agent.agent_fork_server" in process.cmdline()
+    ]
     pids = {process.pid for process in forked}
-    sizes = [process.memory_full_info() for process in forked if process.ppid() in pids]  # all but the zygote
+    # All but the fork server.
+    sizes = [process.memory_full_info() for process in forked if process.ppid() in pids]
     return max(size.rss for size in sizes) / MIB, sum(size.pss for size in sizes) / MIB, len(sizes)

@@ -23,7 +23,7 @@ from roambench.mobility.peer_movement import trace_movement
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.ports import Fleet, OnAnswer, keep_all
-from roambench.rounds.records import FateDecided, MixingPlanned, ModelsExchanged, OrderGiven, RoundRecord
+from roambench.rounds.records import MixingPlanned, ModelsExchanged, OrderGiven, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from roambench.systems.peers import PEER_SYSTEMS
@@ -116,10 +116,10 @@ async def stories(fleet: Fleet, worlds: dict[str, PeerWorld]) -> Stories:
     for number, (system, mobility) in enumerate(PAIRS):
         world, journal = worlds[mobility], MemoryJournal()
         settings = peer_settings(
-            world.experiment, system, f"agree{number}", world.lesson, world.movement.trace.steps
+            world.experiment, system, f"agree{number}", world.learning_task, world.movement.trace.steps
         )
         later = Later(fleet, number * STEPS)
-        held = await run_peers(settings, world.moved, later, journal, world.lesson.initial_model)
+        held = await run_peers(settings, world.moved, later, journal, world.learning_task.initial_model)
         told[system, mobility] = Told(list(journal.records), held)
     return told
 
@@ -146,10 +146,10 @@ async def both_fleets(base: Path) -> dict[str, Stories]:
         device_names=[f"pi-{number:02d}" for number in range(1, DEVICES + 1)],
         time_scale=world.experiment.local.time_scale,
     ) as folder:
-        async with local_bench(world.experiment, world.lesson, folder, print) as bench:
+        async with local_bench(world.experiment, world.learning_task, folder, print) as bench:
             local = await stories(bench.fleet, worlds)
         async with simulated_fleet(
-            world.experiment, world.lesson, 1, base / "simulation", peers=True, peak=5 * DEVICES
+            world.experiment, world.learning_task, 1, base / "simulation", peers=True, peak=5 * DEVICES
         ) as fleet:
             simulated = await stories(fleet, worlds)
     return {"local": local, "simulated": simulated}
@@ -168,7 +168,7 @@ def decided(records: list[RoundRecord]) -> Iterator[RoundRecord]:
                 yield dataclasses.replace(record, paced_mbit_s=0.0)
             case ModelsExchanged():
                 yield dataclasses.replace(record, exchange_s=0.0, download_s=0.0, digest="")
-            case MixingPlanned() | FateDecided():
+            case MixingPlanned() | OutcomeDecided():
                 yield record
 
 

@@ -245,7 +245,7 @@ def test_sender_and_receiver_are_charged_in_the_ledger(survived: Survived) -> No
         assert partition_check(device.spans, energy.start_ns, energy.end_ns) == []
         for row, span in zip(device.rows, device.spans, strict=True):
             if span.phase is Phase.EXCHANGE and span.order_id in told:
-                assert row.fate is not None
+                assert row.outcome is not None
                 assert row.gross_j > 0.0 or row.covered_s == 0.0
                 charged[span.order_id] += span.transferred_bytes
     assert charged == Counter({o: r.sent_bytes + r.received_bytes for o, r in told.items()})

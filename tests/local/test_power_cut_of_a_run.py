@@ -25,7 +25,7 @@ from roambench.rounds.records import OrderGiven
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.record_store import RecordStore
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 
 from .conftest import ROAMBENCH, SMALL
@@ -83,10 +83,7 @@ class CutRun:
 
     def _of_files(self, state: Path) -> list[str]:
         for path in state.glob("*.json"):
-            if path.name not in (
-                "zygote.json",
-                "emulator.json",
-            ):  # given to child processes, never read again
+            if path.name not in ("agents.json", "emulator.json"):  # given to children, never read again
                 json.loads(path.read_text())
         for path in state.glob("*.parquet"):
             pq.read_table(path)
@@ -154,7 +151,7 @@ def go_on(device: str, spool_path: Path, store_path: Path) -> list[str]:
         spool, store = Spool(spool_path), RecordStore(store_path)
         if spool.damage:
             return [f"{device}: {spool.damage}"]
-        spool.begin_chapter(Chapter("another-boot", "0/1.0", 0, "smartpower2", "run"), 1)
+        spool.begin_context(RecordContext("another-boot", "0/1.0", 0, "smartpower2", "run"), 1)
         for ns in range(40):
             spool.append(RecordKind.READING, Reading(ns, 5.0, 0.5, 2.5).to_bytes())
         queue = spool.consumers[CONTROLLER]

@@ -18,7 +18,7 @@ from roambench.controller.composition import run_experiment
 from roambench.controller.config import load_experiment
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.energy.timeline import partition_check
-from roambench.rounds.records import FateDecided, ModelsScored, OrderGiven, RunResumed
+from roambench.rounds.records import ModelsScored, OrderGiven, OutcomeDecided, RunResumed
 from roambench.runs.accounts import account_run, outages_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
@@ -69,7 +69,7 @@ def all_done_but_open(run: Path) -> bool:
         opened > 2
         and (run / "checkpoint.json").is_file()
         and rows(run, "StepClosed") < opened
-        and rows(run, "FateDecided") == 3 * opened
+        and rows(run, "OutcomeDecided") == 3 * opened
     )
 
 
@@ -158,7 +158,7 @@ def test_a_run_without_a_server_that_is_stopped_ends_as_one_left_alone(tmp_path:
     for path in (run, whole):
         with RunFolder.open(path) as folder:
             records = folder.read_log()
-        told[path] = [*records.only(FateDecided), *records.only(ModelsScored)]
+        told[path] = [*records.only(OutcomeDecided), *records.only(ModelsScored)]
     assert told[run] == told[whole]
     assert np.array_equal(*(load_model(path / GLOBAL_MODEL) for path in (run, whole)))
 

@@ -7,16 +7,16 @@ import dataclasses
 import pytest
 
 from roambench.contract.model_blob import digest_of, encode
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.learning.layout import layout_of
 from roambench.learning.models import build
 from roambench.mobility.files import write_trace
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     StepClosed,
     StepOpened,
 )
@@ -63,7 +63,7 @@ def story(run, system: str) -> list[object]:
     kept: list[object] = []
     for record in run.records(system):
         match record:
-            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | FateDecided():
+            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | OutcomeDecided():
                 kept.append(record)
             case OrderAnswered():
                 kept.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))
@@ -102,15 +102,17 @@ def test_the_compared_runs_hold_all_there_is_to_compare(runs, system):
     assert len({r.digest for r in run.of(EdgeAggregated, system)}) > 5
     assert len({r.digest for r in run.of(CloudAggregated, system)}) == 2  # k2 = 3 in 8 steps: t = 3 and 6
     assert all(answer.status == "done" for answer in run.of(OrderAnswered, system))
-    fates = [r.fate for r in run.of(FateDecided, system)]
-    assert set(fates) == {Fate.AGGREGATED, Fate.WASTED}
+    outcomes = [r.outcome for r in run.of(OutcomeDecided, system)]
+    assert set(outcomes) == {Outcome.AGGREGATED, Outcome.WASTED}
 
 
 def test_the_two_systems_do_differ(runs):
     plain = runs["plain"]
     first, second = ([r.digest for r in plain.of(CloudAggregated, system)] for system in SYSTEMS)
     assert first[-1] != second[-1]
-    wasted = [sum(r.fate is Fate.WASTED for r in plain.of(FateDecided, system)) for system in SYSTEMS]
+    wasted = [
+        sum(r.outcome is Outcome.WASTED for r in plain.of(OutcomeDecided, system)) for system in SYSTEMS
+    ]
     assert wasted[0] < wasted[1]
 
 

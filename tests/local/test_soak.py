@@ -118,8 +118,10 @@ def alter_a_digest(folder: Path) -> None:
 
 
 def waste_a_training(folder: Path) -> None:
-    one = "id = (SELECT min(id) FROM event WHERE kind = 'FateDecided' AND step = 2)"
-    rows(folder, "events.sqlite", f"UPDATE event SET body = json_set(body, '$.fate', 'wasted') WHERE {one}")
+    one = "id = (SELECT min(id) FROM event WHERE kind = 'OutcomeDecided' AND step = 2)"
+    rows(
+        folder, "events.sqlite", f"UPDATE event SET body = json_set(body, '$.outcome', 'wasted') WHERE {one}"
+    )
 
 
 def fail_an_upload(folder: Path) -> None:
@@ -160,12 +162,12 @@ def leave_a_traceback(folder: Path) -> None:
 
 SABOTAGE: tuple[tuple[Callable[[Path], None], str], ...] = (
     (lose_a_reading, "pi-03: 1 readings are lost"),
-    (store_a_reading_twice, "pi-03: 1 moments are stored twice"),
+    (store_a_reading_twice, "pi-03: 1 timestamps are stored twice"),
     (move_a_reading_in_time, "pi-03: a reading "),
     (make_a_reading_up, "that the meter never said"),
     (read_no_line_of_a_minute, "were said and not read"),
     (alter_a_digest, "learned otherwise: EdgeAggregated"),
-    (waste_a_training, "learned otherwise: FateDecided"),
+    (waste_a_training, "learned otherwise: OutcomeDecided"),
     (fail_an_upload, "a training was lost to nothing"),
     (answer_twice, "answered 2 times"),
     (alter_the_model, "the final model is another one"),
@@ -200,7 +202,7 @@ def test_what_was_tampered_with_is_broken(
         ({"status": 1}, "finished, but with status 1"),
         ({"text": "report: x\nsomething else"}, "the last line is 'something else'"),
         ({"text": "Traceback (most recent call last)\nreport: x"}, "a traceback"),
-        ({"left": ("python -m roambench.agent.zygote",)}, "a process outlives the run"),
+        ({"left": ("python -m roambench.agent.agent_fork_server",)}, "a process outlives the run"),
     ],
 )
 def test_how_the_command_ended_counts(soaked: Soaked, changes: dict[str, object], expected: str):

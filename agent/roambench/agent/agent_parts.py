@@ -14,18 +14,18 @@ from roambench.agent.board_load import BoardLoad
 from roambench.agent.control_link import ControlLink
 from roambench.agent.data_dial import DataDial
 from roambench.agent.data_link import DataLink
-from roambench.agent.duty_desk import DutyDesk
-from roambench.agent.exchange_desk import ExchangeDesk
+from roambench.agent.duty_runner import DutyRunner
+from roambench.agent.exchange_orders import ExchangeOrders
 from roambench.agent.held_model import HeldModel
 from roambench.agent.host_watch import HostWatch
 from roambench.agent.identity_files import IdentityFiles
+from roambench.agent.model_cache import ModelCache
 from roambench.agent.news import News, log
-from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.order_queue import OrderQueue
 from roambench.agent.peers import Peers
 from roambench.agent.quiet import MEASURED, Quiet
 from roambench.agent.resume_point import Keeper, ResumePoint
 from roambench.agent.settings import AgentSettings
-from roambench.agent.shelf import Shelf
 from roambench.agent.stores import Stores
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
@@ -34,8 +34,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.phases import Phase
 from roambench.contract.session import AgentWord, ControllerWord, Hello
-from roambench.spool.chapter import following
 from roambench.spool.consumer import Record
+from roambench.spool.record_context import following
 from roambench.spool.spool import Spool
 from roambench.wire.frames import agent_frame, controller_word, hello_message
 
@@ -52,7 +52,7 @@ class AgentParts(ABC):
         self._identity = IdentityFiles(Path(settings.identity_dir), settings.device, self._log)
         folder = Path(settings.state_dir)
         self._spool = Spool(folder / "spool.sqlite", consumers=settings.stores)
-        self._shelf = Shelf(folder / "shelf")
+        self._model_cache = ModelCache(folder / "model-cache")
         self._worker = Worker(trainer)
         emulation = settings.emulation
         self._load = BoardLoad(emulation, settings.device, self._clock) if emulation is not None else None
@@ -98,13 +98,15 @@ class AgentParts(ABC):
             folder,
             lambda name, reason: self._exchange.refused(name, reason),
         )
-        self._exchange = ExchangeDesk(
+        self._exchange = ExchangeOrders(
             self._place, self._peers, HeldModel(folder / "held"), self._news.tell, self._radio_exchanges
         )
-        keepers: dict[str, Keeper] = {"shelf": self._shelf, "held": self._exchange.held}
+        keepers: dict[str, Keeper] = {"model-cache": self._model_cache, "held": self._exchange.held}
         self._point = ResumePoint(folder / "resume-point", keepers)
-        self._desk = OrdersDesk(self._place, self._shelf, settings.chaos, self._exchange, self._point)
-        self._duty = DutyDesk(self._clock, self._link, self._quiet, self._news.note)
+        self._order_queue = OrderQueue(
+            self._place, self._model_cache, settings.chaos, self._exchange, self._point
+        )
+        self._duty = DutyRunner(self._clock, self._link, self._quiet, self._news.note)
         self._host = HostWatch(
             settings.host,
             self._clock,
@@ -149,23 +151,23 @@ class AgentParts(ABC):
     def _use_data_link(self, link: DataLink | None) -> None:
         self._place.data = link
 
-    def _begin_chapter(self, run: str) -> None:
+    def _begin_context(self, run: str) -> None:
         """Records from now on belong to `run` (to the one of the life before, if it is not known yet)."""
-        last = self._spool.chapter
-        chapter = following(
+        last = self._spool.context
+        context = following(
             last,
             boot_id=self._boot_id,
             clock=self._clock,
             meter=self._settings.meter.driver if self._settings.meter.port else "",
             run=run or (last.run if last is not None else ""),
         )
-        self._spool.begin_chapter(chapter, self._clock.now_ns())
+        self._spool.begin_context(context, self._clock.now_ns())
 
     def _end_run(self) -> None:
         """What comes after an orderly end belongs to no run, until a controller names the next."""
-        last = self._spool.chapter
+        last = self._spool.context
         if last is not None:
-            self._spool.begin_chapter(replace(last, run=""), self._clock.now_ns())
+            self._spool.begin_context(replace(last, run=""), self._clock.now_ns())
 
     def _begin_chore(self, work: Coroutine[None, None, None]) -> None:
         chore = asyncio.create_task(work)

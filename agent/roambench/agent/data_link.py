@@ -12,11 +12,11 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
 from roambench.contract.pacing import paced
+from roambench.contract.padding import padding
 from roambench.contract.phases import Moved
 from roambench.contract.whole_file import take_place
 from roambench.wire.v1 import data_pb2 as wire
@@ -141,14 +141,14 @@ class DataLink:
 
         return await self._send(header, chunks(blob, mbit_s), mbit_s, limit_s, begins)
 
-    async def fetch_ballast(
+    async def fetch_padding(
         self,
         order_id: str,
         total_bytes: int,
         limit_s: float,
         begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
     ) -> Transfer:
-        """Download ballast and keep none of it: nothing is joined or hashed, the link is what is measured.
+        """Download padding and keep none of it: nothing is joined or hashed, the link is what is measured.
 
         Raises ModelError when it is not as long as ordered, LinkError when the transfer breaks off.
         """
@@ -201,7 +201,7 @@ class DataLink:
         finally:
             unfinished.unlink(missing_ok=True)
 
-    async def send_ballast(
+    async def send_padding(
         self,
         order_id: str,
         total_bytes: int,
@@ -209,9 +209,9 @@ class DataLink:
         limit_s: float,
         begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
     ) -> Transfer:
-        """Upload ballast; raises as `upload` does."""
+        """Upload padding; raises as `upload` does."""
         header = wire.UploadHeader(device=self._device, order_id=order_id, total_bytes=total_bytes)
-        return await self._send(header, ballast(total_bytes, mbit_s), mbit_s, limit_s, begins)
+        return await self._send(header, padding(total_bytes, mbit_s), mbit_s, limit_s, begins)
 
     async def _send(
         self,

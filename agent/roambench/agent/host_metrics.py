@@ -79,7 +79,8 @@ class HostMetrics:
         return min(1.0, max(0.0, busy / passed)) if passed > 0.0 else math.nan
 
     def _agent_cpu_s(self) -> float:
-        """CPU seconds of reader, nursery and trainers; a trainer that died is in its nursery's account."""
+        """CPU seconds of reader, fork server and trainers; a trainer that died is in its fork server's
+        account."""
         if self._family is None:  # 5 ms with 300 processes: only when somebody died or was born
             self._family = self._self.children(recursive=True)
         used_s = time.process_time()

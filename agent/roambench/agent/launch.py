@@ -1,4 +1,4 @@
-"""From settings to a living agent: first the trainer's nursery is forked, only then is grpc imported."""
+"""From settings to a living agent: first the trainer's fork server is forked, only then is grpc imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roambench.agent.settings import AgentSettings
-from roambench.agent.worker import fork_nursery
+from roambench.agent.worker import start_trainer_fork_server
 from roambench.contract.errors import RoambenchError
 from roambench.contract.last_signals import run_to_its_end
 
@@ -31,7 +31,7 @@ def run_agent(settings: AgentSettings) -> int:
         return _run_logger(settings)
     if "grpc" in sys.modules:
         raise RuntimeError("grpc is already imported: the trainer could not be forked safely")
-    link, _ = fork_nursery(settings.trainer_nice, load_trainer)
+    link, _ = start_trainer_fork_server(settings.trainer_nice, load_trainer)
     try:
         return _live(settings, link)
     except RoambenchError as error:

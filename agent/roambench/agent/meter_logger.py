@@ -21,8 +21,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.last_signals import run_to_its_end
 from roambench.contract.records import AgentEvent, RecordKind
-from roambench.spool.chapter import following
 from roambench.spool.gate import Gate
+from roambench.spool.record_context import following
 from roambench.spool.spool import Spool
 
 _SYNC_PERIOD_S = 1.0
@@ -51,14 +51,14 @@ class MeterLogger:
             loop.add_signal_handler(number, self._stopping.set)
         settings, clock = self._settings, self._clock
         spool = Spool(self._folder / "spool.sqlite", consumers=settings.stores)
-        chapter = following(
-            spool.chapter,
+        context = following(
+            spool.context,
             boot_id=self._boot_id,
             clock=clock,
             meter=settings.meter.driver,
             run=settings.run,
         )
-        spool.begin_chapter(chapter, clock.now_ns())
+        spool.begin_context(context, clock.now_ns())
 
         def note(kind: EventKind, detail: str) -> None:
             spool.append(RecordKind.EVENT, AgentEvent(kind, clock.now_ns(), detail).to_bytes())

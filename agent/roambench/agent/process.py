@@ -93,7 +93,7 @@ class Agent(AgentParts):
         return 0
 
     def _begin_life(self) -> None:
-        self._begin_chapter(self._settings.run)
+        self._begin_context(self._settings.run)
         self._report_damage()
         self._begin_phases()
 
@@ -108,14 +108,14 @@ class Agent(AgentParts):
         self._spool.append(RecordKind.EVENT, event.to_bytes())
 
     async def _carry_out_orders(self) -> None:
-        await self._desk.run()
+        await self._order_queue.run()
 
     def _more_tasks(self) -> list[asyncio.Task[None]]:
         """What else runs for as long as the agent does."""
         return []
 
     def _hello(self) -> Hello:
-        shelved, held = self._shelf.trained(), self._exchange.held.last()
+        trained, held = self._model_cache.trained(), self._exchange.held.last()
         return Hello(
             protocol_version=PROTOCOL_VERSION,
             device=self._settings.device,
@@ -124,7 +124,7 @@ class Agent(AgentParts):
             agent_version=version("roambench"),
             capabilities=_CAPABILITIES,
             spool_uuid=self._spool.uuid,
-            trained_order_ids=tuple(model.order_id for model in (shelved, held) if model is not None),
+            trained_order_ids=tuple(model.order_id for model in (trained, held) if model is not None),
             rss_bytes=rss_bytes(),
             trainer_rss_bytes=self._worker.rss_bytes,
             started_ns=self._started_ns,
@@ -136,7 +136,7 @@ class Agent(AgentParts):
             case Welcome():
                 self._take_welcome(word)
             case GivenOrder():
-                self._desk.submit(word)
+                self._order_queue.submit(word)
             case ClockProbe():
                 if not self._quiet.gate.is_open:
                     return  # an echo now would be traffic, and one later would tell nothing
@@ -155,7 +155,7 @@ class Agent(AgentParts):
         self._stop(stop.reason, stop.drain_s)
 
     def _take_welcome(self, welcome: Welcome) -> None:
-        self._begin_chapter(welcome.run_id)
+        self._begin_context(welcome.run_id)
         self._point.begin(welcome.run_id, welcome.resumes_at, welcome.part)
         self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
         if self._spool.damage:

@@ -16,7 +16,7 @@ _DESCRIPTION: Final = "point.json"
 
 
 class Keeper(Protocol):
-    """Keeps models for the device: the shelf, or what a decentralised run's device holds."""
+    """Keeps models for the device: the model cache, or what a decentralised run's device holds."""
 
     def files(self) -> Sequence[Path]:
         """All that it keeps now, in files that are replaced and never changed."""

@@ -2,8 +2,8 @@
 
 Between runs it dials on, reads its meter, and keeps the newest readings. A run begins with the welcome of a
 controller that names it, ends with that controller's stop, and survives the death of the agent and of the
-board in between: its name is in the spool's chapter, its trained model on the shelf. Another controller may
-go on with it, where the first one died or stopped before its end, until a different run begins here.
+board in between: its name is in the spool's record context, its trained model in the model cache. Another
+controller may go on with it, where the first one died or stopped before its end, until another run begins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.agent.control_desk import ControlDesk
+from roambench.agent.ctl_handler import CtlHandler
 from roambench.agent.ctl_server import serve_ctl
 from roambench.agent.data_link import DataLink
 from roambench.agent.host_metrics import HostMetrics
@@ -65,14 +65,14 @@ class ServiceAgent(Agent):
     @property
     def run_id(self) -> str:
         """The run that this device takes part in; empty: none."""
-        chapter = self._spool.chapter
-        return chapter.run if chapter is not None else ""
+        context = self._spool.context
+        return context.run if context is not None else ""
 
     # ---- the agent's life ------------------------------------------------------------------
 
     def _begin_life(self) -> None:
         """In the run in which the life before ended, if any; between runs nothing is a phase."""
-        self._begin_chapter(self.run_id)
+        self._begin_context(self.run_id)
         self._report_damage()
         if self.run_id:
             self._begin_phases()
@@ -81,7 +81,7 @@ class ServiceAgent(Agent):
     def _more_tasks(self) -> list[asyncio.Task[None]]:
         tasks = [asyncio.create_task(self._tidy(), name="tidy")]
         if self._settings.ctl_socket:
-            desk = ControlDesk(
+            handler = CtlHandler(
                 device=self._settings.device,
                 clock=self._clock,
                 spool=self._spool,
@@ -94,7 +94,7 @@ class ServiceAgent(Agent):
                 end_run=self.leave_run,
                 draw=self._load.burn if self._load is not None else None,
             )
-            serving = serve_ctl(Path(self._settings.ctl_socket), desk.answer)
+            serving = serve_ctl(Path(self._settings.ctl_socket), handler.answer)
             tasks.append(asyncio.create_task(serving, name="ctl"))
         if period_s := watchdog_period_s():
             tasks.append(asyncio.create_task(keep_watchdog(period_s), name="watchdog"))
@@ -179,9 +179,9 @@ class ServiceAgent(Agent):
     def _enter_run(self, run: str) -> None:
         if not self._point.is_of(run):
             self._point.clear()  # nobody can go on with that run any more
-        self._shelf.clear()
+        self._model_cache.clear()
         self._unsent.set_aside()
-        self._begin_chapter(run)
+        self._begin_context(run)
         self._begin_phases()
         for event in self._meter.told_again(self._clock.now_ns()):
             self._spool.append(RecordKind.EVENT, event.to_bytes())
@@ -230,7 +230,7 @@ class ServiceAgent(Agent):
             self._link.wake()
 
     async def _forget_run(self) -> None:
-        self._shelf.clear()
+        self._model_cache.clear()
         for name in ("start.blob", "previous.blob"):
             (Path(self._settings.state_dir) / name).unlink(missing_ok=True)
         self._quiet.on, self._link.keepalive = False, True
@@ -242,9 +242,9 @@ class ServiceAgent(Agent):
     # ---- orders ----------------------------------------------------------------------------
 
     async def _carry_out_orders(self) -> None:
-        """One desk after the other: that of a run whose orders are given up is cancelled."""
+        """One run of the order queue after the other: that of orders that are given up is cancelled."""
         while True:
-            self._orders = asyncio.create_task(self._desk.run(), name="desk")
+            self._orders = asyncio.create_task(self._order_queue.run(), name="orders")
             try:
                 await asyncio.wait({self._orders})
             finally:
@@ -253,7 +253,7 @@ class ServiceAgent(Agent):
                 self._orders.result()
 
     async def _give_up_orders(self) -> None:
-        self._desk.forget()
+        self._order_queue.forget()
         if self._orders is not None:
             self._orders.cancel()
             await asyncio.wait({self._orders})

@@ -123,8 +123,8 @@ class Stores:
         while True:
             await asyncio.sleep(MONITOR_PERIOD_S)
             async with self._gate.passing():
-                chapter = self._spool.chapter
-                if chapter is None:
+                context = self._spool.context
+                if context is None:
                     continue
                 values: dict[str, FieldValue] = {
                     "spool_depth": consumer.depth,
@@ -132,6 +132,6 @@ class Stores:
                     "dropped": consumer.dropped,
                     "dead": consumer.dead,
                 }
-                unix_ns = chapter.unix_ns(self._clock.now_ns())
+                unix_ns = context.unix_ns(self._clock.now_ns())
                 with contextlib.suppress(OSError, BatchRefused):
-                    await influx.write(bench_line(self._device, chapter, values, unix_ns))
+                    await influx.write(bench_line(self._device, context, values, unix_ns))

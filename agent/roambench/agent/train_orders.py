@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.agent.data_link import Transfer
-from roambench.agent.shelf import Shelf
+from roambench.agent.model_cache import ModelCache
 from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainJob
 from roambench.agent.workplace import Trained, Workplace, overwrite
@@ -20,7 +20,7 @@ class TrainOrders:
     """The executor of train orders: download, train, keep the model, report."""
 
     place: Workplace
-    shelf: Shelf
+    model_cache: ModelCache
 
     async def carry_out(self, given: GivenOrder, order: TrainOrder) -> Answer:
         """Train as ordered; the answer holds a report or the reason why not."""
@@ -33,18 +33,18 @@ class TrainOrders:
             last = await self._fetch(given, order, order.previous_digest, previous_path, download.moved)
             both = Moved(download.transferred_bytes + last.transferred_bytes)
             download = Transfer(both, download.duration_s + last.duration_s)
-        draft = self.shelf.draft(order_id)
+        draft = self.model_cache.draft(order_id)
         job = TrainJob(
             start_path=str(start_path),
             out_path=str(draft),
-            own_path=str(self.shelf.own_model() or ""),
-            global_path=str(self.shelf.global_model() or ""),
+            own_path=str(self.model_cache.own_model() or ""),
+            global_path=str(self.model_cache.global_model() or ""),
             training=order.training,
             previous_path=str(previous_path) if order.previous_digest else "",
         )
         reply = _reply(await place.train(order_id, order.step, job, last.moved), download)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
-        await undivided(self.shelf.keep, order_id, reply, draft)
+        await undivided(self.model_cache.keep, order_id, reply, draft)
         place.event(EventKind.TRAIN_FINISHED, order_id)
         return given.done(reply)
 

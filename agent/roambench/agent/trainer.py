@@ -1,6 +1,6 @@
 """The trainer process: answers JSON lines, trains one order at a time, touches nothing but its files.
 
-This module imports torch; only the nursery and its trainers (or a zygote) load it.
+This module imports torch; only its fork server and the trainers (or the agent fork server) load it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Carries out orders that only move bytes: a trained model up, the global model down, ballast either way."""
+"""Carries out orders that only move bytes: a trained model up, the global model down, padding either way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from roambench.agent.data_link import DataLink, Transfer
-from roambench.agent.shelf import Shelf
+from roambench.agent.model_cache import ModelCache
 from roambench.agent.undivided import undivided
 from roambench.agent.workplace import Workplace
 from roambench.contract.events import EventKind
@@ -30,12 +30,12 @@ class TransferOrders:
     """The executor of upload, sync and transfer orders."""
 
     place: Workplace
-    shelf: Shelf
+    model_cache: ModelCache
 
     async def upload(self, given: GivenOrder, order: UploadOrder) -> Answer:
-        """The trained model, from the shelf; it leaves the shelf when the controller has it."""
+        """The trained model, from the model cache; it leaves the model cache when the controller has it."""
         place, order_id = self.place, order.order_id
-        model = self.shelf.trained()
+        model = self.model_cache.trained()
         if model is None or model.order_id != order.train_order_id:
             return given.refused(f"no trained model of {order.train_order_id} on disk")
         await place.fall_quiet()
@@ -66,12 +66,12 @@ class TransferOrders:
         place.timeline.enter(Phase.WAIT, order.step, moved=sent.moved)
         answer = given.done(UploadReport(digest, sent.transferred_bytes, sent.duration_s))
         # Only now: the controller has it, digest checked; and whatever dies, the answer is known first.
-        self.shelf.remember(order_id, serialised(answer))
-        self.shelf.release(order.train_order_id, as_own=order.keeps_model)
+        self.model_cache.remember(order_id, serialised(answer))
+        self.model_cache.release(order.train_order_id, as_own=order.keeps_model)
         return answer
 
     async def sync(self, given: GivenOrder, order: SyncOrder) -> Answer:
-        """The global model, to the shelf."""
+        """The global model, to the model cache."""
         place = self.place
         if order.free:
             return await self._sync_for_free(given, order)
@@ -79,7 +79,7 @@ class TransferOrders:
         place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await place.download(given, order.ap, order.digest, order.download_mbit_s)
         place.timeline.enter(Phase.WAIT, order.step, moved=download.moved)
-        await undivided(self.shelf.synchronise, blob)
+        await undivided(self.model_cache.synchronise, blob)
         return given.done(SyncReply(download.transferred_bytes, download.duration_s))
 
     async def _sync_for_free(self, given: GivenOrder, order: SyncOrder) -> Answer:
@@ -90,11 +90,11 @@ class TransferOrders:
             given,
             lambda link, limit_s: link.download(order.order_id, order.ap, order.digest, limit_s),
         )
-        await undivided(self.shelf.synchronise, blob)
+        await undivided(self.model_cache.synchronise, blob)
         return given.done(SyncReply())
 
-    async def ballast(self, given: GivenOrder, order: TransferOrder) -> Answer:
-        """Ballast, back to back: one phase per transfer, without a gap between them."""
+    async def padding(self, given: GivenOrder, order: TransferOrder) -> Answer:
+        """Padding, back to back: one phase per transfer, without a gap between them."""
         place, order_id = self.place, order.order_id
         if not (
             1 <= order.total_bytes <= MAX_BLOB_BYTES and order.repeats >= 1 and 0.0 <= order.mbit_s < math.inf
@@ -119,9 +119,9 @@ class TransferOrders:
                 moved=last,
             )
             if phase is Phase.UPLOAD:
-                done = await link.send_ballast(order_id, order.total_bytes, order.mbit_s, limit_s, begins)
+                done = await link.send_padding(order_id, order.total_bytes, order.mbit_s, limit_s, begins)
             else:
-                done = await link.fetch_ballast(order_id, order.total_bytes, limit_s, begins)
+                done = await link.fetch_padding(order_id, order.total_bytes, limit_s, begins)
             last = done.moved
             total_bytes += done.transferred_bytes
             seconds += done.duration_s

@@ -126,8 +126,8 @@ class Unsent:
 
     def _queued(self, rows: list[Record]) -> Iterator[Exported]:
         for seq, kind, payload in rows:
-            chapter = self._spool.chapter_of(seq)
-            run = chapter.run if chapter is not None else ""
+            context = self._spool.context_of(seq)
+            run = context.run if context is not None else ""
             yield Exported(run, self._spool.uuid_of(seq), seq, int(kind), payload)
 
     def _write(self, run: str, records: list[Exported]) -> None:

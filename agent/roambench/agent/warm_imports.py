@@ -1,4 +1,5 @@
-"""The imports that agents share: a zygote makes them once before it forks, and its agents share the pages.
+"""The imports that agents share: their fork server makes them once before it
+forks, and they share the pages.
 
 After the fork each of them paid for it alone: 10.5 MB of its own and 0.11 CPU-seconds per agent, a third of
 them for certificates (Rust and OpenSSL). grpc is not among it, nor is anything that imports grpc: forked
@@ -20,7 +21,7 @@ from roambench.meters.catalogue import METERS
 _READER: Final = ("roambench.agent.meter_reader", "roambench.agent.stores")
 #: For agents with a controller.
 _ORDERED: Final = (
-    "roambench.agent.control_desk",
+    "roambench.agent.ctl_handler",
     "roambench.agent.held_model",
     "roambench.agent.host_metrics",
     "roambench.agent.identity_files",
@@ -28,7 +29,7 @@ _ORDERED: Final = (
     "roambench.agent.peer_mix",
     "roambench.agent.peer_offers",
     "roambench.agent.peer_traffic",
-    "roambench.agent.shelf",
+    "roambench.agent.model_cache",
     "roambench.agent.timeline",
     "roambench.wire.frames",
     "roambench.wire.v1.data_pb2",

@@ -1,10 +1,11 @@
 """The trainer as seen by the agent: a niced process of its own, forked before grpc exists in this one.
 
-Three processes stand in a row: the agent (reader, spool, gRPC), a nursery that only waits, and the trainer.
-The nursery is there because an agent that has imported grpc can no longer fork safely: when the trainer dies
-(out of memory, SIGILL on some boards) the nursery forks the next one, and no reading is lost meanwhile.
-They talk JSON lines over a socket pair; models pass through files. Requests and replies are numbered: one
-that a dying trainer left unread in the socket is answered by the next trainer, and nobody waits for that.
+Three processes stand in a row: the agent (reader, spool, gRPC), a fork server that only waits, and the
+trainer. The fork server is there because an agent that has imported grpc can no longer fork safely: when the
+trainer dies (out of memory, SIGILL on some boards) the fork server forks the next one, and no reading is lost
+meanwhile. They talk JSON lines over a socket pair; models pass through files. Requests and replies are
+numbered: one that a dying trainer left unread in the socket is answered by the next trainer, and nobody waits
+for that.
 """
 
 from __future__ import annotations
@@ -67,11 +68,13 @@ def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
 
 
-def fork_nursery(nice: int, load: Callable[[], Callable[[socket.socket], None]]) -> tuple[socket.socket, int]:
-    """Fork the nursery; returns the agent's end of the socket and the nursery's pid.
+def start_trainer_fork_server(
+    nice: int, load: Callable[[], Callable[[socket.socket], None]]
+) -> tuple[socket.socket, int]:
+    """Fork the server that forks trainers; returns the agent's end of the socket and the server's pid.
 
-    `load` runs once in the nursery (it imports torch there, unless a zygote had it already) and returns the
-    serve function that every trainer runs. Must be called before grpc is imported.
+    `load` runs once in the fork server (it imports torch there, unless the agent fork server had it) and
+    returns the serve function that every trainer runs. Must be called before grpc is imported.
     """
     ours, theirs = socket.socketpair()
     agent_pid = os.getpid()
@@ -96,14 +99,14 @@ def _raise_trainers(link: socket.socket, serve: Callable[[socket.socket], None])
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
-    nursery_pid = os.getpid()
+    server_pid = os.getpid()
     while True:
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
                 die_with_parent()
-                if os.getppid() == nursery_pid:
+                if os.getppid() == server_pid:
                     serve(link)
                     code = 0
             finally:
@@ -140,7 +143,7 @@ class Worker:
         self.rss_bytes = 0
 
     async def open(self) -> None:
-        """Connect to the trainer's nursery and listen to it."""
+        """Connect to the trainer's fork server and listen to it."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
         self._listener = asyncio.create_task(self._listen(reader), name="trainer")
 
@@ -151,7 +154,7 @@ class Worker:
             await self._prepare()
 
     async def train(self, job: TrainJob) -> TrainOutcome:
-        """Run one job. Raises TrainerDied (the nursery has forked a new trainer) or TrainerRefused."""
+        """Run one job. Raises TrainerDied (the fork server has forked a new trainer) or TrainerRefused."""
         async with self._turn:
             if self._spec is None:
                 raise TrainerRefused("no learning settings received yet")
@@ -180,7 +183,7 @@ class Worker:
             return await self._ask({"op": "smoke"})
 
     def abandon(self) -> None:
-        """Nobody wants what the trainer is computing: end it, the nursery forks the next one."""
+        """Nobody wants what the trainer is computing: end it, the fork server forks the next one."""
         if self._awaited is not None and self._pid:
             self._abandoned.clear()
             with contextlib.suppress(ProcessLookupError):
@@ -208,7 +211,7 @@ class Worker:
 
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._writer is None or self._listener is None or self._listener.done():
-            raise TrainerDied("the trainer's nursery ended")
+            raise TrainerDied("the trainer's fork server ended")
         self._requests += 1
         self._awaited = asyncio.get_running_loop().create_future()
         try:
@@ -232,7 +235,7 @@ class Worker:
         except OSError:
             pass
         finally:
-            self._lose("the trainer's nursery ended")
+            self._lose("the trainer's fork server ended")
 
     def _lose(self, reason: str) -> None:
         self._prepared = False

@@ -1,4 +1,5 @@
-"""What local training minimises: a loss of every sample, and perhaps springs that hold the model near others.
+"""What local training minimises: a loss of every sample, and perhaps proximal terms that hold the model near
+others.
 
 An order spells its objective with its numbers: "ce", "fedprox:mu=0.01", "middle_plus:lambda2=0.01".
 """
@@ -21,7 +22,7 @@ Anchor = Literal["start", "global"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spring:
+class ProximalTerm:
     """strength * |w - anchor|^2 added to the mean loss; its gradient is 2 strength (w - anchor).
 
     `anchor`: the model training started from, or the last global one. `base_only` leaves the last layer free.
@@ -34,15 +35,15 @@ class Spring:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """The losses told in replies are `loss`'s alone, without the springs."""
+    """The losses told in replies are `loss`'s alone, without the proximal terms."""
 
     loss: SampleLoss
-    springs: tuple[Spring, ...] = ()
+    proximal_terms: tuple[ProximalTerm, ...] = ()
 
     @property
     def needs_global(self) -> bool:
         """Whether some proximal term pulls towards the global model."""
-        return any(spring.anchor == "global" and spring.strength != 0.0 for spring in self.springs)
+        return any(term.anchor == "global" and term.strength != 0.0 for term in self.proximal_terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,14 @@ def plain() -> Objective:
 
 def fedprox(mu: float) -> Objective:
     """FedProx (Li et al., MLSys 2020, Eq. 2): cross-entropy + mu/2 |w - w_start|^2."""
-    return Objective(cross_entropy, (Spring(0.5 * mu, "start"),))
+    return Objective(cross_entropy, (ProximalTerm(0.5 * mu, "start"),))
 
 
 def middle_plus(lambda1: float, lambda2: float) -> Objective:
     """MIDDLE+ Eq. 22: cross-entropy + lambda1 |phi - phi_start|^2 + lambda2 |phi - phi_global|^2, no half."""
     return Objective(
         cross_entropy,
-        (Spring(lambda1, "start", base_only=True), Spring(lambda2, "global", base_only=True)),
+        (ProximalTerm(lambda1, "start", base_only=True), ProximalTerm(lambda2, "global", base_only=True)),
     )
 
 

@@ -20,9 +20,9 @@ from roambench.learning.layout import dtype_of, flatten, load
 from roambench.learning.momentum import velocities_of, velocity_of
 from roambench.learning.objectives import objective as find_objective
 from roambench.learning.optimisers import optimiser_of
+from roambench.learning.proximal import ProximalGradient
 from roambench.learning.sgd import Sgd
 from roambench.learning.shards import Shard
-from roambench.learning.springs import SpringForce
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def train(
     if training.steps < 0:
         raise ValueError(f"training needs 0 or more steps, got {training.steps}")
     began_s = time.thread_time()
-    goal = find_objective(training.objective)
+    objective = find_objective(training.objective)
     batches = Batches(
         shard.images,
         shard.labels,
@@ -93,20 +93,20 @@ def train(
     module.train()
     load(module, start)
     parameters: list[Tensor] = list(module.parameters())
-    force = SpringForce(goal, parameters, start, global_model, head)
-    mover = optimiser_of(spec.optimiser, parameters, spec.learning_rate, momentum, spec.weight_decay)
-    if isinstance(mover, Sgd) and momentum and velocity is not None:
-        mover.velocities = velocities_of(parameters, velocity)
+    force = ProximalGradient(objective, parameters, start, global_model, head)
+    optimiser = optimiser_of(spec.optimiser, parameters, spec.learning_rate, momentum, spec.weight_decay)
+    if isinstance(optimiser, Sgd) and momentum and velocity is not None:
+        optimiser.velocities = velocities_of(parameters, velocity)
     per_epoch = -(-batches.samples // batch_size)
     steps = training.sgd_steps(batches.samples, batch_size)
     losses: deque[Tensor] = deque(maxlen=per_epoch)
     epoch_by_epoch = chain.from_iterable(batches.epoch(training.seed, epoch, batch_size) for epoch in count())
     for pixels, targets in islice(epoch_by_epoch, steps):
-        batch_losses = goal.loss(module(pixels), targets)
+        batch_losses = objective.loss(module(pixels), targets)
         gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
         with torch.no_grad():
             force.add_to(gradients, parameters)
-            mover.step(gradients)
+            optimiser.step(gradients)
         losses.append(batch_losses.detach())
     vector = flatten(module)
     if not np.isfinite(vector).all():
@@ -119,5 +119,7 @@ def train(
         mean_loss=float(np.mean(last)),
         mean_squared_loss=float(np.mean(last * last)),
         cpu_s=time.thread_time() - began_s,
-        velocity=velocity_of(mover.velocities, vector) if isinstance(mover, Sgd) and keeps_velocity else None,
+        velocity=velocity_of(optimiser.velocities, vector)
+        if isinstance(optimiser, Sgd) and keeps_velocity
+        else None,
     )

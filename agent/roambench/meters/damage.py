@@ -136,8 +136,8 @@ class Trial:
     """What a parser made of damaged bytes.
 
     `false` counts the lines, by damage, that were believed without a flag though nobody had sent them;
-    `flagged` those that came with the flag TORN. `worst_w` is the largest distance of a false line's watts
-    from the nearest true ones beyond R10's tolerance (negative: within it).
+    `flagged` those that came with the flag INCONSISTENT. `worst_w` is the largest distance of a false line's
+    watts from the nearest true ones beyond R10's tolerance (negative: within it).
     """
 
     sequences: Counter[Damage] = field(default_factory=Counter)
@@ -189,7 +189,7 @@ def try_parser(
 
 
 def _score(trial: Trial, kind: Damage, reading: Reading, true: set[Told]) -> None:
-    if reading.flags & ReadingFlag.TORN:
+    if reading.flags & ReadingFlag.INCONSISTENT:
         trial.flagged[kind] += 1
         return
     trial.false[kind] += 1

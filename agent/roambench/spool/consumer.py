@@ -31,6 +31,6 @@ class Source(Protocol):
         """Everything up to and including `through_seq` is durable elsewhere; returns how many were new."""
         ...
 
-    def bury(self, error: str) -> None:
+    def dead_letter(self, error: str) -> None:
         """The oldest record will never be taken: keep it for people, go on behind it."""
         ...

@@ -42,7 +42,7 @@ def prepare(rows: sqlite3.Connection) -> None:
             rows.execute(f"ALTER TABLE dead_letters ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
 
 
-def bury(rows: sqlite3.Connection, consumer: str, seq: int, run: str, spool_uuid: str, error: str) -> None:
+def add(rows: sqlite3.Connection, consumer: str, seq: int, run: str, spool_uuid: str, error: str) -> None:
     """Copy record `seq` of the queue; part of the caller's transaction, as all of these are."""
     rows.execute(
         "INSERT INTO dead_letters(consumer, seq, kind, unix_ms, payload, error, run, spool_uuid)"

@@ -156,7 +156,7 @@ class Drain:
     def _refused(self, records: list[Record], reason: str) -> bool:
         self.last_error = reason
         if len(records) == 1:
-            self._source.bury(reason)
+            self._source.dead_letter(reason)
         else:
             self._limit = max(1, len(records) // 2)
         return True

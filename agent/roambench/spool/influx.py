@@ -189,7 +189,7 @@ class InfluxSender:
 
     async def send(self, records: list[Record]) -> int:
         """Write records as points; returns the last sequence number that is durable there."""
-        # In the loop's thread: the encoder asks the spool for chapters. 500 readings take about 2 ms.
+        # In the loop's thread: the encoder asks the spool for record contexts. 500 readings take about 2 ms.
         try:
             lines = [self._encoder.line(seq, kind, payload) for seq, kind, payload in records]
         except ValueError as error:

@@ -1,9 +1,9 @@
 """Records as InfluxDB line protocol: pure, and the same bytes for the same record however often it is sent.
 
 What a point's key (measurement, tags, time) must do: a repeat overwrites, two records never meet. So
-- tags come from the record's Chapter, sorted: boot (8 characters), device, meter, run; an empty one is left
-  out. Line protocol has no spelling for a backslash at a tag's end or for a line break in it: backslashes
-  and control characters become "_".
+- tags come from the record's RecordContext, sorted: boot (8 characters), device, meter, run; an empty one is
+  left out. Line protocol has no spelling for a backslash at a tag's end or for a line break in it:
+  backslashes and control characters become "_".
 - time is the record's stamp in unix nanoseconds, cut to the microsecond, plus seq modulo 1000: two readings
   that came in one gulp share a stamp, but not a seq. The exact stamp is the field `monotonic_ns`.
 - `end_unix_ms` is there for Grafana alone: it draws a phase as a region up to a column in milliseconds.
@@ -29,7 +29,7 @@ from typing import Final, Protocol
 
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 
 BOOT_TAG_CHARACTERS: Final = 8
 #: InfluxDB keeps times within 1677 and 2262; the smallest and largest int64 are its own.
@@ -51,15 +51,15 @@ _STRING_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"'})
 FieldValue = float | int | str
 
 
-class Chapters(Protocol):
-    """Where a record's chapter and the name of its spool are looked up: a Spool is one."""
+class RecordContexts(Protocol):
+    """Where a record's context and the name of its spool are looked up: a Spool is one."""
 
-    def chapter_of(self, seq: int) -> Chapter | None:
-        """The chapter in which record `seq` was stored."""
+    def context_of(self, seq: int) -> RecordContext | None:
+        """The record context in which record `seq` was stored."""
         ...
 
-    def chapter_of_boot(self, boot_id: str) -> Chapter | None:
-        """The last chapter of that boot, if it is known."""
+    def context_of_boot(self, boot_id: str) -> RecordContext | None:
+        """The last record context of that boot, if it is known."""
         ...
 
     def uuid_of(self, seq: int) -> str:
@@ -70,29 +70,29 @@ class Chapters(Protocol):
 class LineEncoder:
     """Lines for the records of one device's spool. Raises ValueError for a record that has none."""
 
-    def __init__(self, device: str, chapters: Chapters) -> None:
+    def __init__(self, device: str, contexts: RecordContexts) -> None:
         self._device = device
-        self._chapters = chapters
-        self._tags: tuple[Chapter, str] | None = None
+        self._contexts = contexts
+        self._tags: tuple[RecordContext, str] | None = None
 
     def line(self, seq: int, kind: RecordKind, payload: bytes) -> str:
         """The point of one record, without a line break at its end."""
-        chapter = self._chapters.chapter_of(seq)
-        if chapter is None:
-            raise ValueError("stored before the first chapter: its wall-clock time is not known")
+        context = self._contexts.context_of(seq)
+        if context is None:
+            raise ValueError("stored before the first record context: its wall-clock time is not known")
         match kind:
             case RecordKind.READING:
-                return self._reading(seq, Reading.from_bytes(payload), chapter)
+                return self._reading(seq, Reading.from_bytes(payload), context)
             case RecordKind.PHASE:
-                return self._phase(seq, phase_from_bytes(self._device, payload), chapter)
+                return self._phase(seq, phase_from_bytes(self._device, payload), context)
             case RecordKind.EVENT:
                 event = AgentEvent.from_bytes(payload)
                 fields = f"kind={_string(event.kind)},detail={_string(event.detail)}"
-                return self._point("event", chapter, fields, seq, event.monotonic_ns)
+                return self._point("event", context, fields, seq, event.monotonic_ns)
             case RecordKind.HOST:
-                return self._host(seq, HostSample.from_bytes(payload), chapter)
+                return self._host(seq, HostSample.from_bytes(payload), context)
 
-    def _reading(self, seq: int, reading: Reading, chapter: Chapter) -> str:
+    def _reading(self, seq: int, reading: Reading, context: RecordContext) -> str:
         fields = f"flags={int(reading.flags)}i,meter_ms={reading.meter_ms}i"
         for name, value in (
             ("volts", reading.volts),
@@ -102,18 +102,18 @@ class LineEncoder:
         ):
             if math.isfinite(value):
                 fields += f",{name}={value!r}"
-        return self._point("power", chapter, fields, seq, reading.monotonic_ns)
+        return self._point("power", context, fields, seq, reading.monotonic_ns)
 
-    def _phase(self, seq: int, span: PhaseSpan, chapter: Chapter) -> str:
-        if span.boot_id != chapter.boot_id:
+    def _phase(self, seq: int, span: PhaseSpan, context: RecordContext) -> str:
+        if span.boot_id != context.boot_id:
             # Finished by the life after a reboot: its stamps are the earlier boot's.
-            chapter = self._chapters.chapter_of_boot(span.boot_id) or chapter
+            context = self._contexts.context_of_boot(span.boot_id) or context
         fields = joined(
             {
                 "phase": span.phase.value,
                 "start_ns": span.start_ns,
                 "end_ns": span.end_ns,
-                "end_unix_ms": chapter.unix_ns(span.end_ns) // 1_000_000,
+                "end_unix_ms": context.unix_ns(span.end_ns) // 1_000_000,
                 "step": span.step,
                 "transferred_bytes": span.transferred_bytes,
                 "first_byte_ns": span.first_byte_ns,
@@ -123,9 +123,9 @@ class LineEncoder:
                 "train_order_id": span.train_order_id,
             }
         )
-        return self._point("phase", chapter, fields, seq, span.start_ns)
+        return self._point("phase", context, fields, seq, span.start_ns)
 
-    def _host(self, seq: int, sample: HostSample, chapter: Chapter) -> str:
+    def _host(self, seq: int, sample: HostSample, context: RecordContext) -> str:
         values: dict[str, FieldValue] = {
             "cpu_share": sample.cpu_share,
             "agent_cpu_s": sample.agent_cpu_s,
@@ -139,31 +139,33 @@ class LineEncoder:
             "throttle_bits": sample.throttle_bits,
         }
         values |= {name: count for name, count in counters.items() if count >= 0}
-        return self._point("host", chapter, joined(values), seq, sample.monotonic_ns)
+        return self._point("host", context, joined(values), seq, sample.monotonic_ns)
 
-    def _point(self, measurement: str, chapter: Chapter, fields: str, seq: int, ns: int) -> str:
-        if self._tags is None or self._tags[0] is not chapter:
-            self._tags = chapter, tags_of(self._device, chapter)
-        unix_ns = chapter.unix_ns(ns) // 1000 * 1000 + seq % 1000
+    def _point(self, measurement: str, context: RecordContext, fields: str, seq: int, ns: int) -> str:
+        if self._tags is None or self._tags[0] is not context:
+            self._tags = context, tags_of(self._device, context)
+        unix_ns = context.unix_ns(ns) // 1000 * 1000 + seq % 1000
         if not abs(ns) <= _INT_MOST or not abs(unix_ns) <= _TIME_MOST_NS:
             raise ValueError(f"stamp {ns} is outside of what a database can keep")
         return (
             f"{measurement}{self._tags[1]} {fields}{',' if fields else ''}seq={seq}i,monotonic_ns={ns}i,"
-            f"spool={_string(self._chapters.uuid_of(seq))} {unix_ns}"
+            f"spool={_string(self._contexts.uuid_of(seq))} {unix_ns}"
         )
 
 
-def tags_of(device: str, chapter: Chapter | None) -> str:
-    """`,boot=...,device=...` of a chapter's points, escaped."""
+def tags_of(device: str, context: RecordContext | None) -> str:
+    """`,boot=...,device=...` of a record context's points, escaped."""
     tags = {"device": device}
-    if chapter is not None:
-        tags |= {"boot": chapter.boot_id[:BOOT_TAG_CHARACTERS], "meter": chapter.meter, "run": chapter.run}
+    if context is not None:
+        tags |= {"boot": context.boot_id[:BOOT_TAG_CHARACTERS], "meter": context.meter, "run": context.run}
     return "".join(f",{name}={_tag(value)}" for name, value in sorted(tags.items()) if value)
 
 
-def bench_line(device: str, chapter: Chapter | None, values: Mapping[str, FieldValue], unix_ns: int) -> str:
+def bench_line(
+    device: str, context: RecordContext | None, values: Mapping[str, FieldValue], unix_ns: int
+) -> str:
     """A point of the bench's own state; `values` may not be empty."""
-    return f"bench{tags_of(device, chapter)} {joined(values)} {unix_ns}"
+    return f"bench{tags_of(device, context)} {joined(values)} {unix_ns}"
 
 
 def joined(values: Mapping[str, FieldValue]) -> str:

@@ -19,9 +19,9 @@ from typing import Final
 from roambench.contract.errors import SpoolError
 from roambench.contract.records import RecordKind
 from roambench.spool import dead_letters
-from roambench.spool.chapter import Chapter
 from roambench.spool.consumer import Record
 from roambench.spool.dead_letters import DeadLetter
+from roambench.spool.record_context import RecordContext
 from roambench.spool.write_ahead import LogSync, Spoilt, check, connect, is_spoilt, put_aside
 
 #: About 32 days of readings at 1 Hz.
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS consumers(
     name TEXT PRIMARY KEY, acknowledged INTEGER NOT NULL, dropped INTEGER NOT NULL, dead INTEGER NOT NULL
 );
 {dead_letters.SCHEMA}
-CREATE TABLE IF NOT EXISTS chapters(first_seq INTEGER PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS record_contexts(first_seq INTEGER PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS names(first_seq INTEGER PRIMARY KEY, uuid TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value NOT NULL);
 COMMIT;
@@ -59,8 +59,8 @@ class Spool:
 
     Sequence numbers start at 1 and ascend without holes, also after the queue was emptied and the process
     restarted. A power cut takes the newest of them back, perhaps after they were sent: so the queue has a new
-    name from the first chapter of every boot on, and no number is given twice under one name. Every one of
-    `consumers` gets every record and acknowledges it; then
+    name from the first record context of every boot on, and no number is given twice under one name. Every
+    one of `consumers` gets every record and acknowledges it; then
     it is deleted. A consumer that was not there before begins with the oldest record that still is; one that
     is no longer named is forgotten, so that it holds nothing back. Beyond `cap_bytes` the oldest records are
     dropped and counted.
@@ -116,9 +116,9 @@ class Spool:
             later = self._rows.execute("SELECT first_seq, uuid FROM names ORDER BY first_seq")
             self._names = first + [(int(first_seq), str(name)) for first_seq, name in later]
             self._acknowledged = {str(name): int(acknowledged) for name, acknowledged in known}
-            self._chapters = [
-                (int(first_seq), Chapter.from_json(body))
-                for first_seq, body in self._rows.execute("SELECT * FROM chapters ORDER BY first_seq")
+            self._contexts = [
+                (int(first_seq), RecordContext.from_json(body))
+                for first_seq, body in self._rows.execute("SELECT * FROM record_contexts ORDER BY first_seq")
             ]
         except (TypeError, ValueError) as error:
             raise Spoilt(f"a row of it cannot be: {error}") from None
@@ -164,23 +164,23 @@ class Spool:
                 self._drop_oldest()
         return seq
 
-    def begin_chapter(self, chapter: Chapter, ns: int) -> None:
-        """From the next record on `chapter` holds; it goes into the queue as an event, too.
+    def begin_context(self, context: RecordContext, ns: int) -> None:
+        """From the next record on `context` holds; it goes into the queue as an event, too.
 
-        To be called before the first record of a boot: its chapter gives the queue a new name.
+        To be called before the first record of a boot: its record context gives the queue a new name.
         """
-        last = self.chapter
-        if last == chapter:
+        last = self.context
+        if last == context:
             return
         with self._explained(), self._transaction():
-            # All of it is one commit: a record never finds itself in the wrong chapter after a crash.
-            first_seq = self.append(RecordKind.EVENT, chapter.to_event(ns).to_bytes())
-            self._rows.execute("INSERT INTO chapters VALUES (?, ?)", (first_seq, chapter.to_json()))
-            self._chapters.append((first_seq, chapter))
-            if last is None or last.boot_id != chapter.boot_id:
+            # All of it is one commit: a record never finds itself in the wrong record context after a crash.
+            first_seq = self.append(RecordKind.EVENT, context.to_event(ns).to_bytes())
+            self._rows.execute("INSERT INTO record_contexts VALUES (?, ?)", (first_seq, context.to_json()))
+            self._contexts.append((first_seq, context))
+            if last is None or last.boot_id != context.boot_id:
                 self._names.append((first_seq, uuid.uuid4().hex))
                 self._rows.execute("INSERT INTO names VALUES (?, ?)", self._names[-1])
-            self._forget_chapters()
+            self._forget_contexts()
 
     # ---- reading ---------------------------------------------------------------------------
 
@@ -194,22 +194,22 @@ class Spool:
         return [(seq, RecordKind(kind), payload) for seq, kind, payload in rows]
 
     @property
-    def chapter(self) -> Chapter | None:
+    def context(self) -> RecordContext | None:
         """The one that holds now."""
-        return self._chapters[-1][1] if self._chapters else None
+        return self._contexts[-1][1] if self._contexts else None
 
-    def chapter_of(self, seq: int) -> Chapter | None:
+    def context_of(self, seq: int) -> RecordContext | None:
         """The one that held when record `seq` was stored; None before the first."""
-        index = bisect_right(self._chapters, seq, key=lambda row: row[0])
-        return self._chapters[index - 1][1] if index else None
+        index = bisect_right(self._contexts, seq, key=lambda row: row[0])
+        return self._contexts[index - 1][1] if index else None
 
     def uuid_of(self, seq: int) -> str:
         """The queue's name when record `seq` was stored: (uuid, seq) is a record's key for ever."""
         return self._names[bisect_right(self._names, seq, key=lambda row: row[0]) - 1][1]
 
-    def chapter_of_boot(self, boot_id: str) -> Chapter | None:
+    def context_of_boot(self, boot_id: str) -> RecordContext | None:
         """The last one of that boot, if it is still known."""
-        return next((c for _, c in reversed(self._chapters) if c.boot_id == boot_id), None)
+        return next((c for _, c in reversed(self._contexts) if c.boot_id == boot_id), None)
 
     # ---- consumers -------------------------------------------------------------------------
 
@@ -227,16 +227,16 @@ class Spool:
             self._advance(consumer, through_seq)
         return new
 
-    def bury(self, error: str, consumer: str = CONTROLLER) -> None:
+    def dead_letter(self, error: str, consumer: str = CONTROLLER) -> None:
         """Put a copy of `consumer`'s oldest record to the dead letters: kept for people, not sent again."""
         rows = self.batch(1, self._acknowledged[consumer])
         if not rows:
             return
         seq = rows[0][0]
-        chapter = self.chapter_of(seq)
-        run = chapter.run if chapter is not None else ""
+        context = self.context_of(seq)
+        run = context.run if context is not None else ""
         with self._explained(), self._transaction():
-            dead_letters.bury(self._rows, consumer, seq, run, self.uuid_of(seq), error)
+            dead_letters.add(self._rows, consumer, seq, run, self.uuid_of(seq), error)
             self._advance(consumer, seq)
 
     def dead_letters(self, run: str | None = None) -> list[DeadLetter]:
@@ -309,14 +309,14 @@ class Spool:
         self._rows.execute("DELETE FROM records WHERE seq <= ?", (through_seq,))
         self._bytes -= payload_bytes + ROW_OVERHEAD_BYTES * (through_seq - self._first_seq + 1)
         self._first_seq = through_seq + 1
-        self._forget_chapters()
+        self._forget_contexts()
 
-    def _forget_chapters(self) -> None:
+    def _forget_contexts(self) -> None:
         """Those that no record is in any more, and such names; the last one always stays."""
         while len(self._names) > 1 and self._names[1][0] <= self._first_seq:
             self._rows.execute("DELETE FROM names WHERE first_seq = ?", (self._names.pop(0)[0],))
-        while len(self._chapters) > 1 and self._chapters[1][0] <= self._first_seq:
-            self._rows.execute("DELETE FROM chapters WHERE first_seq = ?", (self._chapters.pop(0)[0],))
+        while len(self._contexts) > 1 and self._contexts[1][0] <= self._first_seq:
+            self._rows.execute("DELETE FROM record_contexts WHERE first_seq = ?", (self._contexts.pop(0)[0],))
 
     def _drop_oldest(self) -> None:
         """Free a hundredth of the cap (at least what is over), so that this is not needed at every append."""
@@ -425,6 +425,6 @@ class Consumer:
         """Everything up to `through_seq` is durable elsewhere; returns how many were new."""
         return self._spool.acknowledge(through_seq, self.name)
 
-    def bury(self, error: str) -> None:
+    def dead_letter(self, error: str) -> None:
         """Put the oldest record to the dead letters and go on behind it."""
-        self._spool.bury(error, self.name)
+        self._spool.dead_letter(error, self.name)

@@ -30,7 +30,7 @@ from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.stopping import to_its_end
-from roambench.controller.world import Lesson, learning_spec, save_shards
+from roambench.controller.world import LearningTask, learning_spec, save_shards
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.shards import ShippedShard
 from roambench.provision.bench import Bench, Host
@@ -59,7 +59,7 @@ class Patience:
 @asynccontextmanager
 async def bench_fleet(
     experiment: Experiment,
-    lesson: Lesson,
+    learning_task: LearningTask,
     folder: RunFolder,
     bench: Bench,
     hosts: tuple[Host, ...],
@@ -76,7 +76,7 @@ async def bench_fleet(
     found = checkpoints.found if checkpoints is not None else None
     clock = DeviceClock() if found is None else clock_again(found.fleet, 1.0, folder.path)
     settled = found is None or not was_booted(found.fleet)
-    shards = _shards(lesson, folder.path / "shards", names)
+    shards = _shards(learning_task, folder.path / "shards", names)
     watch = Watch(folder)
     say = partial(console.print, highlight=False, soft_wrap=True)
     live = InfluxLive(folder, experiment.influxdb, clock, partial(tell, watch, say))
@@ -90,8 +90,8 @@ async def bench_fleet(
         FleetSettings(
             run_id=folder.info.run_id,
             names=names,
-            learning=tuple(learning_spec(experiment, lesson, shard.reference) for shard in shards),
-            layout=lesson.layout.fingerprint,
+            learning=tuple(learning_spec(experiment, learning_task, shard.reference) for shard in shards),
+            layout=learning_task.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,
             listen_host=bench.controller.listen_host,
             control_port=bench.controller.control_port,
@@ -156,9 +156,9 @@ async def _forward(live: InfluxLive, say: Callable[[str], None]) -> None:
         say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
 
 
-def _shards(lesson: Lesson, folder: Path, names: tuple[str, ...]) -> tuple[ShippedShard, ...]:
+def _shards(learning_task: LearningTask, folder: Path, names: tuple[str, ...]) -> tuple[ShippedShard, ...]:
     """Every device's part of the training set as a file of the run's, for the agents to fetch."""
-    files = save_shards(lesson, {index: folder / name for index, name in enumerate(names)})
+    files = save_shards(learning_task, {index: folder / name for index, name in enumerate(names)})
     return tuple(ShippedShard.of(files[index]) for index in range(len(names)))
 
 

@@ -20,7 +20,7 @@ from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.places.table import AGENT_FLEETS, fleet_of
 from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async
-from roambench.controller.world import lesson_of
+from roambench.controller.world import learning_task_of
 from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
 from roambench.provision.inventory import load_bench
 from roambench.runs.folder import RunFolder
@@ -131,7 +131,7 @@ async def _sweep_all(
 ) -> None:
     names = folder.info.device_names
     experiment = _patient(place.experiment, plan)
-    lesson = lesson_of(experiment, len(names))
+    learning_task = learning_task_of(experiment, len(names))
     turns = -(-len(plan.devices) // at_once)
     minutes = turns * plan.lasts_s() / 60.0
     console.print(
@@ -140,7 +140,7 @@ async def _sweep_all(
         f"{minutes / folder.info.time_scale:.0f} of this machine",
         highlight=False,
     )
-    async with place.agents(experiment, lesson, folder, console) as bench:
+    async with place.agents(experiment, learning_task, folder, console) as bench:
         await bench.clocks.before({name: folder.records.events(name) for name in names})
         folder.update(start_device_ns=bench.clock.now_ns())
         some = asyncio.Semaphore(at_once)

@@ -17,11 +17,11 @@ from roambench.fleet.crashes import logged_if_it_crashes
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
 from roambench.runs.influx_forward import InfluxForwarder
-from roambench.spool.chapter import Chapter
 from roambench.spool.drain import BatchRefused
 from roambench.spool.influx import InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import FieldValue, bench_line
+from roambench.spool.record_context import RecordContext
 
 MONITOR_PERIOD_S: Final = 10.0
 FLUSH_S: Final = 30.0
@@ -116,8 +116,8 @@ class InfluxLive:
     def _write(self, device: str, boot_id: str, values: dict[str, Any], device_ns: int) -> None:
         if self._writer is not None:
             unix_minus_device_ns = self._unix_minus_host_ns - self._clock.ahead_ns
-            chapter = Chapter(boot_id, "", unix_minus_device_ns, "", self._run_id)
-            line = bench_line(device, chapter, values, chapter.unix_ns(device_ns))
+            context = RecordContext(boot_id, "", unix_minus_device_ns, "", self._run_id)
+            line = bench_line(device, context, values, context.unix_ns(device_ns))
             self._begin(self._write_line(self._writer, line), name="point")
 
     async def _write_line(self, writer: InfluxWriter, line: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from roambench.contract.orders import Vector
-from roambench.controller.world import Lesson
+from roambench.controller.world import LearningTask
 from roambench.rounds.peer_loop import Collected
 from roambench.rounds.peer_run import PeerSettings, PeerState
 from roambench.rounds.records import StepClosed
@@ -26,7 +26,7 @@ GLOBAL_MODEL = "models/global.safetensors"
 
 @contextmanager
 def global_model_kept(
-    folder: RunFolder, system: str, lesson: Lesson, state: RunState | None = None
+    folder: RunFolder, system: str, learning_task: LearningTask, state: RunState | None = None
 ) -> Iterator[OnStep]:
     """What follows a run's steps in the body; behind it the global model of the last one is in `folder`, or
     that of the `state` that the run went on from."""
@@ -42,7 +42,7 @@ def global_model_kept(
         yield follow
     finally:
         if last is not None:
-            (model, digest, steps), layout = last, lesson.layout
+            (model, digest, steps), layout = last, learning_task.layout
             about = {"system": system, "digest": digest, "layout": layout.fingerprint, "steps": str(steps)}
             path = folder.path / GLOBAL_MODEL
             save_model(path, model, names=layout.names, shapes=layout.shapes, about=about)
@@ -50,7 +50,7 @@ def global_model_kept(
 
 @contextmanager
 def average_kept(
-    folder: RunFolder, system: str, lesson: Lesson, settings: PeerSettings
+    folder: RunFolder, system: str, learning_task: LearningTask, settings: PeerSettings
 ) -> Iterator[Collected]:
     """The same without a server: the mean of the models that were collected last."""
     last: PeerState | None = None
@@ -63,7 +63,7 @@ def average_kept(
         yield follow
     finally:
         if last is not None and last.models:
-            layout = lesson.layout
+            layout = learning_task.layout
             about = {"system": system, "layout": layout.fingerprint, "mean_of": str(len(settings.samples))}
             about["steps"] = str(last.next_step)
             path = folder.path / GLOBAL_MODEL

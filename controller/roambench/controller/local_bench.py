@@ -23,7 +23,7 @@ from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive, influx_settings
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.stopping import to_its_end
-from roambench.controller.world import Lesson, learning_spec, save_shards
+from roambench.controller.world import LearningTask, learning_spec, save_shards
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.link_rates import LinkRates, RatedFleet
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
@@ -49,7 +49,7 @@ class LocalBench(AgentBench):
 @asynccontextmanager
 async def local_bench(
     experiment: Experiment,
-    lesson: Lesson,
+    learning_task: LearningTask,
     folder: RunFolder,
     say: Callable[[str], None],
     *,
@@ -69,7 +69,9 @@ async def local_bench(
         if was_booted(found.fleet):
             folder.doubt(BY_THE_WALL_CLOCK)
     authority = Authority.create()
-    shards = save_shards(lesson, {index: folder.path / "agents" / name for index, name in enumerate(names)})
+    shards = save_shards(
+        learning_task, {index: folder.path / "agents" / name for index, name in enumerate(names)}
+    )
     watch = Watch(folder)
     live = InfluxLive(folder, experiment.influxdb, clock, partial(tell, watch, say))
 
@@ -81,8 +83,10 @@ async def local_bench(
         FleetSettings(
             run_id=folder.info.run_id,
             names=names,
-            learning=tuple(learning_spec(experiment, lesson, shards[index]) for index in range(len(names))),
-            layout=lesson.layout.fingerprint,
+            learning=tuple(
+                learning_spec(experiment, learning_task, shards[index]) for index in range(len(names))
+            ),
+            layout=learning_task.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,
             quiet=experiment.energy.quiet,
             exchanges=is_decentralised(experiment),

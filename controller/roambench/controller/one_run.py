@@ -33,8 +33,8 @@ async def play(
     piece = world.play(system, folder, trains=trains)
     checkpoints = None
     if trains:
-        layout = piece.lesson.layout
-        model_bytes = len(encode(piece.lesson.initial_model, layout.fingerprint))
+        layout = piece.learning_task.layout
+        model_bytes = len(encode(piece.learning_task.initial_model, layout.fingerprint))
         folder.update(model_parameters=layout.size, model_bytes=model_bytes)
         checkpoints = Checkpoints(piece.experiment, folder)
     found = checkpoints.found if checkpoints is not None else None

@@ -22,7 +22,7 @@ from roambench.controller.config.sections import Experiment
 from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async
-from roambench.controller.world import lesson_of
+from roambench.controller.world import learning_task_of
 from roambench.energy.overhead import (
     DutyBlock,
     Overhead,
@@ -114,8 +114,8 @@ async def _idle(
     console: Console,
 ) -> None:
     names = folder.info.device_names
-    lesson = lesson_of(place.experiment, len(names))
-    async with place.agents(place.experiment, lesson, folder, console, agent_cost=True) as bench:
+    learning_task = learning_task_of(place.experiment, len(names))
+    async with place.agents(place.experiment, learning_task, folder, console, agent_cost=True) as bench:
         await bench.clocks.before({name: folder.records.events(name) for name in names})
         folder.update(start_device_ns=bench.clock.now_ns())
         told = bench.agents_fleet.give_duty(levels, block_s)

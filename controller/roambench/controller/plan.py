@@ -18,7 +18,7 @@ from roambench.controller.plan_rehearsed import Rehearsed
 from roambench.controller.plan_rounds import rehearse_rounds
 from roambench.controller.plan_times import planned_times
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
-from roambench.controller.world import Lesson, Movement, lesson_of, movement_of
+from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of
 from roambench.mobility.files import write_trace
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, RoundRecord
 from roambench.runs.export import export_run
@@ -65,29 +65,29 @@ def _plans(fleet: PlannedFleet) -> Iterator[Plan]:
     experiment = fleet.experiment
     if is_decentralised(experiment):
         world = PeerWorld.of(experiment)
-        costs = measure_costs(world.experiment, world.lesson)
+        costs = measure_costs(world.experiment, world.learning_task)
         for system in experiment.systems:
             rehearsed = rehearse_exchanges(fleet, world, system, f"{experiment.name}-{system}", costs)
-            yield _plan_system(fleet, system, world.movement, world.lesson, rehearsed, costs)
+            yield _plan_system(fleet, system, world.movement, world.learning_task, rehearsed, costs)
         return
     movement = movement_of(experiment)
-    lesson = lesson_of(experiment, len(movement.trace.device_names))
-    costs = measure_costs(experiment, lesson)
-    samples = tuple(len(part) for part in lesson.parts)
+    learning_task = learning_task_of(experiment, len(movement.trace.device_names))
+    costs = measure_costs(experiment, learning_task)
+    samples = tuple(len(part) for part in learning_task.parts)
     for system in experiment.systems:
         rehearsed = rehearse_rounds(fleet, system, movement, samples, costs)
-        yield _plan_system(fleet, system, movement, lesson, rehearsed, costs)
+        yield _plan_system(fleet, system, movement, learning_task, rehearsed, costs)
 
 
 def _plan_system(
     fleet: PlannedFleet,
     system: str,
     movement: Movement,
-    lesson: Lesson,
+    learning_task: LearningTask,
     rehearsed: Rehearsed,
     costs: MachineCosts,
 ) -> Plan:
-    devices = len(lesson.parts)
+    devices = len(learning_task.parts)
     names = (fleet.names or tuple(f"pi-{number:02d}" for number in range(1, devices + 1)))[:devices]
     times = planned_times(fleet, rehearsed, costs, devices, movement.trace.step_s)
     joules: tuple[PhaseJoules, ...] = ()
@@ -96,7 +96,7 @@ def _plan_system(
     elif fleet.has_agents:
         joules = agents_joules(fleet, rehearsed, devices, times.device_s)
     disk = _written_bytes(fleet, system, movement, names, rehearsed.records)
-    disk += kept_bytes(fleet, lesson, rehearsed, times.device_s, costs)
+    disk += kept_bytes(fleet, learning_task, rehearsed, times.device_s, costs)
     answered = [record for record in rehearsed.records if isinstance(record, OrderAnswered)]
     transfers, transferred_bytes = _moved(rehearsed.records)
     here = fleet.kind.is_virtual or fleet.kind.emulates
@@ -115,7 +115,7 @@ def _plan_system(
         device_s=times.device_s,
         joules=joules,
         disk_bytes=disk,
-        peak_disk_bytes=disk + transient_bytes(fleet, lesson, rehearsed),
+        peak_disk_bytes=disk + transient_bytes(fleet, learning_task, rehearsed),
         core_share=costs.core_share,
     )
 

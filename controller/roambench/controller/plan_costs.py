@@ -20,7 +20,7 @@ from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
 from roambench.controller.config.sections import Experiment
 from roambench.controller.scoring import TestSetEvaluator
-from roambench.controller.world import Lesson, learning_spec
+from roambench.controller.world import LearningTask, learning_spec
 from roambench.learning.learner import Learner
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded
@@ -46,30 +46,32 @@ class MachineCosts:
     core_share: float  # of a core that the timed steps got: below 1 others use this machine, too
 
 
-def measure_costs(experiment: Experiment, lesson: Lesson) -> MachineCosts:
+def measure_costs(experiment: Experiment, learning_task: LearningTask) -> MachineCosts:
     """Train a few steps on the first device's data, score once, publish once: seconds, not minutes."""
     single_threaded()
-    learner = Learner(learning_spec(experiment, lesson, Path()))
+    learner = Learner(learning_spec(experiment, learning_task, Path()))
     learner.warm_up()
     size = experiment.learning.batch_size
-    whole = lesson.shard(0)
+    whole = learning_task.shard(0)
     count = min(len(whole.labels), _STEPS * size)
     part = Shard(whole.images[:count], whole.labels[:count])
     steps = math.ceil(count / size)
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
-    sgd_step_s = _median(lambda: learner.train(part, LocalTraining(), lesson.initial_model).cpu_s / steps)
+    sgd_step_s = _median(
+        lambda: learner.train(part, LocalTraining(), learning_task.initial_model).cpu_s / steps
+    )
     core_share = (time.process_time() - started_cpu_s) / (time.perf_counter() - started_s)
-    evaluator = TestSetEvaluator(experiment, lesson)
-    asyncio.run(evaluator.score(lesson.initial_model))  # the first one is not warm
+    evaluator = TestSetEvaluator(experiment, learning_task)
+    asyncio.run(evaluator.score(learning_task.initial_model))  # the first one is not warm
     started_s = time.process_time()
-    asyncio.run(evaluator.score(lesson.initial_model))
+    asyncio.run(evaluator.score(learning_task.initial_model))
     score_s = time.process_time() - started_s
     started_s = time.process_time()
-    blob = encode(lesson.initial_model, lesson.layout.fingerprint)
+    blob = encode(learning_task.initial_model, learning_task.layout.fingerprint)
     digest_of(blob)
     publish_s = time.process_time() - started_s
     started_s = time.process_time()
-    weighted_mean([lesson.initial_model] * _MIXED, np.full(_MIXED, 1.0 / _MIXED))
+    weighted_mean([learning_task.initial_model] * _MIXED, np.full(_MIXED, 1.0 / _MIXED))
     mix_s = (time.process_time() - started_s) / _MIXED
     cores = len(os.sched_getaffinity(0))
     share = min(1.0, core_share)

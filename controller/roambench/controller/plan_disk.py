@@ -7,7 +7,7 @@ from typing import Final
 from roambench.controller.plan_costs import MachineCosts
 from roambench.controller.plan_fleet import PlannedFleet
 from roambench.controller.plan_rehearsed import Rehearsed
-from roambench.controller.world import Lesson
+from roambench.controller.world import LearningTask
 from roambench.rounds.records import OrderAnswered
 
 #: Bytes on disk per agent record (a reading, a phase), its Parquet copies included, and per agent.
@@ -25,19 +25,23 @@ _SHARED_ROWS: Final = 8
 
 
 def kept_bytes(
-    fleet: PlannedFleet, lesson: Lesson, rehearsed: Rehearsed, device_s: float, costs: MachineCosts
+    fleet: PlannedFleet,
+    learning_task: LearningTask,
+    rehearsed: Rehearsed,
+    device_s: float,
+    costs: MachineCosts,
 ) -> int:
-    """What stays: the final model, and of agents their data, spools and shelves, and their records.
+    """What stays: the final model, and of agents their data, spools and model caches, and their records.
 
-    A bench's boards keep the spools and shelves, the run folder the data that was sent to them.
+    A bench's boards keep the spools and model caches, the run folder the data that was sent to them.
     """
     if not fleet.kind.trains:
         return 0
     if not fleet.has_agents:
         return costs.model_bytes
-    devices = len(lesson.parts)
-    image = int(lesson.dataset.train_images[0].size) * _PIXEL_BYTES + 8
-    shards = sum(len(part) for part in lesson.parts) * image
+    devices = len(learning_task.parts)
+    image = int(learning_task.dataset.train_images[0].size) * _PIXEL_BYTES + 8
+    shards = sum(len(part) for part in learning_task.parts) * image
     answers = sum(isinstance(record, OrderAnswered) for record in rehearsed.records)
     records = devices * device_s * (fleet.readings_hz + _HOST_RECORDS) + _ANSWER_RECORDS * answers
     models = 0
@@ -53,14 +57,14 @@ def _kept_models(fleet: PlannedFleet, rehearsed: Rehearsed) -> int:
     return _PEER_ROWS + (1 if fleet.experiment.learning.momentum > 0.0 else 0)
 
 
-def transient_bytes(fleet: PlannedFleet, lesson: Lesson, rehearsed: Rehearsed) -> int:
+def transient_bytes(fleet: PlannedFleet, learning_task: LearningTask, rehearsed: Rehearsed) -> int:
     """What the workers of virtual devices share on disk while they run: the data and a row per model held."""
     if not fleet.kind.is_virtual:
         return 0
-    data = int(lesson.dataset.train_images.nbytes + lesson.dataset.train_labels.nbytes)
+    data = int(learning_task.dataset.train_images.nbytes + learning_task.dataset.train_labels.nbytes)
     answered = (record for record in rehearsed.records if isinstance(record, OrderAnswered))
     trained = {record.device for record in answered if record.samples}
     rows = _ROWS
     if rehearsed.exchanging:
         rows = _PEER_ROWS + (_VELOCITY_ROWS if fleet.experiment.learning.momentum > 0.0 else 0)
-    return data + 4 * lesson.layout.size * (rows * len(trained) + _SHARED_ROWS)
+    return data + 4 * learning_task.layout.size * (rows * len(trained) + _SHARED_ROWS)

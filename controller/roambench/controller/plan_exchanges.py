@@ -31,9 +31,11 @@ def rehearse_exchanges(
     fleet: PlannedFleet, world: PeerWorld, system: str, run_id: str, costs: MachineCosts
 ) -> Rehearsed:
     """Every order of the run, by the same loop."""
-    experiment, lesson = world.experiment, world.lesson
+    experiment, learning_task = world.experiment, world.learning_task
     steps = world.movement.trace.steps
-    settings = replace(peer_settings(experiment, system, run_id, lesson, steps), tell_absent=fleet.has_agents)
+    settings = replace(
+        peer_settings(experiment, system, run_id, learning_task, steps), tell_absent=fleet.has_agents
+    )
     rehearsed = not fleet.kind.trains
     model_bytes = 0 if rehearsed else costs.model_bytes
     journal, timing = MemoryJournal(), ExchangeTiming(fleet, settings, experiment.learning.batch_size, costs)
@@ -45,7 +47,7 @@ def rehearse_exchanges(
             PeerRehearsalFleet(settings.samples, model_bytes, timing.of_step),
             journal,
             np.zeros(4, dtype=np.float32),
-            class_counts=class_counts(lesson),
+            class_counts=class_counts(learning_task),
             evaluator=None if rehearsed else _NoScore(),
         )
     )

@@ -9,7 +9,7 @@ import numpy as np
 from roambench.contract.draws import draw_key
 from roambench.contract.orders import Vector
 from roambench.controller.config.sections import Experiment
-from roambench.controller.world import Lesson
+from roambench.controller.world import LearningTask
 from roambench.learning.datasets import drawn_subset
 from roambench.learning.tasks import build_model, score
 from roambench.learning.training import single_threaded
@@ -21,10 +21,10 @@ class TestSetEvaluator:
 
     __test__ = False  # not a test, whatever its name begins with
 
-    def __init__(self, experiment: Experiment, lesson: Lesson) -> None:
+    def __init__(self, experiment: Experiment, learning_task: LearningTask) -> None:
         single_threaded()
         section = experiment.learning
-        dataset = lesson.dataset
+        dataset = learning_task.dataset
         self._images, self._labels = dataset.test_images, dataset.test_labels
         if section.test_images:
             scored = drawn_subset(self._labels, section.test_images, "test")

@@ -48,7 +48,7 @@ class Movement:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class LearningTask:
     """What is learned: data, who holds which part of it, and the model everybody starts from."""
 
     dataset: Dataset
@@ -101,7 +101,7 @@ def generated(section: TraceSection, seed: int) -> Trace:
     return GENERATORS.load(section.generator).generate(seed, section.parameters)
 
 
-def lesson_of(experiment: Experiment, devices: int) -> Lesson:
+def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
     """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
     section = experiment.learning
     folder = Path(section.data_path) if section.data_path else None
@@ -128,7 +128,7 @@ def lesson_of(experiment: Experiment, devices: int) -> Lesson:
     seed = draw_key(experiment.seed, "initial model")
     module = build_model(section.task, section.model, channels, dataset.classes, seed)
     initial_model: Vector = flatten(module).astype(experiment.simulated.model_precision, copy=False)
-    return Lesson(dataset, tuple(shared[part] for part in parts), layout_of(module), initial_model)
+    return LearningTask(dataset, tuple(shared[part] for part in parts), layout_of(module), initial_model)
 
 
 def synthetic_of(section: SyntheticSection) -> Dataset:
@@ -143,13 +143,13 @@ def synthetic_of(section: SyntheticSection) -> Dataset:
     )
 
 
-def learning_spec(experiment: Experiment, lesson: Lesson, shard: Path | str) -> LearningSpec:
+def learning_spec(experiment: Experiment, learning_task: LearningTask, shard: Path | str) -> LearningSpec:
     """`shard`: the data's path where it is trained on, or a reference by digest."""
     section = experiment.learning
     return LearningSpec(
         model=section.model,
-        in_channels=lesson.dataset.train_images.shape[1],
-        classes=lesson.dataset.classes,
+        in_channels=learning_task.dataset.train_images.shape[1],
+        classes=learning_task.dataset.classes,
         learning_rate=section.learning_rate,
         momentum=section.momentum,
         weight_decay=section.weight_decay,
@@ -158,18 +158,18 @@ def learning_spec(experiment: Experiment, lesson: Lesson, shard: Path | str) -> 
         augmentation=section.augmentation,
         channels_last=section.channels_last,
         task=section.task,
-        height=lesson.dataset.train_images.shape[2],
-        width=lesson.dataset.train_images.shape[3],
+        height=learning_task.dataset.train_images.shape[2],
+        width=learning_task.dataset.train_images.shape[3],
         optimiser=section.optimiser,
         precision=experiment.simulated.model_precision,
     )
 
 
-def save_shards(lesson: Lesson, folders: Mapping[int, Path]) -> dict[int, Path]:
+def save_shards(learning_task: LearningTask, folders: Mapping[int, Path]) -> dict[int, Path]:
     """Write every device's data into its own folder; returns the files."""
     files = {device: folder / "shard.safetensors" for device, folder in folders.items()}
     for device, path in files.items():
-        write_shard(path, lesson.shard(device))
+        write_shard(path, learning_task.shard(device))
     return files
 
 

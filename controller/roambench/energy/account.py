@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roambench.contract.phases import ACTIVE_PHASES, Fate, Phase, PhaseSpan
+from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
 from roambench.energy.attribute import attribute
 from roambench.energy.attribution import Attribution, Verdict
 from roambench.energy.baseline import IdleBaselines, idle_baselines
@@ -45,7 +45,7 @@ class DeviceAccount:
 def account_device(
     samples: PowerSamples,
     spans: Sequence[PhaseSpan],
-    fates: Mapping[str, Fate],
+    outcomes: Mapping[str, Outcome],
     step_of_training: Mapping[str, int],
     calibration: MeterCalibration,
     start_ns: int,
@@ -60,7 +60,7 @@ def account_device(
 ) -> DeviceAccount:
     """Account one device: `spans` is its complete timeline (see `timeline.complete_timeline`).
 
-    A training without a fate in `fates` is pending. An upload's row carries the round of its training.
+    A training without an outcome in `outcomes` is pending. An upload's row carries the round of its training.
     `nominal_s`, `window` and `step_w` are the meter's traits. `fit_lateness` finds how late the lines
     arrive, `late_prior_s` is how late they may, `u_clock_s` the uncertainty between the meter's clock and
     the board's, as `attribute` explains them.
@@ -119,8 +119,11 @@ def account_device(
                 device=span.device,
                 step=step_of_training.get(span.train_order_id, span.step) if active else span.step,
                 phase=span.phase,
-                # A cloud aggregation's model on its way to a device belongs to no training: it has no fate.
-                fate=fates.get(span.train_order_id, Fate.PENDING) if active and span.train_order_id else None,
+                # A cloud aggregation's model on its way to a device belongs to no training: it has no
+                # outcome.
+                outcome=outcomes.get(span.train_order_id, Outcome.PENDING)
+                if active and span.train_order_id
+                else None,
                 train_order_id=span.train_order_id,
                 duration_s=span.duration_s,
                 covered_s=part.covered_s,

@@ -1,4 +1,4 @@
-"""The energy ledger: joules by device, round, phase and fate."""
+"""The energy ledger: joules by device, round, phase and outcome."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.energy.energy_value import Energy, Part, Term
 from roambench.energy.energy_value import total as sum_of
 
@@ -40,7 +40,7 @@ class LedgerRow:
     device: str
     step: int  # the round in which the training was ordered; for background phases the step itself
     phase: Phase
-    fate: Fate | None  # None for background phases
+    outcome: Outcome | None  # None for background phases
     train_order_id: str
     duration_s: float
     covered_s: float

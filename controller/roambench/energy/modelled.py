@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.energy.device_power import DevicePower
 from roambench.energy.energy_value import Energy, Part, Term
 from roambench.energy.energy_value import total as sum_of
@@ -34,7 +34,7 @@ class ModelledRow:
     step: int
     at_step: int
     phase: Phase
-    fate: Fate | None  # None: a transfer that serves no training
+    outcome: Outcome | None  # None: a transfer that serves no training
     order_id: str
     train_order_id: str
     duration_s: float
@@ -68,7 +68,7 @@ class Served:
     device: str
     step: int
     at_step: int
-    fate: Fate | None
+    outcome: Outcome | None
     order_id: str
     train_order_id: str
 
@@ -111,7 +111,7 @@ class EnergyModel:
         if known.u_gain:
             terms.append((Part.MODEL, gain, known.u_gain * net_j))
         return ModelledRow(
-            served.device, served.step, served.at_step, phase, served.fate, served.order_id,
+            served.device, served.step, served.at_step, phase, served.outcome, served.order_id,
             served.train_order_id, work.active_s, self.power_of(served.number).idle_w * work.active_s, net_j,
             transferred_bytes, mbit_s, link, distance_m, tuple(terms),
         )  # fmt: skip
@@ -120,7 +120,7 @@ class EnergyModel:
         """The device's own power over `train_s` modelled seconds."""
         power = self.power_of(served.number)
         return ModelledRow(
-            served.device, served.step, served.at_step, Phase.TRAIN, served.fate, served.order_id,
+            served.device, served.step, served.at_step, Phase.TRAIN, served.outcome, served.order_id,
             served.train_order_id, train_s, power.idle_w * train_s, power.train_w * train_s,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import Any, Final, overload
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.energy.energy_value import Energy, Part
 from roambench.energy.ledger import Kind
 from roambench.energy.modelled import EnergyModel, ModelledRow
@@ -24,7 +24,7 @@ Numbers = npt.NDArray[np.float64]
 Chosen = npt.NDArray[np.bool_]
 
 PHASES: Final = tuple(Phase)
-FATES: Final = tuple(Fate)
+OUTCOMES: Final = tuple(Outcome)
 NONE: Final = -1
 _DOWN, _TRAIN, _UP = (PHASES.index(phase) for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD))
 _BLOCK: Final = 10_000  # rows made at a time
@@ -36,8 +36,8 @@ class ModelledWork:
     """Transfers and trainings that were done: the part of their rows that no energy model decides.
 
     All columns have the shape (rows,). `device` is a place in `names`, `phase` in PHASES (download, training,
-    upload or exchange), `fate` in FATES and `link` in `links`; NONE is a fate or training that is none.
-    Rows of one training share a number in `training`. `train_s` counts in trainings only, `mbit_s`
+    upload or exchange), `outcome` in OUTCOMES and `link` in `links`; NONE is an outcome or training that is
+    none. Rows of one training share a number in `training`. `train_s` counts in trainings only, `mbit_s`
     (positive) and the last columns in transfers only; they are 0 elsewhere.
     """
 
@@ -47,7 +47,7 @@ class ModelledWork:
     step: Codes
     at_step: Codes
     phase: Codes
-    fate: Codes
+    outcome: Codes
     training: Codes
     order_ids: Sequence[str]
     train_order_ids: Sequence[str]
@@ -100,7 +100,9 @@ class ModelledLedger(Sequence[ModelledRow]):
             np.array([row.step for row in told], np.int64),
             np.array([row.at_step for row in told], np.int64),
             np.array([PHASES.index(row.phase) for row in told], np.int64),
-            np.array([NONE if row.fate is None else FATES.index(row.fate) for row in told], np.int64),
+            np.array(
+                [NONE if row.outcome is None else OUTCOMES.index(row.outcome) for row in told], np.int64
+            ),
             np.where(none[training], NONE, training) if told else training,
             [row.order_id for row in told],
             [row.train_order_id for row in told],
@@ -145,8 +147,8 @@ class ModelledLedger(Sequence[ModelledRow]):
 
     def wasted(self, *, finished: bool = True) -> Chosen:
         """Whose joules were wasted; a model outstanding when the run has finished is."""
-        fates = [Fate.WASTED, Fate.PENDING] if finished else [Fate.WASTED]
-        return np.isin(self.work.fate, [FATES.index(fate) for fate in fates])
+        outcomes = [Outcome.WASTED, Outcome.PENDING] if finished else [Outcome.WASTED]
+        return np.isin(self.work.outcome, [OUTCOMES.index(outcome) for outcome in outcomes])
 
     def total(self, kind: Kind = "gross", chosen: Chosen | None = None) -> Energy:
         """Sum of the chosen rows (default: all) in their order, as of the rows one by one: what the link
@@ -188,18 +190,19 @@ class ModelledLedger(Sequence[ModelledRow]):
         work = self.work
         values: zip[tuple[Any, ...]] = zip(
             work.device[rows].tolist(), work.step[rows].tolist(), work.at_step[rows].tolist(),
-            work.phase[rows].tolist(), work.fate[rows].tolist(), work.order_ids[rows],
+            work.phase[rows].tolist(), work.outcome[rows].tolist(), work.order_ids[rows],
             work.train_order_ids[rows], self.duration_s[rows].tolist(), self.idle_j[rows].tolist(),
             self.net_j[rows].tolist(), work.transferred_bytes[rows].tolist(), work.mbit_s[rows].tolist(),
             work.link[rows].tolist(), work.distance_m[rows].tolist(), self.source[rows].tolist(),
             self.u_j[rows].tolist(), strict=True,
         )  # fmt: skip
         for (
-            device, step, at_step, phase, fate, order, training, duration_s, idle_j, net_j, size, mbit_s,
+            device, step, at_step, phase, outcome, order, training, duration_s, idle_j, net_j, size, mbit_s,
             link, distance_m, sources, us_j,
         ) in values:  # fmt: skip
             yield ModelledRow(
-                work.names[device], step, at_step, PHASES[phase], None if fate == NONE else FATES[fate],
+                work.names[device], step, at_step, PHASES[phase],
+                None if outcome == NONE else OUTCOMES[outcome],
                 order, training, duration_s, idle_j, net_j, size, mbit_s,
                 "" if phase == _TRAIN else work.links[link], distance_m,
                 tuple(

@@ -20,8 +20,8 @@ BURST_SHARE: Final = 0.2
 #: Lines that come faster are taken in means over so long: what a board draws beside its work holds for tens
 #: of milliseconds, and lines that repeat each other would count as many.
 FINEST_S: Final = 0.1
-#: Never counted as watts: a torn line may hold anything, an output that is off is silence, not 0 W.
-UNUSABLE: Final = ReadingFlag.TORN | ReadingFlag.OFF
+#: Never counted as watts: an inconsistent line may hold anything, an output that is off is silence, not 0 W.
+UNUSABLE: Final = ReadingFlag.INCONSISTENT | ReadingFlag.OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class PowerSamples:
 
     @classmethod
     def from_readings(cls, readings: Iterable[Reading]) -> PowerSamples:
-        """The usable ones of a meter's readings (neither torn nor from a meter whose output is off)."""
+        """The usable ones of a meter's readings (neither inconsistent nor from a meter whose output is
+        off)."""
         usable = [reading for reading in readings if not reading.flags & UNUSABLE]
         return cls.of([r.monotonic_ns for r in usable], [r.watts for r in usable])
 

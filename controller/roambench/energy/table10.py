@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from roambench.contract.phases import ACTIVE_PHASES, Fate, Phase
+from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.ledger import Kind
 
@@ -22,7 +22,7 @@ class EnergyRow(Protocol):
     @property
     def phase(self) -> Phase: ...
     @property
-    def fate(self) -> Fate | None: ...
+    def outcome(self) -> Outcome | None: ...
     @property
     def train_order_id(self) -> str: ...
     @property
@@ -86,7 +86,7 @@ class Table10:
 
 def is_wasted(row: EnergyRow, *, finished: bool = True) -> bool:
     """Whether the row's joules were wasted; a model outstanding when the run has finished is."""
-    return row.fate is Fate.WASTED or (finished and row.fate is Fate.PENDING)
+    return row.outcome is Outcome.WASTED or (finished and row.outcome is Outcome.PENDING)
 
 
 def table10(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.energy.modelled import ModelledRow
-from roambench.energy.modelled_ledger import FATES, NONE, Codes, ModelledLedger, Numbers
+from roambench.energy.modelled_ledger import NONE, OUTCOMES, Codes, ModelledLedger, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def communication_to_threshold(
     until = work.at_step <= last
     chosen = ledger.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE) & until
     delivered = ledger.of_phase(Phase.UPLOAD, Phase.EXCHANGE) & until
-    delivered &= (work.fate == FATES.index(Fate.AGGREGATED)) & (work.training != NONE)
+    delivered &= (work.outcome == OUTCOMES.index(Outcome.AGGREGATED)) & (work.training != NONE)
     # A training's round is that of its last upload: an upload that broke off before was no aggregation.
     trainings, of_delivered = np.unique(work.training[delivered], return_inverse=True)
     round_of = np.full(len(trainings), -1)

@@ -34,7 +34,7 @@ def answer_from(
     message: wire.Answer, order: Task | TransferOrder, model: Vector | None, uploads: int = 0
 ) -> Answer:
     """The answer to `order`. `model` is what arrived on the data plane for it, digest checked; `uploads` is
-    how often ballast did.
+    how often padding did.
 
     A DONE that cannot be true (no losses, no model, numbers that are none) becomes GARBAGE with its reason.
     """

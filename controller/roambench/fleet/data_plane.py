@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from google.protobuf.message import DecodeError
 
 from roambench.agent.first_request import first_request
-from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
@@ -24,9 +23,10 @@ from roambench.contract.orders import (
     Vector,
 )
 from roambench.contract.pacing import paced
+from roambench.contract.padding import padding
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.limits import Allowances
-from roambench.fleet.model_shop import ModelShop
+from roambench.fleet.model_registry import ModelRegistry
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.shards import ShippedShard
 from roambench.fleet.traced_grpc import grpc
@@ -49,7 +49,7 @@ class DataPlane:
     """
 
     guard: Guard
-    shop: ModelShop
+    registry: ModelRegistry
     outstanding: OutstandingOrders
     device_of: Callable[[str], int | None]
     clock: DeviceClock
@@ -120,7 +120,7 @@ class DataPlane:
             await self._abort(context, name, grpc.StatusCode.PERMISSION_DENIED, str(error))
         if isinstance(order, TransferOrder) and order.direction == "down":
             await context.write(wire.DownloadHeader(total_bytes=order.total_bytes).SerializeToString())
-            async for piece in paced(ballast(order.total_bytes, order.mbit_s), order.mbit_s, self.clock):
+            async for piece in paced(padding(order.total_bytes, order.mbit_s), order.mbit_s, self.clock):
                 await context.write(piece)
             return
         if (
@@ -131,7 +131,7 @@ class DataPlane:
                 context, name, grpc.StatusCode.PERMISSION_DENIED, "no outstanding order names this model"
             )
             return
-        blob = self.shop.get(wanted.digest.hex())
+        blob = self.registry.get(wanted.digest.hex())
         if blob is None:
             await self._abort(context, name, grpc.StatusCode.NOT_FOUND, "this model version is gone")
             return
@@ -237,9 +237,10 @@ class DataPlane:
             raise ModelError("no outstanding order asks for this upload")
         if header.ap != order.ap:
             raise ModelError(f"upload goes to AP {header.ap}, the order names AP {order.ap}")
-        if header.total_bytes != self.shop.blob_bytes:
+        if header.total_bytes != self.registry.blob_bytes:
             raise ModelError(
-                f"upload announces {header.total_bytes} bytes, a model of this run has {self.shop.blob_bytes}"
+                f"upload announces {header.total_bytes} bytes, "
+                f"a model of this run has {self.registry.blob_bytes}"
             )
 
     async def _receive(self, messages: AsyncIterator[bytes], header: wire.UploadHeader) -> bytes:
@@ -248,7 +249,7 @@ class DataPlane:
         async for chunk in messages:
             pieces.append(chunk)
             received += len(chunk)
-            _refuse_crumbs(len(pieces), header.total_bytes)
+            _refuse_tiny_pieces(len(pieces), header.total_bytes)
             if received > header.total_bytes:
                 raise ModelError(f"upload is longer than the {header.total_bytes} bytes it announced")
         if received != header.total_bytes:
@@ -256,21 +257,21 @@ class DataPlane:
         return b"".join(pieces)
 
     async def _swallow(self, messages: AsyncIterator[bytes], total_bytes: int) -> None:
-        """Count ballast and keep none of it."""
+        """Count padding and keep none of it."""
         received = pieces = 0
         async for piece in messages:
             received += len(piece)
             pieces += 1
-            _refuse_crumbs(pieces, total_bytes)
+            _refuse_tiny_pieces(pieces, total_bytes)
             if received > total_bytes:
-                raise ModelError(f"more than the {total_bytes} bytes of ballast arrive that were announced")
+                raise ModelError(f"more than the {total_bytes} bytes of padding arrive that were announced")
         if received != total_bytes:
-            raise LinkError(f"{received} bytes of ballast arrived, {total_bytes} were announced")
+            raise LinkError(f"{received} bytes of padding arrived, {total_bytes} were announced")
 
     def _verified(self, blob: bytes, digest: str) -> Vector:
         if digest_of(blob) != digest:
             raise ModelError("upload does not match its digest")
-        return self.shop.accept(blob)
+        return self.registry.accept(blob)
 
     def _entry(self, name: str, order_id: str) -> OutstandingOrder | None:
         device = self.device_of(name)
@@ -281,7 +282,7 @@ class DataPlane:
         await context.abort(code, reason)
 
 
-def _refuse_crumbs(pieces: int, total_bytes: int) -> None:
+def _refuse_tiny_pieces(pieces: int, total_bytes: int) -> None:
     """A million messages of a byte would cost a hundred times the memory of what they carry."""
     if pieces > total_bytes // LEAST_CHUNK_BYTES + _PIECES_BEYOND:
         raise ModelError(f"upload comes in more pieces than {total_bytes} bytes need")

@@ -26,7 +26,7 @@ from roambench.fleet.data_plane import DataPlane
 from roambench.fleet.fleet_ports import FleetPorts
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits, Allowances
-from roambench.fleet.model_shop import ModelShop
+from roambench.fleet.model_registry import ModelRegistry
 from roambench.fleet.order_giver import OrderGiver
 from roambench.fleet.outstanding import OutstandingOrders
 from roambench.fleet.sessions import Session, Sessions
@@ -85,7 +85,7 @@ class GrpcFleet:
         self._clock = clock
         self._observe = observer
         self._device_of = {name: index for index, name in enumerate(settings.names)}
-        self._shop = ModelShop(settings.layout)
+        self._registry = ModelRegistry(settings.layout)
         self._outstanding = OutstandingOrders()
         self._hushed = False
         self.sessions = Sessions(
@@ -111,7 +111,7 @@ class GrpcFleet:
         )
         self._data_plane = DataPlane(
             guard=self._ports.guard,
-            shop=self._shop,
+            registry=self._registry,
             outstanding=self._outstanding,
             device_of=self._device_of.get,
             clock=clock,
@@ -156,18 +156,18 @@ class GrpcFleet:
 
     def publish(self, model: Vector) -> str:
         """Offer a model for download; returns its digest."""
-        return self._shop.publish(model)
+        return self._registry.publish(model)
 
     def retain(self, digests: Collection[str]) -> None:
         """Forget published models but those of `digests`."""
-        self._shop.retain(digests)
+        self._registry.retain(digests)
 
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property
     def published(self) -> Mapping[str, bytes]:
         """The models that devices may be told to download, as they are sent, by digest."""
-        return self._shop.blobs
+        return self._registry.blobs
 
     def checkpointed(self, step: int) -> None:
         """The run goes on with `step` should this process die: every device hears of it with its next order,
@@ -244,7 +244,7 @@ class GrpcFleet:
     # ---- orders ----------------------------------------------------------------------------
 
     async def transfer(self, orders: Sequence[TransferOrder]) -> list[Answer]:
-        """Move ballast; one answer per order, in the order given, as `perform` has it."""
+        """Move padding; one answer per order, in the order given, as `perform` has it."""
         return list(await asyncio.gather(*(self._giver.perform(order) for order in orders)))
 
     # ---- what the planes ask ---------------------------------------------------------------

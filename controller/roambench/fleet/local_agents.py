@@ -1,4 +1,5 @@
-"""A fleet on one laptop: certificates for the run, one meter emulator, one zygote that forks the agents."""
+"""A fleet on one laptop: certificates for the run, one meter emulator, one fork server that forks the
+agents."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ class LocalAgents:
         self.pids: dict[str, int] = {}
 
     async def start(self) -> None:
-        """Start emulator and zygote; agents say hello when they are ready. FleetError where those of an
+        """Start emulator and fork server; agents say hello when they are ready. FleetError where those of an
         earlier controller of the run, who end by themselves when it dies, do not."""
         await self._take_turn()
         spec_path = self._folder / "emulator.json"
@@ -105,8 +106,8 @@ class LocalAgents:
         self._processes["meter emulator"] = emulator
         await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
         agents = [self._agent(index, name) for index, name in enumerate(self._names)]
-        zygote_path = self._folder / "zygote.json"
-        zygote_path.write_text(
+        spec_path = self._folder / "agents.json"
+        spec_path.write_text(
             json.dumps(
                 {
                     "agents": [asdict(agent) for agent in agents],
@@ -114,9 +115,9 @@ class LocalAgents:
                 }
             )
         )
-        zygote = await self._spawn("roambench.agent.zygote", str(zygote_path), news=True)
-        self._processes["zygote"] = zygote
-        self._news_task = asyncio.create_task(self._follow(zygote))
+        fork_server = await self._spawn("roambench.agent.agent_fork_server", str(spec_path), news=True)
+        self._processes["agent fork server"] = fork_server
+        self._news_task = asyncio.create_task(self._follow(fork_server))
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -144,13 +145,13 @@ class LocalAgents:
                 end.cancel()
 
     async def stop(self) -> None:
-        """Stop zygote (and with it every agent still there), then the emulator."""
+        """Stop the fork server (and with it every agent still there), then the emulator."""
         self._stopping = True
-        zygote = self._processes.pop("zygote", None)
-        if zygote is not None:
-            assert zygote.stdin is not None
-            zygote.stdin.close()
-            await _end(zygote, patience_s=25.0)
+        fork_server = self._processes.pop("agent fork server", None)
+        if fork_server is not None:
+            assert fork_server.stdin is not None
+            fork_server.stdin.close()
+            await _end(fork_server, patience_s=25.0)
         if self._news_task is not None:
             await self._news_task
         emulator = self._processes.pop("meter emulator", None)
@@ -165,8 +166,8 @@ class LocalAgents:
     @property
     def may_come_back(self) -> bool:
         """Whether agents that are not there would be started again."""
-        zygote = self._processes.get("zygote")
-        return zygote is not None and zygote.returncode is None
+        fork_server = self._processes.get("agent fork server")
+        return fork_server is not None and fork_server.returncode is None
 
     def memory(self) -> list[Memory]:
         """Memory of every living agent (all its processes), read from /proc."""
@@ -258,9 +259,9 @@ class LocalAgents:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if status in (1, 2) else []
         return f"the {name} ended with status {status}{f': {lines[-1]}' if lines else ''}; see {path}"
 
-    async def _follow(self, zygote: asyncio.subprocess.Process) -> None:
-        assert zygote.stdout is not None
-        async for line in zygote.stdout:
+    async def _follow(self, fork_server: asyncio.subprocess.Process) -> None:
+        assert fork_server.stdout is not None
+        async for line in fork_server.stdout:
             news = json.loads(line)
             if "started" in news:
                 self.pids[news["started"]] = news["pid"]
@@ -283,7 +284,7 @@ async def _end(process: asyncio.subprocess.Process, patience_s: float) -> None:
 
 
 def _memory(device: str, pid: int) -> Memory:
-    """The reader is the agent's own process; its trainer is the nursery's child."""
+    """The reader is the agent's own process; its trainer is the fork server's child."""
     reader = psutil.Process(pid)
     family = [reader, *reader.children(recursive=True)]
     maps = [process.memory_full_info() for process in family]

@@ -23,7 +23,7 @@ class OutstandingOrder:
     )
     started_by: int | None = None
     received: UploadReply | None = None  # arrived for an upload order, digest and layout checked
-    uploads: int = 0  # whole uploads of ballast that arrived for a transfer order
+    uploads: int = 0  # whole uploads of padding that arrived for a transfer order
     transfers: int = 0  # that were begun in its name, broken ones included
     unaware: bool = False  # the device may not know that its upload arrived
     refusal: str = ""  # why the data plane refused what arrived for it

@@ -51,7 +51,7 @@ def ask_burn(link: HostLink, seconds: float) -> tuple[float, float]:
 
 def ask_readings(link: HostLink, seconds: float) -> tuple[float, PowerSeries]:
     """The agent's clock now, and what its meter said in the last `seconds` on that clock, without what is
-    torn or off."""
+    inconsistent or off."""
     answer = ask_agent(link, "readings", f"{seconds:g}")
     try:
         at_ns = np.array(answer["ns"], dtype=np.int64)

@@ -46,14 +46,14 @@ class Unsent:
 class Fetched:
     """What came from one host: how many records, where they are now, and its outstanding model, if any.
 
-    `torn`: lines of its files that power cuts and full disks left, which are no records. `trouble`: why a
-    run's records are still on the host.
+    `malformed`: lines of its files that power cuts and full disks left, which are no records. `trouble`: why
+    a run's records are still on the host.
     """
 
     records: int
     place: Path | None = None
     model: Path | None = None
-    torn: int = 0
+    malformed: int = 0
     trouble: str = ""
 
 
@@ -92,7 +92,7 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
     Nobody else may write the folder: a host that is still in its run waits for a controller that is gone.
     """
     count, conflicts = 0, 0
-    torn: list[int] = []
+    malformed: list[int] = []
     run = folder.info.run_id
     place = folder.path / "models" / f"outstanding-{link.host.name}.safetensors"
     model = end_orphaned(link, run, lambda going_on: place)
@@ -107,7 +107,7 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
             return error.count
         return 0
 
-    for record in records_of(link.host.name, _export(link, run), torn.append):
+    for record in records_of(link.host.name, _export(link, run), malformed.append):
         if record.run != run:
             raise HostError(link.host.name, f"spool-export {run}: a record of {record.run!r}")
         rows = batch.setdefault(record.spool_uuid, [])
@@ -126,18 +126,18 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
             "the host keeps them all: look for a board with a copied card, or one put back from a backup",
         )
     forget(link, run)
-    return Fetched(count, folder.path, model, sum(torn))
+    return Fetched(count, folder.path, model, sum(malformed))
 
 
 def save_run(link: HostLink, run: str, place: Path) -> Fetched:
     """The host's records of a run whose folder is not here, as JSON lines in `place`."""
     packed = _export(link, run)
-    torn: list[int] = []
-    count = sum(1 for _ in records_of(link.host.name, packed, torn.append))
+    malformed: list[int] = []
+    count = sum(1 for _ in records_of(link.host.name, packed, malformed.append))
     place.parent.mkdir(parents=True, exist_ok=True)
     write_whole(place, packed)  # this is the only copy when the host has forgotten its own
     forget(link, run)
-    return Fetched(count, place, torn=sum(torn))
+    return Fetched(count, place, malformed=sum(malformed))
 
 
 def save_runs(link: HostLink, place: Callable[[str], Path]) -> list[Fetched]:
@@ -163,10 +163,10 @@ def _export(link: HostLink, run: str) -> bytes:
     return link.must(f"{AGENT} ctl spool-export {shlex.quote(run)} | gzip", root=True, timeout_s=_EXPORT_S)
 
 
-def records_of(host: str, packed: bytes, torn: Callable[[int], None]) -> Iterator[Unsent]:
+def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> Iterator[Unsent]:
     """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete.
 
-    At the end `torn` gets the number of the host's lines that were no records.
+    At the end `malformed` gets the number of the host's lines that were no records.
     """
     count, ended = 0, False
     for line in _lines(host, packed):
@@ -180,8 +180,8 @@ def records_of(host: str, packed: bytes, torn: Callable[[int], None]) -> Iterato
                     f"spool-export: {count} records of {values.get('device')!r}, not {values['end']}",
                     "try again",
                 )
-            if isinstance(values.get("torn"), int):
-                torn(values["torn"])
+            if isinstance(values.get("malformed"), int):
+                malformed(values["malformed"])
             continue
         count += 1
         yield _record(host, values)

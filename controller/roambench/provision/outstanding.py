@@ -23,7 +23,7 @@ _READ_S: Final = 600.0
 _MOST_BYTES: Final = 2 * MAX_BLOB_BYTES + 2**20
 _LIMITS: Final = Limits(MAX_BLOB_BYTES, _MOST_BYTES)
 #: An agent's descriptions of its trained and of its held model, and where its blob's digest stands in them.
-_TRAINED, _HELD = "shelf/trained.json", "held/held.json"
+_TRAINED, _HELD = "model-cache/trained.json", "held/held.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def save_outstanding(found: Outstanding, device: str, run: str, path: Path) -> P
 
 
 def _may_matter(name: str) -> bool:
-    return name.startswith(("shelf/trained", "held/"))
+    return name.startswith(("model-cache/trained", "held/"))
 
 
 def _outstanding(device: str, files: Mapping[str, bytes], run: str) -> Outstanding | None:
@@ -71,7 +71,7 @@ def _outstanding(device: str, files: Mapping[str, bytes], run: str) -> Outstandi
     if trained is not None and str(trained.get("order_id", "")).startswith(f"{run}/"):
         reply = trained.get("reply")
         digest = str(reply.get("model_digest", "")) if isinstance(reply, dict) else ""
-        name = f"shelf/trained-{digest[:16]}.blob"
+        name = f"model-cache/trained-{digest[:16]}.blob"
         return _with_blob(device, files.get(name), str(trained["order_id"]), digest)
     if held is not None and held.get("run_id") == run:
         name = f"held/{held.get('model', '')}"

@@ -70,7 +70,7 @@ class BoardEnergy:
     wasted: Energy
     lost_s: float
     readings: int
-    torn: int
+    inconsistent: int
     undervoltage: int
     misfit: Misfit | None  # the readings that the split explains worst
     locked: tuple[str, ...]  # what begins at the same instant of the meter's period every time
@@ -250,7 +250,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         total(row for row in active if is_wasted(row, finished=finished)),
         math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
         len(device.readings),
-        device.flagged(ReadingFlag.TORN),
+        device.flagged(ReadingFlag.INCONSISTENT),
         device.flagged(ReadingFlag.UNDERVOLTAGE),
         device.account.attribution.misfit,
         device.account.attribution.locked,

@@ -121,7 +121,7 @@ def board_table(run: RunSummary) -> Table:
             numbers.joules(board.consumed.joules) if board.whole_run.covered_s else NONE,
             numbers.joules(board.wasted.joules) if board.whole_run.covered_s else NONE,
             f"{board.readings:,}",
-            str(board.torn),
+            str(board.inconsistent),
             (f"{board.offsets} of {TENTHS}" if board.offsets else NONE)
             + (", locked" if board.locked else ""),
             numbers.signed_percent(board.truth.error if board.truth else None),
@@ -147,7 +147,7 @@ def board_table(run: RunSummary) -> Table:
             "consumed",
             "wasted",
             "readings",
-            "torn",
+            "inconsistent",
             "offsets",
             "against truth",
         ),

@@ -133,9 +133,9 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
             "the idle power fitted within the run"
         )
     flags += _split_flags(energy)
-    torn = sum(board.torn for board in energy.boards)
-    if torn:
-        flags.append(f"{torn} torn readings were left out")
+    inconsistent = sum(board.inconsistent for board in energy.boards)
+    if inconsistent:
+        flags.append(f"{inconsistent} inconsistent readings were left out")
     low = sum(board.undervoltage for board in energy.boards)
     if low:
         flags.append(f"{low} readings below 4.75 V: a board may have slowed itself down")

@@ -227,7 +227,7 @@ def _energy(energy: EnergySummary) -> dict[str, Any]:
                 "wasted_j": board.wasted.joules,
                 "lost_s": board.lost_s,
                 "readings": board.readings,
-                "torn": board.torn,
+                "inconsistent": board.inconsistent,
                 "undervoltage": board.undervoltage,
                 "split": _split(board),
                 "truth": _truth(board.truth),

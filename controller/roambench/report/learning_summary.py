@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
     FleetEvent,
@@ -26,7 +26,7 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.event_log import Codes, EventLog
-from roambench.runs.training_columns import FATES, TrainingColumns
+from roambench.runs.training_columns import OUTCOMES, TrainingColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class LearningSummary:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSummary:
-    """Trainings by fate. `reasons`: why they were wasted, most frequent first.
+    """Trainings by outcome. `reasons`: why they were wasted, most frequent first.
 
     `wasted_reappeared` counts the wasted ones whose device came back later (MOHAWK section 3.1's narrower
     reading), `reached_cloud` the aggregated ones that took part in a cloud aggregation.
@@ -195,7 +195,9 @@ def learning_summary(records: Sequence[RoundRecord], threshold: float | None) ->
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
     """How many trainings were ordered, aggregated and wasted, and why."""
     trainings = TrainingColumns.of(EventLog.of(records))
-    wasted, aggregated = (trainings.fate == FATES.index(fate) for fate in (Fate.WASTED, Fate.AGGREGATED))
+    wasted, aggregated = (
+        trainings.outcome == OUTCOMES.index(outcome) for outcome in (Outcome.WASTED, Outcome.AGGREGATED)
+    )
     reasons = trainings.reasons.take(pa.array(trainings.decided[wasted])).to_pylist()
     return TrainingSummary(
         ordered=len(trainings),

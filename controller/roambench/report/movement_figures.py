@@ -1,4 +1,4 @@
-"""Figures of who was where: availability with the fate of every training, and the map."""
+"""Figures of who was where: availability with the outcome of every training, and the map."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.mobility.trace import Trace
 from roambench.report.evidence import RunEvidence
 from roambench.report.figures import FAINT, Figure, axis, base_layout, safe
@@ -37,7 +37,7 @@ def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSumm
     if not any(opened.values()):
         return None
     shown = [(run, summary) for run, summary in zip(runs, summaries, strict=True) if opened[run.label]]
-    grids = [_fate_grid(run, summary, opened[run.label]) for run, summary in shown]
+    grids = [_outcome_grid(run, summary, opened[run.label]) for run, summary in shown]
     heights = [150.0] + [max(70.0, 15.0 * len(names)) for names, _, _ in grids]
     gap, top, bottom = 62.0, 50.0, 56.0
     inner = sum(heights) + gap * len(grids)
@@ -98,14 +98,14 @@ def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSumm
         "availability",
         "Availability, and what became of every training",
         "Top: devices present in each step. Below, per run: each cell is one device in one step, coloured by "
-        f"the fate of the training it was ordered there.{more}",
+        f"the outcome of the training it was ordered there.{more}",
         data,
         layout,
         round(inner + top + bottom),
     )
 
 
-def _fate_grid(
+def _outcome_grid(
     run: RunEvidence, summary: RunSummary, opened: Sequence[StepOpened]
 ) -> tuple[list[str], list[list[int | None]], list[list[str]]]:
     """Row names, state numbers and hover texts, devices × steps."""
@@ -125,15 +125,15 @@ def _fate_grid(
                 texts[row_of[device]][column_of[record.step]] = (
                     f"present, AP {ap}, {distance_m / 1000:.2f} km"
                 )
-    state = {Fate.PENDING: 2, Fate.AGGREGATED: 3, Fate.WASTED: 4}
+    state = {Outcome.PENDING: 2, Outcome.AGGREGATED: 3, Outcome.WASTED: 4}
     for training in summary.trainings.by_order.of_devices(row_of):
         if training.step not in column_of:
             continue
         row, column = row_of[training.device], column_of[training.step]
-        grid[row][column] = state[training.fate]
+        grid[row][column] = state[training.outcome]
         decided = f" in step {training.decided_step}" if training.decided_step >= 0 else ""
         reason = f": {training.reason}" if training.reason else ""
-        texts[row][column] += safe(f"; training {training.fate.value}{decided}{reason}")
+        texts[row][column] += safe(f"; training {training.outcome.value}{decided}{reason}")
     return [safe(device_name(run.info.device_names, device)) for device in row_of], grid, texts
 
 

@@ -163,7 +163,7 @@ def _training_table(runs: Sequence[RunSummary]) -> Table:
         lines.append(Line("orders without an answer", lambda run: str(run.orders.unanswered)))
     return _compare(
         "trainings",
-        "Trainings and their fates",
+        "Trainings and their outcomes",
         "A training is wasted when no edge aggregation used its model.",
         runs,
         lines,

@@ -1,4 +1,4 @@
-"""What the figures of a trace have in common: kilometres, moments, colours."""
+"""What the figures of a trace have in common: kilometres, timestamps, colours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLUE: Final = "#1f5fbf"
 ORANGE: Final = "#d9622b"
 GREEN: Final = "#1a8f6a"
 GREY: Final = "#8894a3"
-_MOST_MOMENTS: Final = 3000  # of a curve over the steps
+_MOST_TIMESTAMPS: Final = 3000  # of a curve over the steps
 
 
 def km(metres: FloatColumn) -> list[float]:
@@ -23,17 +23,17 @@ def km(metres: FloatColumn) -> list[float]:
     return kilometres
 
 
-def moments(trace: Trace) -> tuple[list[str] | list[float], str]:
+def timestamps(trace: Trace) -> tuple[list[str] | list[float], str]:
     """The beginning of every (group of) steps, and what the axis says."""
     every = _together(trace.steps)
     steps = range(0, trace.steps, every)
     unit = f", means of {every} steps" if every > 1 else ""
     if trace.start_utc_s:
-        return [moment(trace, step) for step in steps], f"UTC{unit}"
-    return [float(moment(trace, step)) for step in steps], f"hours{unit}"
+        return [timestamp(trace, step) for step in steps], f"UTC{unit}"
+    return [float(timestamp(trace, step)) for step in steps], f"hours{unit}"
 
 
-def moment(trace: Trace, step: int) -> Any:
+def timestamp(trace: Trace, step: int) -> Any:
     """When a step begins: a UTC date, or hours where the trace knows no calendar."""
     seconds = trace.start_utc_s + step * trace.step_s
     if trace.start_utc_s:
@@ -42,7 +42,7 @@ def moment(trace: Trace, step: int) -> Any:
 
 
 def grouped(per_step: npt.NDArray[Any]) -> list[float]:
-    """The means that belong to `moments`, of a count per step."""
+    """The means that belong to `timestamps`, of a count per step."""
     every = _together(len(per_step))
     starts = np.arange(0, len(per_step), every)
     sums = np.add.reduceat(per_step.astype(np.float64), starts)
@@ -51,4 +51,4 @@ def grouped(per_step: npt.NDArray[Any]) -> list[float]:
 
 
 def _together(steps: int) -> int:
-    return max(1, -(-steps // _MOST_MOMENTS))
+    return max(1, -(-steps // _MOST_TIMESTAMPS))

@@ -10,7 +10,7 @@ from roambench.mobility.outages import marked_outages
 from roambench.mobility.statistics import aggregated_per_step, stated_offset_h
 from roambench.mobility.trace import Trace
 from roambench.report.figures import Figure, axis, base_layout
-from roambench.report.trace_axes import BLUE, GREEN, GREY, ORANGE, grouped, moment, moments
+from roambench.report.trace_axes import BLUE, GREEN, GREY, ORANGE, grouped, timestamp, timestamps
 
 _LINES: Final = (
     ("HierFAVG, MACFL: present at t and t + 1", None, ORANGE),
@@ -23,7 +23,7 @@ _LINES: Final = (
 def availability_figure(trace: Trace) -> Figure:
     """MOHAWK's Fig. 3: devices present and models that can be aggregated, and these relative to the most."""
     per_step = np.bincount(trace.step, minlength=trace.steps)
-    opens, unit = moments(trace)
+    opens, unit = timestamps(trace)
     curves = [aggregated_per_step(trace, k2) for _, k2, _ in _LINES]
     most = np.maximum.reduce(curves)
     data: list[dict[str, Any]] = [
@@ -58,8 +58,8 @@ def availability_figure(trace: Trace) -> Figure:
             "type": "rect",
             "xref": "x",
             "yref": "paper",
-            "x0": moment(trace, first),
-            "x1": moment(trace, first + length),
+            "x0": timestamp(trace, first),
+            "x1": timestamp(trace, first + length),
             "y0": 0,
             "y1": 1,
             "fillcolor": "rgba(184,57,122,0.13)",

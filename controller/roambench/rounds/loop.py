@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roambench.contract.orders import Answer, AnswerStatus, Order, Task, Vector
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
 from roambench.rounds.intake import Intake
@@ -17,7 +17,7 @@ from roambench.rounds.presence import Presence
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
+    OutcomeDecided,
     RoundRecord,
     RunEnded,
     StepClosed,
@@ -194,7 +194,7 @@ class _Run:
         settled = settle.settle_trainings(orders, answers)
         before = (state.outstanding.get(training.device) for training in settled.finished)
         retrained = [
-            FateDecided(here.step, old.device, old.order_id, Fate.WASTED, "retrained")
+            OutcomeDecided(here.step, old.device, old.order_id, Outcome.WASTED, "retrained")
             for old in before
             if old is not None
         ]
@@ -230,7 +230,7 @@ class _Run:
             weights = tuple(edge.weights.tolist())
             told.append(EdgeAggregated(step, ap, edge.members, trainings, weights, digests[ap]))
             for device, training in zip(edge.members, trainings, strict=True):
-                told.append(FateDecided(step, device, training, Fate.AGGREGATED))
+                told.append(OutcomeDecided(step, device, training, Outcome.AGGREGATED))
             self.aggregated += len(trainings)
         self.journal.extend(told)
         return transitions.after_edges(state, uploads, digests)
@@ -246,7 +246,7 @@ class _Run:
     def _give_up(self, state: RunState, step: int, lost: Sequence[GivenUp]) -> RunState:
         self.journal.extend(
             [
-                FateDecided(step, training.device, training.order_id, Fate.WASTED, reason)
+                OutcomeDecided(step, training.device, training.order_id, Outcome.WASTED, reason)
                 for training, reason in lost
             ]
         )

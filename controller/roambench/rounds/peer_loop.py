@@ -153,8 +153,8 @@ class _Run:
         records: list[RoundRecord] = []
         for order in orders:
             answer = answers[order.order_id]
-            told, fate = peer_plan.settle_exchange(order, answer)
-            records += [fate] if told is None else [told, fate]
+            told, outcome = peer_plan.settle_exchange(order, answer)
+            records += [outcome] if told is None else [told, outcome]
             if told is not None:
                 exchanged.append(told)
                 self._starts.pop(order.device, None)

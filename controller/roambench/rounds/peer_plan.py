@@ -22,9 +22,9 @@ from roambench.contract.orders import (
     UploadOrder,
     order_id,
 )
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.rounds.peer_run import PeerSettings
-from roambench.rounds.records import FateDecided, MixingPlanned, ModelsExchanged
+from roambench.rounds.records import MixingPlanned, ModelsExchanged, OutcomeDecided
 
 
 def plan_exchanges(
@@ -118,14 +118,14 @@ def mixing_record(
     return MixingPlanned(step, tuple(counts), tuple(columns), tuple(weights), gap, distance)
 
 
-def settle_exchange(order: ExchangeOrder, answer: Answer) -> tuple[ModelsExchanged | None, FateDecided]:
+def settle_exchange(order: ExchangeOrder, answer: Answer) -> tuple[ModelsExchanged | None, OutcomeDecided]:
     """What is told of an exchange: a half step that was not done, or not told as it should be, is wasted."""
     reply, status, why = answer.reply, answer.status, answer.reason
     if status is AnswerStatus.DONE and not (isinstance(reply, ExchangeReply) and reply.samples > 0):
         status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
     if status is not AnswerStatus.DONE or not isinstance(reply, ExchangeReply):
         reason = f"{status.value}: {why}" if why else status.value
-        return None, FateDecided(order.step, order.device, order.order_id, Fate.WASTED, reason)
+        return None, OutcomeDecided(order.step, order.device, order.order_id, Outcome.WASTED, reason)
     exchanged = ModelsExchanged(
         order.step,
         order.device,
@@ -143,7 +143,7 @@ def settle_exchange(order: ExchangeOrder, answer: Answer) -> tuple[ModelsExchang
         tuple(item.moved_bytes for item in reply.not_taken),
         _model_bytes(order, reply),
     )
-    return exchanged, FateDecided(order.step, order.device, order.order_id, Fate.AGGREGATED)
+    return exchanged, OutcomeDecided(order.step, order.device, order.order_id, Outcome.AGGREGATED)
 
 
 def _model_bytes(order: ExchangeOrder, reply: ExchangeReply) -> int:

@@ -140,7 +140,7 @@ def plan_syncs(
 def plan_discards(
     settings: RunSettings, system: System, state: RunState, here: Presence
 ) -> list[DiscardOrder]:
-    """Tell present devices to free the models whose fate was decided while they were away."""
+    """Tell present devices to free the models whose outcome was decided while they were away."""
     return [
         DiscardOrder(
             order_id=order_id(settings.run_id, here.step, device, "discard"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 
 #: When a burst of clock probes was made: never inside a measured phase or an idle baseline.
 ClockOccasion = Literal["hello", "before", "during", "after"]
@@ -78,13 +78,13 @@ class CloudAggregated:
 
 
 @dataclass(frozen=True, slots=True)
-class FateDecided:
+class OutcomeDecided:
     """What became of a training; `step` is when it was decided."""
 
     step: int
     device: int
     train_order_id: str
-    fate: Fate
+    outcome: Outcome
     reason: str = ""  # for wasted: "absent", "cloud aggregation", "retrained", "lost", "end of run", ...
 
 
@@ -243,7 +243,7 @@ RoundRecord = (
     | OrderAnswered
     | EdgeAggregated
     | CloudAggregated
-    | FateDecided
+    | OutcomeDecided
     | PeersDescribed
     | MixingPlanned
     | ModelsExchanged

@@ -1,4 +1,4 @@
-"""From the answers of a step to aggregations and fates; pure. Everything is sorted before it is summed."""
+"""From the answers of a step to aggregations and outcomes; pure. Everything is sorted before it is summed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from roambench.contract.orders import (
     UploadReport,
     Vector,
 )
-from roambench.contract.phases import Fate
-from roambench.rounds.records import FateDecided, OrderAnswered
+from roambench.contract.phases import Outcome
+from roambench.rounds.records import OrderAnswered, OutcomeDecided
 from roambench.rounds.state import RunState
 from roambench.systems.system import CloudInput, Participants, System, Training
 from roambench.vectors import Weights
@@ -73,7 +73,7 @@ class Trainings:
     device, where nobody wants it any more: `may_linger`."""
 
     finished: tuple[Training, ...]
-    failed: tuple[FateDecided, ...]
+    failed: tuple[OutcomeDecided, ...]
     may_linger: frozenset[int]
 
 
@@ -100,7 +100,7 @@ def settle_trainings(orders: Sequence[TrainOrder], answers: Mapping[str, Answer]
                 continue
             status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
         reason = _reason(status.value, why)
-        failed.append(FateDecided(order.step, order.device, order.order_id, Fate.WASTED, reason))
+        failed.append(OutcomeDecided(order.step, order.device, order.order_id, Outcome.WASTED, reason))
         if status not in _LEFT_NOTHING:
             may_linger.add(order.device)
     return Trainings(tuple(finished), tuple(failed), frozenset(may_linger))

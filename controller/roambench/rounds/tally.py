@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from roambench.contract.phases import Fate
-from roambench.rounds.records import FateDecided, OrderGiven, RoundRecord, StepClosed
+from roambench.contract.phases import Outcome
+from roambench.rounds.records import OrderGiven, OutcomeDecided, RoundRecord, StepClosed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def tally(records: Iterable[RoundRecord]) -> Tally:
                 trainings += 1
             case OrderGiven(kind="upload"):
                 uploads += 1
-            case FateDecided(fate=Fate.WASTED):
+            case OutcomeDecided(outcome=Outcome.WASTED):
                 wasted += 1
                 reasons[record.reason] += 1
             case StepClosed():

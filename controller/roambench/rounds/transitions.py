@@ -100,9 +100,9 @@ def after_trainings(state: RunState, trainings: Trainings) -> RunState:
     for training in trainings.finished:
         outstanding[training.device] = training
         stale.pop(training.device, None)
-    for fate in trainings.failed:
-        if fate.device in trainings.may_linger:
-            stale[fate.device] = StaleModel(fate.train_order_id, fate.reason)
+    for outcome in trainings.failed:
+        if outcome.device in trainings.may_linger:
+            stale[outcome.device] = StaleModel(outcome.train_order_id, outcome.reason)
     return replace(state, outstanding=outstanding, stale=stale)
 
 

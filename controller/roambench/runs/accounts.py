@@ -13,7 +13,7 @@ from typing import Any, assert_never
 import numpy as np
 
 from roambench.contract.events import AnyEventKind, EventKind
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.energy_value import Energy, total
@@ -22,7 +22,7 @@ from roambench.energy.ledger import LedgerRow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.timeline import Interval, complete_timeline, without_outages
 from roambench.energy.uncertainty import MeterCalibration, with_meter
-from roambench.rounds.fates import training_fates
+from roambench.rounds.local_updates import local_updates
 from roambench.rounds.records import OrderGiven, RoundRecord, RunResumed
 from roambench.runs.clocks import BoardClock, board_clocks
 from roambench.runs.common_clock import on_one_clock
@@ -150,8 +150,8 @@ def account_run(
     calibration = calibration_of(folder.config)
     outages = outages_of(records)
     given = {record.order_id: record for record in records if isinstance(record, OrderGiven)}
-    trainings = training_fates(records)
-    fates = {order: training.fate for order, training in trainings.items()}
+    trainings = local_updates(records)
+    outcomes = {order: training.outcome for order, training in trainings.items()}
     steps = {order: training.step for order, training in trainings.items()}
     events = {name: device.events for name, device in found.items()}
     clocks = {c.device: c for c in board_clocks(names, records, events, start_ns, end_ns)}
@@ -160,7 +160,7 @@ def account_run(
 
     def account(name: str, device: _Found) -> DeviceEnergy:
         meter = device_meter(name, device.events, folder.config, nominal_s)
-        return _account(folder, meter, device, clocks, given, fates, steps, outages, start_ns, end_ns)
+        return _account(folder, meter, device, clocks, given, outcomes, steps, outages, start_ns, end_ns)
 
     def account_or_doubt(name: str) -> DeviceEnergy:
         try:
@@ -320,7 +320,7 @@ def _account(
     found: _Found,
     clocks: Mapping[str, BoardClock],
     given: Mapping[str, OrderGiven],
-    fates: Mapping[str, Fate],
+    outcomes: Mapping[str, Outcome],
     steps: Mapping[str, int],
     outages: Sequence[Interval],
     start_ns: int,
@@ -344,7 +344,7 @@ def _account(
     account = account_device(
         samples,
         spans,
-        fates,
+        outcomes,
         steps,
         meter.calibration,
         start_ns,

@@ -22,7 +22,7 @@ from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.folder import RunFolder
 from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore
 from roambench.runs.records import Records
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 
 
 def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Records) -> Records:
@@ -64,7 +64,7 @@ class OneClock:
     def __init__(self, store: RecordStore, offsets: Mapping[str, Mapping[str, int]]) -> None:
         self._store = store
         self._offsets = offsets
-        self._chapters: dict[str, dict[str, list[tuple[int, Chapter]]]] = {}
+        self._contexts: dict[str, dict[str, list[tuple[int, RecordContext]]]] = {}
 
     def devices(self) -> list[str]:
         """The devices that have records."""
@@ -124,18 +124,18 @@ class OneClock:
         return sorted(moved, key=lambda sample: sample.monotonic_ns)
 
     def _shifts(self, device: str, places: Sequence[tuple[str, int]]) -> np.ndarray:
-        """ns to take off each record's stamp, by the chapter it was stored in."""
-        chapters = self._chapters_of(device)
+        """ns to take off each record's stamp, by the record context it was stored in."""
+        contexts = self._contexts_of(device)
         shifts = np.zeros(len(places), dtype=np.int64)
         for spool in {spool for spool, _ in places}:
-            begun = chapters.get(spool, [])
+            begun = contexts.get(spool, [])
             if not begun:
                 continue
             mine = np.array([k for k, (uuid, _) in enumerate(places) if uuid == spool], dtype=np.intp)
             seqs = np.array([places[k][1] for k in mine], dtype=np.int64)
             firsts = np.array([first for first, _ in begun], dtype=np.int64)
-            by_ns = np.array([self._offset(device, chapter.boot_id) for _, chapter in begun], dtype=np.int64)
-            # What came before the first chapter that is known is of its boot, as likely as not.
+            by_ns = np.array([self._offset(device, context.boot_id) for _, context in begun], dtype=np.int64)
+            # What came before the first record context that is known is of its boot, as likely as not.
             index = np.maximum(0, np.searchsorted(firsts, seqs, side="right") - 1)
             shifts[mine] = by_ns[index]
         return shifts
@@ -146,26 +146,26 @@ class OneClock:
             return known.get(boot_id, 0)
         # Both boots counted up while the same wall clock ran on: unix = device + unix_minus_device.
         walls = {
-            chapter.boot_id: chapter.unix_minus_device_ns
-            for chapters in self._chapters_of(device).values()
-            for _, chapter in chapters
-            if abs(chapter.unix_minus_device_ns) <= MOST_WALL_NS
+            context.boot_id: context.unix_minus_device_ns
+            for contexts in self._contexts_of(device).values()
+            for _, context in contexts
+            if abs(context.unix_minus_device_ns) <= MOST_WALL_NS
         }
         for boot, offset_ns in reversed(list(known.items())):
             if boot in walls and boot_id in walls:
                 return offset_ns + walls[boot] - walls[boot_id]
         return 0
 
-    def _chapters_of(self, device: str) -> dict[str, list[tuple[int, Chapter]]]:
-        """Spool -> (first seq, chapter), ascending."""
-        if device not in self._chapters:
-            found: dict[str, list[tuple[int, Chapter]]] = {}
+    def _contexts_of(self, device: str) -> dict[str, list[tuple[int, RecordContext]]]:
+        """Spool -> (first seq, record context), ascending."""
+        if device not in self._contexts:
+            found: dict[str, list[tuple[int, RecordContext]]] = {}
             for spool, seq, payload in self._store.placed(device, RecordKind.EVENT):
                 event = AgentEvent.from_bytes(payload)
                 if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
                     try:
-                        found.setdefault(spool, []).append((seq, Chapter.from_json(event.detail)))
+                        found.setdefault(spool, []).append((seq, RecordContext.from_json(event.detail)))
                     except ConfigError:
                         continue
-            self._chapters[device] = found
-        return self._chapters[device]
+            self._contexts[device] = found
+        return self._contexts[device]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from roambench.contract.phases import Fate, Phase
-from roambench.energy.modelled_ledger import FATES, NONE, PHASES, Codes, ModelledWork
+from roambench.contract.phases import Outcome, Phase
+from roambench.energy.modelled_ledger import NONE, OUTCOMES, PHASES, Codes, ModelledWork
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven
 from roambench.runs.event_log import EventLog, TextColumn, places
 
@@ -58,7 +58,7 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
         step,
         step,
         _PHASES[part],
-        np.where(part == 0, NONE, FATES.index(Fate.AGGREGATED)),
+        np.where(part == 0, NONE, OUTCOMES.index(Outcome.AGGREGATED)),
         np.where(part == 0, NONE, training),
         texts,
         texts,

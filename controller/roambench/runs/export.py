@@ -58,7 +58,7 @@ _LEDGER = pa.schema(
         ("device", pa.string()),
         ("step", pa.int64()),
         ("phase", pa.string()),
-        ("fate", pa.string()),
+        ("outcome", pa.string()),
         ("train_order_id", pa.string()),
         ("duration_s", pa.float64()),
         ("covered_s", pa.float64()),
@@ -161,7 +161,11 @@ def _ledger(energy: RunEnergy | None) -> pa.Table:
     rows = [row for device in energy.devices for row in device.rows] if energy else []
     table = pa.Table.from_pylist(
         [
-            {**asdict(row), "phase": row.phase.value, "fate": None if row.fate is None else row.fate.value}
+            {
+                **asdict(row),
+                "phase": row.phase.value,
+                "outcome": None if row.outcome is None else row.outcome.value,
+            }
             for row in rows
         ],
         _LEDGER,

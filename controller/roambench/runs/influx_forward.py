@@ -20,12 +20,12 @@ from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.runs.database import naming, open_writer
 from roambench.runs.record_store import RecordStore
-from roambench.spool.chapter import Chapter
 from roambench.spool.consumer import Record
 from roambench.spool.drain import Drain
 from roambench.spool.influx import InfluxSender, InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
+from roambench.spool.record_context import RecordContext
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS forwarded (
@@ -44,7 +44,7 @@ _LOOK_PERIOD_S = 1.0
 class ForwardedSpool:
     """One device's spool as a drain's source: its records in the run folder, beyond what was forwarded.
 
-    It knows the chapters of the records it has handed out, under the run's own name.
+    It knows the contexts of the records it has handed out, under the run's own name.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ForwardedSpool:
                 "SELECT through_seq FROM forwarded WHERE device = ? AND spool_uuid = ?", spool
             ).fetchone()
         self._through = int(row[0]) if row else 0
-        self._chapters: list[tuple[int, Chapter]] = []
+        self._contexts: list[tuple[int, RecordContext]] = []
         for seq, payload in store.events_through(*spool, self._through):
             self._learn(seq, payload)
 
@@ -91,7 +91,7 @@ class ForwardedSpool:
         before, self._through = self._through, through_seq
         return through_seq - before
 
-    def bury(self, error: str) -> None:
+    def dead_letter(self, error: str) -> None:
         """Note the oldest record as refused and go on behind it."""
         (seq, _, _) = self._store.records_beyond(*self._spool, self._through, 1)[0]
         with naming(self._path):
@@ -100,26 +100,26 @@ class ForwardedSpool:
             )
         self.acknowledge(seq)
 
-    def chapter_of(self, seq: int) -> Chapter | None:
-        """The chapter in which record `seq` was stored."""
-        index = bisect_right(self._chapters, seq, key=lambda row: row[0])
-        return self._chapters[index - 1][1] if index else None
+    def context_of(self, seq: int) -> RecordContext | None:
+        """The record context in which record `seq` was stored."""
+        index = bisect_right(self._contexts, seq, key=lambda row: row[0])
+        return self._contexts[index - 1][1] if index else None
 
-    def chapter_of_boot(self, boot_id: str) -> Chapter | None:
-        """The last chapter of that boot, if it is known."""
-        return next((c for _, c in reversed(self._chapters) if c.boot_id == boot_id), None)
+    def context_of_boot(self, boot_id: str) -> RecordContext | None:
+        """The last record context of that boot, if it is known."""
+        return next((c for _, c in reversed(self._contexts) if c.boot_id == boot_id), None)
 
     def uuid_of(self, seq: int) -> str:
         """The spool's name."""
         return self._spool[1]
 
     def _learn(self, seq: int, payload: bytes) -> None:
-        if self._chapters and seq <= self._chapters[-1][0]:
+        if self._contexts and seq <= self._contexts[-1][0]:
             return  # handed out before
         event = AgentEvent.from_bytes(payload)
         if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
-            with contextlib.suppress(ValueError):  # an agent's bytes: what is no chapter begins none
-                self._chapters.append((seq, replace(Chapter.from_json(event.detail), run=self._run_id)))
+            with contextlib.suppress(ValueError):  # an agent's bytes: what is no record context begins none
+                self._contexts.append((seq, replace(RecordContext.from_json(event.detail), run=self._run_id)))
 
 
 class InfluxForwarder:

@@ -132,14 +132,14 @@ class InfluxRecords:
         return [self._run, *self._preludes[device]]
 
     def _find_preludes(self, device: str) -> Iterator[str]:
-        """Per spool, the chapters without a run directly before the run's first one."""
+        """Per spool, the record contexts without a run directly before the run's first one."""
         columns = ("spool", "seq", "run")
         rows = self._pages(
             RecordKind.EVENT, device, columns, f'"kind" = {quoted(EventKind.RECORD_CONTEXT_BEGINS)}'
         )
         # A tag that was left out comes back as null.
-        chapters = sorted({(*row.key, "" if row.values["run"] is None else row.text("run")) for row in rows})
-        for spool, own in groupby(chapters, key=lambda chapter: chapter[0]):
+        contexts = sorted({(*row.key, "" if row.values["run"] is None else row.text("run")) for row in rows})
+        for spool, own in groupby(contexts, key=lambda context: context[0]):
             first = None
             for _, seq, run in own:
                 if run == self._run_id and first is not None and first < seq:

@@ -114,7 +114,7 @@ def modelled_rows(
             served.step,
             log.array(OrderGiven, "step")[order],
             np.where(transfer, np.where(upload, up, down), trained),
-            served.fate,
+            served.outcome,
             served.training,
             TextColumn(log.texts(OrderGiven, "order_id").take(pa.array(order))),
             TextColumn(served.train_order_ids),
@@ -130,10 +130,10 @@ def modelled_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Which training each order serves: its round and fate; NONE and its own step where it serves none."""
+    """Which training each order serves: its round and outcome; NONE and its own step where it serves none."""
 
     step: Codes
-    fate: Codes
+    outcome: Codes
     training: Codes
     train_order_ids: pa.StringArray
 
@@ -152,12 +152,12 @@ class _Served:
         nothing = pc.equal(texts, "").to_numpy(zero_copy_only=False)
         step = log.array(OrderGiven, "step")[order]
         known = found != NONE
-        fate = np.full(len(order), PENDING)
-        fate[known] = trainings.fate[found[known]]
+        outcome = np.full(len(order), PENDING)
+        outcome[known] = trainings.outcome[found[known]]
         step = step.copy()
         step[known] = trainings.step[found[known]]
-        fate[nothing] = NONE
-        return cls(step, fate, np.where(nothing, NONE, np.where(known, found, unknown)), texts)
+        outcome[nothing] = NONE
+        return cls(step, outcome, np.where(nothing, NONE, np.where(known, found, unknown)), texts)
 
 
 def _named(names: Sequence[str], device: Codes) -> tuple[list[str], Codes]:

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from roambench.contract.json_values import without_nan
-from roambench.contract.phases import Fate, Phase
-from roambench.energy.modelled_ledger import FATES, NONE, PHASES, Chosen, Codes, ModelledLedger, Numbers
+from roambench.contract.phases import Outcome, Phase
+from roambench.energy.modelled_ledger import NONE, OUTCOMES, PHASES, Chosen, Codes, ModelledLedger, Numbers
 from roambench.rounds.records import RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn
 from roambench.runs.folder import RunFolder
@@ -32,7 +32,7 @@ _LEDGER = pa.schema(
         ("step", pa.int64()),
         ("at_step", pa.int64()),
         ("phase", pa.string()),
-        ("fate", pa.string()),
+        ("outcome", pa.string()),
         ("order_id", pa.string()),
         ("train_order_id", pa.string()),
         ("duration_s", pa.float64()),
@@ -89,7 +89,7 @@ def _ledger(modelled: ModelledEnergy) -> pa.Table:
         "step": work.step,
         "at_step": work.at_step,
         "phase": _named(PHASES, work.phase),
-        "fate": _named(FATES, work.fate),
+        "outcome": _named(OUTCOMES, work.outcome),
         "order_id": _texts(work.order_ids),
         "train_order_id": _texts(work.train_order_ids),
         "duration_s": rows.duration_s,
@@ -140,9 +140,9 @@ def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table
         np.add.at(sums, work.device[chosen], work.transferred_bytes[chosen])
         return sums[:count]
 
-    def fates(fate: Fate | None) -> Codes:
+    def outcomes(outcome: Outcome | None) -> Codes:
         own = (trainings.device >= 0) & (trainings.device < count)
-        chosen = own if fate is None else own & (trainings.fate == FATES.index(fate))
+        chosen = own if outcome is None else own & (trainings.outcome == OUTCOMES.index(outcome))
         return np.bincount(trainings.device[chosen], minlength=count)
 
     every = np.ones(len(rows), bool)
@@ -151,9 +151,9 @@ def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table
         list(info.device_names),
         [device.steps if device else 0 for device in there],
         [device.mean_distance_m if device else None for device in there],
-        fates(None),
-        fates(Fate.AGGREGATED),
-        fates(Fate.WASTED),
+        outcomes(None),
+        outcomes(Outcome.AGGREGATED),
+        outcomes(Outcome.WASTED),
         of_device(rows.duration_s, rows.of_phase(Phase.TRAIN)),
         size(moved & ~work.sent()),
         size(moved & work.sent()),

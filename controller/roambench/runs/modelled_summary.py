@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.energy.modelled_ledger import Chosen, ModelledLedger
 from roambench.energy.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.rounds.records import (
     CloudAggregated,
-    FateDecided,
     ModelsScored,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
@@ -96,7 +96,7 @@ def summary_of(
         "threshold_step": reached,
         "trainings": int(np.count_nonzero(log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0)),
         "aggregated": counts.aggregated,
-        "wasted": int(np.count_nonzero(log.codes(FateDecided, "fate", [Fate.WASTED.value]) == 0)),
+        "wasted": int(np.count_nonzero(log.codes(OutcomeDecided, "outcome", [Outcome.WASTED.value]) == 0)),
         "aggregated_per_step": counts.aggregated_per_step,
         "mean_distance_m": math.fsum(d.steps * d.mean_distance_m for d in there) / pairs if pairs else None,
         "modelled": {

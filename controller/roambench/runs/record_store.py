@@ -18,7 +18,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
 from roambench.runs.database import naming, open_reader, open_writer
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
@@ -320,9 +320,9 @@ def _event_doubt(event: AgentEvent) -> str | None:
         return _far("event", event.monotonic_ns)
     (event.kind + event.detail).encode()
     if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
-        with suppress(ConfigError):  # what is no chapter begins none
-            if abs(Chapter.from_json(event.detail).unix_minus_device_ns) > MOST_WALL_NS:
-                return "a chapter's wall clock is more than a century from any"
+        with suppress(ConfigError):  # what is no record context begins none
+            if abs(RecordContext.from_json(event.detail).unix_minus_device_ns) > MOST_WALL_NS:
+                return "a record context's wall clock is more than a century from any"
     return None
 
 

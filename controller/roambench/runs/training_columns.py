@@ -1,4 +1,4 @@
-"""What became of every training as columns, the same facts as `rounds.fates` finds them; pure."""
+"""What became of every training as columns, the same facts as `rounds.local_updates` finds them; pure."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from roambench.contract.phases import Fate
-from roambench.rounds.fates import TrainingFate, reached_cloud
+from roambench.contract.phases import Outcome
+from roambench.rounds.local_updates import LocalUpdate, reached_cloud
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderGiven,
+    OutcomeDecided,
     StepOpened,
 )
 from roambench.runs.event_log import Codes, EventLog, places
 
-FATES: Final = tuple(Fate)
-PENDING: Final = FATES.index(Fate.PENDING)
+OUTCOMES: Final = tuple(Outcome)
+PENDING: Final = OUTCOMES.index(Outcome.PENDING)
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingColumns(Mapping[str, TrainingFate]):
-    """Every training that was ordered, in the order given; by its order as in `training_fates`.
+class TrainingColumns(Mapping[str, LocalUpdate]):
+    """Every training that was ordered, in the order given; by its order as in `local_updates`.
 
-    All arrays have the shape (trainings,). `fate` is a place in FATES. `decided` is the place of the
-    FateDecided that counts, -1 while there is none, `reasons` and `decided_steps` are those records'.
+    All arrays have the shape (trainings,). `outcome` is a place in OUTCOMES. `decided` is the place of the
+    OutcomeDecided that counts, -1 while there is none, `reasons` and `decided_steps` are those records'.
     """
 
     orders: pa.StringArray
     device: Codes
     step: Codes
-    fate: Codes
+    outcome: Codes
     decided: Codes
     reappeared: npt.NDArray[np.bool_]
     reached_cloud: npt.NDArray[np.bool_]
@@ -56,19 +56,19 @@ class TrainingColumns(Mapping[str, TrainingFate]):
             trains, orders = trains[kept], orders.take(pa.array(kept))
         device = log.array(OrderGiven, "device")[trains]
         step = log.array(OrderGiven, "step")[trains]
-        decided = places(orders, log.texts(FateDecided, "train_order_id"))
-        fates = log.codes(FateDecided, "fate", [fate.value for fate in FATES])
+        decided = places(orders, log.texts(OutcomeDecided, "train_order_id"))
+        outcomes = log.codes(OutcomeDecided, "outcome", [outcome.value for outcome in OUTCOMES])
         reached = reached_cloud(log.only(EdgeAggregated, CloudAggregated))
         return cls(
             orders,
             device,
             step,
-            np.where(decided >= 0, np.append(fates, PENDING)[decided], PENDING),
+            np.where(decided >= 0, np.append(outcomes, PENDING)[decided], PENDING),
             decided,
             _last_seen(log, device) > step,
             places(orders, pa.array(sorted(reached), pa.string())) >= 0,
-            log.texts(FateDecided, "reason"),
-            log.array(FateDecided, "step"),
+            log.texts(OutcomeDecided, "reason"),
+            log.array(OutcomeDecided, "step"),
         )
 
     def __len__(self) -> int:
@@ -77,26 +77,26 @@ class TrainingColumns(Mapping[str, TrainingFate]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.orders.to_pylist())
 
-    def __getitem__(self, order: str) -> TrainingFate:
+    def __getitem__(self, order: str) -> LocalUpdate:
         (at,) = places(pa.array([order], pa.string()), self.orders).tolist()
         if at < 0:
             raise KeyError(order)
-        return self._fate(at)
+        return self._local_update(at)
 
-    def of_devices(self, devices: Iterable[int]) -> Iterator[TrainingFate]:
+    def of_devices(self, devices: Iterable[int]) -> Iterator[LocalUpdate]:
         """The trainings of these devices, in the order given."""
-        return map(self._fate, np.flatnonzero(np.isin(self.device, list(devices))).tolist())
+        return map(self._local_update, np.flatnonzero(np.isin(self.device, list(devices))).tolist())
 
     def reason(self, at: int) -> str:
-        """Why the training at this place had its fate, "" when nothing was decided or said."""
+        """Why the training at this place had its outcome, "" when nothing was decided or said."""
         return str(self.reasons[int(self.decided[at])].as_py()) if self.decided[at] >= 0 else ""
 
-    def _fate(self, at: int) -> TrainingFate:
+    def _local_update(self, at: int) -> LocalUpdate:
         decided = int(self.decided[at])
-        return TrainingFate(
+        return LocalUpdate(
             int(self.device[at]),
             int(self.step[at]),
-            FATES[self.fate[at]],
+            OUTCOMES[self.outcome[at]],
             self.reason(at),
             int(self.decided_steps[decided]) if decided >= 0 else -1,
             bool(self.reappeared[at]),

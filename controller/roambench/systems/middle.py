@@ -33,8 +33,8 @@ def middle(options: SystemOptions) -> System:
 
 
 def middle_plus(options: SystemOptions) -> System:
-    """MIDDLE on the base of the model; the last layer stays the device's own, and springs hold the base near
-    where training started and near the last global one (Eq. 22)."""
+    """MIDDLE on the base of the model; the last layer stays the device's own, and proximal terms hold the
+    base near where training started and near the last global one (Eq. 22)."""
     system = middle(options)
     objective = f"middle_plus:lambda1={options.lambda1!r},lambda2={options.lambda2!r}"
     return replace(

@@ -33,7 +33,7 @@ class EventKind(StrEnum):
     DUTY_REFUSED = "duty refused", _LOG_ONLY
 
     # Its records and where they go.
-    RECORD_CONTEXT_BEGINS = "record context begins"  # detail: spool.chapter.Chapter as JSON
+    RECORD_CONTEXT_BEGINS = "record context begins"  # detail: spool.record_context.RecordContext as JSON
     SPOOL_DAMAGED = "spool damaged", _LOG_ONLY
     SPOOL_STATE = "spool state"  # detail: per store what waits, was dropped, is dead, as JSON
     STORE_REFUSES = "store refuses"

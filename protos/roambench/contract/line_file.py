@@ -1,7 +1,7 @@
 """Files that grow line by line, where a power cut or a full disk that tears a line spoils no other one.
 
-Only the last line can be torn, and only until the next is appended: one that `is_whole` gets the line end
-that it lacks (an editor may have left it off), any other is cut off. One process at a time may append.
+Only the last line can be truncated, and only until the next is appended: one that `is_whole` gets the line
+end that it lacks (an editor may have left it off), any other is cut off. One process at a time may append.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def mend_last_line(path: Path, is_whole: Callable[[str], bool] = lambda line: Fa
 
 
 def whole_lines(path: Path, is_whole: Callable[[str], bool]) -> list[str]:
-    """All lines but a torn last one; OSError and UnicodeDecodeError where it cannot be read."""
+    """All lines but a truncated last one; OSError and UnicodeDecodeError where it cannot be read."""
     *lines, last = path.read_text(encoding="utf-8").split("\n")
     return [*lines, last] if last and is_whole(last) else lines
 

@@ -148,7 +148,7 @@ class IdleOrder:
 
 @dataclass(frozen=True, slots=True)
 class TransferOrder:
-    """Move `total_bytes` of ballast `repeats` times, back to back: a window of a link's calibration.
+    """Move `total_bytes` of padding `repeats` times, back to back: a window of a link's calibration.
 
     Not a step's order: rounds neither give it nor see its answer.
     """
@@ -280,7 +280,7 @@ class ExchangeReply:
 
 @dataclass(frozen=True, slots=True)
 class TransferReply:
-    """Ballast that was moved: whole transfers, their bytes and the device seconds they took together."""
+    """Padding that was moved: whole transfers, their bytes and the device seconds they took together."""
 
     transfers: int
     transferred_bytes: int

@@ -23,7 +23,7 @@ class Phase(StrEnum):
 ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
 
 
-class Fate(StrEnum):
+class Outcome(StrEnum):
     """What became of a trained model (and so of the joules it cost)."""
 
     PENDING = "pending"  # outstanding: not aggregated, not yet given up
@@ -48,7 +48,7 @@ class PhaseSpan:
     """One uninterrupted phase of one device, [start_ns, end_ns) in its own device time.
 
     `order_id` is the train or upload order served, empty for background phases. `train_order_id` names
-    the training whose fate decides whether the span's joules were wasted (an upload serves an earlier
+    the training whose outcome decides whether the span's joules were wasted (an upload serves an earlier
     training); empty for background phases. A transfer's bytes move from `first_byte_ns` to `last_byte_ns`,
     both 0 where nobody stamped them: before and after that the device waits for the other side.
     """

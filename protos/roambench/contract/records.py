@@ -34,7 +34,7 @@ class ReadingFlag(IntFlag):
     """Doubts about one reading; it is stored all the same (raw samples are immutable)."""
 
     NONE = 0
-    TORN = 1  # |V*I - W| > 0.02 W + 2 %: the three registers straddle an update, or a byte is wrong
+    INCONSISTENT = 1  # |V*I - W| > 0.02 W + 2 %: the three registers straddle an update, or a byte is wrong
     UNDERVOLTAGE = 2  # V < 4.75 V at the meter
     DEAD_BAND = 4  # W = 0 with V > 4: below the meter's smallest step
     BURST = 8  # arrived in a catch-up burst: the arrival time is not the sample's time

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from roambench.agent.control_desk import ControlDesk
+from roambench.agent.ctl_handler import CtlHandler
 from roambench.agent.meter_watch import NEWEST, MeterWatch
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -23,9 +23,9 @@ class StoppedClock:
         return 100 * S
 
 
-def desk(watch: MeterWatch) -> ControlDesk:
+def handler(watch: MeterWatch) -> CtlHandler:
     others: Any = None
-    return ControlDesk(
+    return CtlHandler(
         "pi-01",
         cast(DeviceClock, StoppedClock()),
         others,
@@ -41,7 +41,7 @@ def desk(watch: MeterWatch) -> ControlDesk:
 
 def told(watch: MeterWatch, *words: str) -> Any:
     async def ask() -> list[str]:
-        return [line async for line in desk(watch).answer({"ask": "readings", "words": list(words)})]
+        return [line async for line in handler(watch).answer({"ask": "readings", "words": list(words)})]
 
     (line,) = asyncio.run(ask())
     return json.loads(line)
@@ -50,13 +50,15 @@ def told(watch: MeterWatch, *words: str) -> Any:
 def test_the_readings_of_the_last_seconds_come_with_stamps_and_flags() -> None:
     watch = MeterWatch()
     for second, watts in ((50, 1.5), (90, 2.0), (95, math.nan), (99, 3.0)):
-        watch.hear(Reading(second * S, 5.0, 0.4, watts, math.nan, flags=ReadingFlag.TORN * (second == 99)))
+        watch.hear(
+            Reading(second * S, 5.0, 0.4, watts, math.nan, flags=ReadingFlag.INCONSISTENT * (second == 99))
+        )
     watch.hear(AgentEvent(EventKind.METER_OK, 99 * S, ""))
     assert told(watch, "10") == {
         "now_ns": 100 * S,
         "ns": [90 * S, 95 * S, 99 * S],
         "watts": [2.0, None, 3.0],
-        "flags": [0, 0, int(ReadingFlag.TORN)],
+        "flags": [0, 0, int(ReadingFlag.INCONSISTENT)],
     }
 
 

@@ -131,7 +131,7 @@ def test_cpu_share_is_that_of_all_cores_since_the_sample_before(sysfs: Path) -> 
 
 _FAMILY = """
 import sys
-from roambench.agent.worker import fork_nursery
+from roambench.agent.worker import start_trainer_fork_server
 
 def load():
     def serve(link):
@@ -144,7 +144,7 @@ def load():
             link.sendall(bytes(1))  # no byte of the news of a death
     return serve
 
-link, _ = fork_nursery(0, load)
+link, _ = start_trainer_fork_server(0, load)
 from roambench.agent.host_metrics import HostMetrics
 from roambench.agent.settings import HostSettings
 metrics = HostMetrics(HostSettings(), emulated=True)
@@ -175,7 +175,7 @@ def agent_family() -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_trainers_seconds_are_the_agents_and_stay_so_when_it_dies() -> None:
-    """A real nursery with a real trainer; after its death the next one's work comes on top."""
+    """A real fork server with a real trainer; after its death the next one's work comes on top."""
     with agent_family() as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -188,12 +188,12 @@ def test_the_trainers_seconds_are_the_agents_and_stay_so_when_it_dies() -> None:
         start_s = float(process.stdout.readline())
         worked_s = ask("work")
         assert worked_s - start_s >= 0.05
-        (nursery,) = psutil.Process(process.pid).children()
-        (trainer,) = nursery.children()
+        (fork_server,) = psutil.Process(process.pid).children()
+        (trainer,) = fork_server.children()
         trainer.send_signal(signal.SIGKILL)
         psutil.wait_procs([trainer], timeout=5)
         for _ in range(200):
-            if nursery.children() and nursery.children()[0].pid != trainer.pid:
+            if fork_server.children() and fork_server.children()[0].pid != trainer.pid:
                 break
             time.sleep(0.02)
         after_death = [ask("look") for _ in range(3)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from roambench.agent.held_model import HeldModel
+from roambench.agent.model_cache import ModelCache
 from roambench.agent.resume_point import ResumePoint
-from roambench.agent.shelf import Shelf
 from roambench.contract.orders import TrainReply
 
 
@@ -14,16 +14,16 @@ class Device:
     """What survives an agent's death: made anew, it is the agent's next life."""
 
     def __init__(self, folder: Path) -> None:
-        self.shelf, self.held = Shelf(folder / "shelf"), HeldModel(folder / "held")
+        self.model_cache, self.held = ModelCache(folder / "model-cache"), HeldModel(folder / "held")
         self.folder = folder / "resume-point"
-        self.point = ResumePoint(self.folder, {"shelf": self.shelf, "held": self.held})
+        self.point = ResumePoint(self.folder, {"model-cache": self.model_cache, "held": self.held})
 
     def train(self, order_id: str, digest: str) -> None:
-        draft = self.shelf.draft(order_id)
+        draft = self.model_cache.draft(order_id)
         draft.write_bytes(digest.encode())
         reply = TrainReply(10, 2, mean_loss=0.5, mean_squared_loss=0.3, model_digest=digest)
-        self.shelf.keep(order_id, reply, draft)
-        self.shelf.remember(order_id, b"trained")
+        self.model_cache.keep(order_id, reply, draft)
+        self.model_cache.remember(order_id, b"trained")
 
     def exchange(self, order_id: str, content: bytes) -> None:
         self.held.velocity_draft(order_id).write_bytes(b"velocity of " + content)
@@ -31,14 +31,14 @@ class Device:
 
     @property
     def holds(self) -> tuple[object, ...]:
-        own, world, held = self.shelf.own_model(), self.shelf.global_model(), self.held.last()
+        own, world, held = self.model_cache.own_model(), self.model_cache.global_model(), self.held.last()
         return (
-            self.shelf.trained(),
+            self.model_cache.trained(),
             own and own.read_bytes(),
             world and world.read_bytes(),
             held and (held.order_id, held.model.read_bytes(), held.velocity and held.velocity.read_bytes()),
-            self.shelf.answer("run/1"),
-            self.shelf.answer("run/2"),
+            self.model_cache.answer("run/1"),
+            self.model_cache.answer("run/2"),
         )
 
 
@@ -48,9 +48,9 @@ def step(device: Device, number: int, resumes_at: int) -> None:
     order = f"run/{number}"
     device.train(order, f"{number:02x}" * 32)
     if number % 2:
-        device.shelf.release(order, as_own=True)
+        device.model_cache.release(order, as_own=True)
     else:
-        device.shelf.synchronise(b"global %d" % number)
+        device.model_cache.synchronise(b"global %d" % number)
     device.exchange(order, b"mixed %d" % number)
 
 
@@ -84,7 +84,7 @@ def test_a_death_in_the_middle_of_going_back_goes_back_again(tmp_path: Path) -> 
     step(device, 1, 0)
     before = device.holds
     step(device, 2, 2)
-    device.shelf.clear()  # as far as it came
+    device.model_cache.clear()  # as far as it came
     again = Device(tmp_path)
     again.point.begin("run", 2, 1)
     assert again.holds == before

@@ -40,7 +40,7 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
     ours, theirs = socket.socketpair()
     with ours, theirs:
         agent = ServiceAgent(settings, ours)
-        agent._begin_chapter("dead")
+        agent._begin_context("dead")
         agent._timeline.resume()
         agent._take_welcome(Welcome(run_id="next", learning_json=SPEC.to_json()))
         with pytest.raises(LinkError, match="no session with this run's controller"):

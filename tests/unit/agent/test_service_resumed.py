@@ -41,12 +41,12 @@ async def living(folder: Path) -> AsyncIterator[ServiceAgent]:
     with ours, theirs:
         agent = ServiceAgent(settings, ours)
         agent._begin_life()
-        desk = asyncio.create_task(agent._carry_out_orders())
+        order_queue = asyncio.create_task(agent._carry_out_orders())
         try:
             yield agent
         finally:
-            desk.cancel()
-            await asyncio.gather(desk, return_exceptions=True)
+            order_queue.cancel()
+            await asyncio.gather(order_queue, return_exceptions=True)
             await agent._close()
 
 
@@ -65,13 +65,13 @@ async def until(agent: ServiceAgent, happened) -> None:
 
 
 def trained(agent: ServiceAgent, order_id: str, digest: str) -> None:
-    draft = agent._shelf.draft(order_id)
+    draft = agent._model_cache.draft(order_id)
     draft.write_bytes(digest.encode())
-    agent._shelf.keep(order_id, TrainReply(10, 2, 0.5, 0.3, digest), draft)
+    agent._model_cache.keep(order_id, TrainReply(10, 2, 0.5, 0.3, digest), draft)
 
 
 def holds(agent: ServiceAgent) -> str:
-    model = agent._shelf.trained()
+    model = agent._model_cache.trained()
     return "" if model is None else model.order_id
 
 
@@ -91,7 +91,7 @@ async def test_it_gives_up_what_it_does_and_goes_back_in_the_same_process(tmp_pa
         # A training without data plane fails at once; this exchange waits for a port that never opens.
         waits = ExchangeOrder("run/2/exchange", 0, 2, (), (), 1.0, LocalTraining())
         agent._take(GivenOrder(waits, 60.0))
-        await until(agent, lambda: agent._desk._queue.empty())
+        await until(agent, lambda: agent._order_queue._queue.empty())
         before = agent._orders
         welcomed(agent, "run", resumes_at=2, part=1)
         assert not agent._welcomed  # no record goes to a controller that does not know where we are
@@ -99,7 +99,7 @@ async def test_it_gives_up_what_it_does_and_goes_back_in_the_same_process(tmp_pa
         await until(agent, lambda: holds(agent) == "run/1")
         assert before is not None
         assert before.cancelled()
-        assert agent._shelf.answer("run/2/exchange") is None
+        assert agent._model_cache.answer("run/2/exchange") is None
         assert agent.run_id == "run"
         welcomed(agent, "run", resumes_at=2, part=1)
         assert agent._welcomed

@@ -16,10 +16,10 @@ from roambench.agent.stores import Stores
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
-from roambench.spool.chapter import following
 from roambench.spool.consumer import Record
 from roambench.spool.gate import Gate
 from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.record_context import following
 from roambench.spool.spool import Spool
 
 
@@ -30,8 +30,8 @@ class Bench:
         settings = AgentSettings("pi-01", "127.0.0.1:1", "id", str(folder), influxdb=influxdb)
         self.clock = DeviceClock()
         self.spool = Spool(folder / "spool.sqlite", consumers=settings.stores)
-        chapter = following(None, boot_id="b" * 32, clock=self.clock, meter="smartpower2", run="r")
-        self.spool.begin_chapter(chapter, self.clock.now_ns())
+        context = following(None, boot_id="b" * 32, clock=self.clock, meter="smartpower2", run="r")
+        self.spool.begin_context(context, self.clock.now_ns())
         for i in range(40):
             self.spool.append(RecordKind.READING, Reading(i * 10**9, 5.0, 0.5, 2.5).to_bytes())
         self.gate = Gate()

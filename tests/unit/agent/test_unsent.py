@@ -8,7 +8,7 @@ import pytest
 from roambench.agent import unsent as module
 from roambench.agent.unsent import Unsent
 from roambench.contract.records import AgentEvent, RecordKind
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 
 
@@ -20,8 +20,8 @@ def spool(tmp_path):
 
 
 def in_run(spool, run, *details):
-    """A chapter of `run` and an event per detail."""
-    spool.begin_chapter(Chapter("boot", "0/1.0", 0, "smartpower2", run), 0)
+    """A record context of `run` and an event per detail."""
+    spool.begin_context(RecordContext("boot", "0/1.0", 0, "smartpower2", run), 0)
     for detail in details:
         spool.append(RecordKind.EVENT, AgentEvent("x", 0, detail).to_bytes())
 
@@ -31,7 +31,7 @@ def rows(lines):
 
 
 def test_what_a_finished_run_left_goes_to_its_file_and_the_rest_is_counted(tmp_path, spool):
-    in_run(spool, "", "a", "b")  # with its chapter: three records of no run
+    in_run(spool, "", "a", "b")  # with its record context: three records of no run
     in_run(spool, "run-1", "c", "d")  # three of run-1
     in_run(spool, "", "e")
     unsent = Unsent(tmp_path / "unsent", spool)

@@ -1,4 +1,4 @@
-"""What a zygote imports for its agents: all that they share, and never grpc."""
+"""What a fork server imports for its agents: all that they share, and never grpc."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-_ZYGOTE = """
+_FORK_SERVER = """
 import json, sys
 from roambench.agent.launch import load_trainer
 from roambench.agent.settings import AgentSettings, MeterSettings
@@ -29,8 +29,8 @@ print(json.dumps([sorted(shared), sorted(set(sys.modules) - shared)]))
 
 
 def imported(controller: str, meter: str) -> tuple[set[str], set[str]]:
-    """The modules that a zygote has, and those that its agent imports on its own."""
-    words = [sys.executable, "-c", _ZYGOTE, controller, meter]
+    """The modules that a fork server has, and those that its agent imports on its own."""
+    words = [sys.executable, "-c", _FORK_SERVER, controller, meter]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     shared, own = json.loads(done.stdout)
     return set(shared), set(own)

@@ -32,7 +32,7 @@ OUTCOME = TrainOutcome(**TRAINED)  # type: ignore[arg-type]
 
 @dataclass
 class HandTrainer:
-    """Nursery and trainer, played by the test."""
+    """Fork server and trainer, played by the test."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -118,10 +118,10 @@ async def test_a_warm_trainer_is_asked_once_and_a_refusal_keeps_it_warm() -> Non
         assert await job == OUTCOME
 
 
-async def test_without_a_nursery_every_job_fails_at_once() -> None:
+async def test_without_a_fork_server_every_job_fails_at_once() -> None:
     async with pair() as (worker, trainer):
         trainer.writer.close()
         await asyncio.sleep(0.05)
         for _ in range(2):
-            with pytest.raises(TrainerDied, match="nursery ended"):
+            with pytest.raises(TrainerDied, match="fork server ended"):
                 await asyncio.wait_for(worker.train(JOB), 1)

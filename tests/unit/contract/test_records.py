@@ -18,7 +18,7 @@ from roambench.contract.records import (
 
 
 def test_a_reading_survives_exactly() -> None:
-    reading = Reading(2**62, 5.161, 0.662, 3.416, 0.001, ReadingFlag.TORN | ReadingFlag.BURST)
+    reading = Reading(2**62, 5.161, 0.662, 3.416, 0.001, ReadingFlag.INCONSISTENT | ReadingFlag.BURST)
     assert Reading.from_bytes(reading.to_bytes()) == reading
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from benches import bench_of
 from roambench.contract.json_values import from_values
-from roambench.controller.ab.ab_conduct import _ours
 from roambench.controller.ab.ab_plan import AbPlan, Asked, plan_ab
+from roambench.controller.ab.ab_runner import _ours
 from roambench.controller.ab.thermometers import bench_temperatures
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.sweep.sweep_folder import SweepFolder

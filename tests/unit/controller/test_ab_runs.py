@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller.ab.ab_conduct import _apart
 from roambench.controller.ab.ab_plan import ArmName
+from roambench.controller.ab.ab_runner import _apart
 from roambench.controller.cli import main
 
 EXPERIMENT = """

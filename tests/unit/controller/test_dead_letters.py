@@ -18,9 +18,9 @@ from roambench.provision import agent_asks, fetching, journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.hosts import HostLink
 from roambench.runs.folder import RunFolder
-from roambench.spool.chapter import Chapter
 from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, Drain
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 from ssh_server import ssh_server
 
@@ -66,7 +66,7 @@ def reading(ns: int) -> bytes:
     return Reading(ns, 5.0, 0.5, 2.5).to_bytes()
 
 
-def buried(path: Path, run: Path) -> tuple[str, str]:
+def dead_letters_of(path: Path, run: Path) -> tuple[str, str]:
     """A board whose controller took half of two boots' records, and once said no to each other one. Returns
     the names of the queue in these boots."""
     spool, names = Spool(path), []
@@ -80,7 +80,7 @@ def buried(path: Path, run: Path) -> tuple[str, str]:
             return folder.records.insert("pi-01", spool.uuid_of(records[0][0]), records)
 
         for boot in ("first", "second"):
-            spool.begin_chapter(Chapter(boot, "0/1.0", 0, "smartpower2", "demo"), 0)
+            spool.begin_context(RecordContext(boot, "0/1.0", 0, "smartpower2", "demo"), 0)
             for ns in range(19):
                 spool.append(RecordKind.READING, reading(ns))
             names.append(spool.uuid)
@@ -105,7 +105,7 @@ def stored(run: Path) -> list[tuple[str, int]]:
 def test_what_a_store_refused_for_good_comes_back_once_and_none_is_lost(
     bench: Bench, run: Path, tmp_path: Path
 ) -> None:
-    first, second = buried(tmp_path / "spool.sqlite", run)
+    first, second = dead_letters_of(tmp_path / "spool.sqlite", run)
     assert len(stored(run)) == 20
     for _ in range(2):
         assert fetch(bench, str(run), "--dead-letters") == 0
@@ -126,7 +126,7 @@ def test_what_is_refused_again_is_on_the_board_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    first, _ = buried(tmp_path / "spool.sqlite", run)
+    first, _ = dead_letters_of(tmp_path / "spool.sqlite", run)
     with RunFolder.open(run, write=True) as folder:  # another record under a dead letter's number
         folder.records.insert("pi-01", first, [(1, RecordKind.READING, reading(99))])
     assert fetch(bench, str(run), "--dead-letters") == 1
@@ -149,7 +149,7 @@ def test_letters_that_an_earlier_queue_kept_stay_where_nobody_knows_their_key(tm
         rows.execute("INSERT INTO dead_letters VALUES (1, 'controller', 1, 1, 0, x'00', 'no')")
     rows.close()
     spool = Spool(tmp_path / "spool.sqlite")
-    spool.bury("no", CONTROLLER)
+    spool.dead_letter("no", CONTROLLER)
     assert Unsent(tmp_path / "unsent", spool).revive() == 0
     assert [(one.run, one.spool_uuid == spool.uuid) for one in spool.dead_letters()] == [
         ("", False),

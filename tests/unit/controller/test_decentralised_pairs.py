@@ -24,9 +24,9 @@ from roambench.controller.plays.decentralised import PeerWorld, peer_settings
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import learning_spec
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
-from roambench.fleet.simulated.lesson_trainer import LessonTrainer
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
+from roambench.fleet.simulated.task_trainer import TaskTrainer
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.learning.learner import Learner
 from roambench.learning.training import single_threaded
@@ -59,10 +59,10 @@ class TrainerHere:
     """A trainer that needs no process; hands outcomes out from the last to the first."""
 
     def __init__(self, world: PeerWorld, rows: ModelRows) -> None:
-        data, parts = world.lesson.dataset, world.lesson.parts
+        data, parts = world.learning_task.dataset, world.learning_task.parts
         self._rows = rows
-        self._lessons = LessonTrainer(
-            learning_spec(world.experiment, world.lesson, Path()),
+        self._trainer = TaskTrainer(
+            learning_spec(world.experiment, world.learning_task, Path()),
             data.train_images,
             data.train_labels,
             np.concatenate(parts),
@@ -79,7 +79,7 @@ class TrainerHere:
         outcomes: dict[int, TrainingOutcome] = {}
         for index, job in reversed(list(enumerate(jobs))):
             velocity = None if job.velocity_row < 0 else self._rows.row(job.velocity_row).copy()
-            outcome, trained = self._lessons.carry_out(
+            outcome, trained = self._trainer.carry_out(
                 job, self._rows.row(job.ap_row).copy(), None, None, None, velocity
             )
             assert trained is not None
@@ -114,21 +114,23 @@ def experiment_of(mobility: str, **changes: dict) -> Experiment:
 
 def played(world: PeerWorld, system: str, folder: Path) -> tuple[dict[int, Vector], Book, int]:
     """Models at the end, all records, and the rows still in use."""
-    lesson, experiment = world.lesson, world.experiment
-    rows = ModelRows(folder / "rows.bin", lesson.layout.size, 200, create=True)
+    learning_task, experiment = world.learning_task, world.experiment
+    rows = ModelRows(folder / "rows.bin", learning_task.layout.size, 200, create=True)
     fleet = SimulatedFleet(
         rows,
         TrainerHere(world, rows),
-        lesson.layout.fingerprint,
+        learning_task.layout.fingerprint,
         VirtualDevice(0.4, 20.0, 20.0),
         has_momentum=experiment.learning.momentum > 0.0,
     )
     book = Book()
-    settings = replace(peer_settings(experiment, system, "r", lesson, world.moved.trace.steps), alpha=0.4)
+    settings = replace(
+        peer_settings(experiment, system, "r", learning_task, world.moved.trace.steps), alpha=0.4
+    )
     held = asyncio.run(
         run_peers(
-            settings, world.moved, fleet, book, lesson.initial_model,
-            evaluator=TestSetEvaluator(experiment, lesson),
+            settings, world.moved, fleet, book, learning_task.initial_model,
+            evaluator=TestSetEvaluator(experiment, learning_task),
         )
     )  # fmt: skip
     return {device: model.copy() for device, model in held.models.items()}, book, rows.in_use
@@ -136,24 +138,24 @@ def played(world: PeerWorld, system: str, folder: Path) -> tuple[dict[int, Vecto
 
 def plainly(world: PeerWorld, system: str) -> dict[int, Vector]:
     """The same without fleet, orders or rows: W as a dense matrix, sums in ascending order of device."""
-    lesson, experiment = world.lesson, world.experiment
-    settings = peer_settings(experiment, system, "r", lesson, world.moved.trace.steps)
-    learner = Learner(learning_spec(experiment, lesson, Path()))
-    devices = range(len(lesson.parts))
-    models: dict[int, Vector] = dict.fromkeys(devices, lesson.initial_model)
+    learning_task, experiment = world.learning_task, world.experiment
+    settings = peer_settings(experiment, system, "r", learning_task, world.moved.trace.steps)
+    learner = Learner(learning_spec(experiment, learning_task, Path()))
+    devices = range(len(learning_task.parts))
+    models: dict[int, Vector] = dict.fromkeys(devices, learning_task.initial_model)
     velocities: dict[int, Vector | None] = dict.fromkeys(devices)
     for step in range(settings.steps):
         here = world.moved.trace.present(step).tolist()
         w = mixing_matrix(
             settings.mixing, world.moved.neighbours(step), speeds=world.moved.speeds,
-            samples=[len(part) for part in lesson.parts], alpha=0.4,
+            samples=[len(part) for part in learning_task.parts], alpha=0.4,
         ).toarray()  # fmt: skip
         half = {}
         for device in here:
             seed = draw_key(experiment.seed, "train", device, step)
             training = LocalTraining(1, seed, settings.training.steps)
             result = learner.train(
-                lesson.shard(device), training, models[device], velocity=velocities[device]
+                learning_task.shard(device), training, models[device], velocity=velocities[device]
             )
             half[device], velocities[device] = result.vector, result.velocity
         for device in here:
@@ -180,7 +182,7 @@ def test_virtual_devices_hold_what_the_plain_loop_computes_to_the_bit(mobility: 
         expected = plainly(world, system)
         assert all(np.array_equal(models[device], expected[device]) for device in models)
         (scored,) = [record for record in book if isinstance(record, ModelsScored)]
-        blobs = [encode(models[device], world.lesson.layout.fingerprint) for device in scored.devices]
+        blobs = [encode(models[device], world.learning_task.layout.fingerprint) for device in scored.devices]
         assert list(scored.digests) == [digest_of(blob) for blob in blobs]
         digests.add(hashlib.sha256(b"".join(blobs)).hexdigest())
     assert len(digests) >= 2  # the mixings differ
@@ -189,8 +191,8 @@ def test_virtual_devices_hold_what_the_plain_loop_computes_to_the_bit(mobility: 
 @pytest.mark.parametrize("half_step", ["mini_batch", "full_batch", "epochs"])
 def test_each_half_step_is_what_it_says(half_step: str, tmp_path: Path) -> None:
     world = PeerWorld.of(experiment_of("dam", decentralised={"half_step": half_step}))
-    settings = peer_settings(world.experiment, "d_psgd", "r", world.lesson, ITERATIONS)
-    largest = max(len(part) for part in world.lesson.parts)
+    settings = peer_settings(world.experiment, "d_psgd", "r", world.learning_task, ITERATIONS)
+    largest = max(len(part) for part in world.learning_task.parts)
     assert (settings.training.steps, world.experiment.learning.batch_size) == {
         "mini_batch": (1, 8),
         "full_batch": (1, largest),

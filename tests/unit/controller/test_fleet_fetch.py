@@ -94,7 +94,7 @@ def test_the_ledger_is_computed_also_where_what_follows_the_records_fails(
 def test_a_run_that_cannot_be_had_keeps_no_other_ones_on_the_host(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for run, end in (("bad", {"end": 7}), ("good", {"end": 1, "device": "pi-01", "torn": 2})):
+    for run, end in (("bad", {"end": 7}), ("good", {"end": 1, "device": "pi-01", "malformed": 2})):
         event = {**EVENT, "run": run}
         (tmp_path / run).write_text(json.dumps(event) + "\n" + json.dumps(end) + "\n")
     path = tmp_path / "roambench-agent"
@@ -109,7 +109,7 @@ def test_a_run_that_cannot_be_had_keeps_no_other_ones_on_the_host(
     assert ended.value.code == 1
     said = capsys.readouterr().out
     assert "bad: spool-export: 1 records of None, not 7; try again" in said
-    assert "(2 torn lines left out)" in said
+    assert "(2 malformed lines left out)" in said
     saved = bench.state_dir / "fetched" / "pi-01" / f"{b'good'.hex()}.jsonl.gz"
     assert json.loads(gzip.decompress(saved.read_bytes()).splitlines()[0])["run"] == "good"
     assert ((tmp_path / "bad").exists(), (tmp_path / "good").exists()) == (True, False)

@@ -13,7 +13,7 @@ from roambench.controller.cli import main
 from roambench.controller.config import Experiment, load_experiment
 from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.plays.hierarchical import composed
-from roambench.controller.world import Movement, learning_spec, lesson_of, movement_of, system_of
+from roambench.controller.world import Movement, learning_spec, learning_task_of, movement_of, system_of
 from roambench.learning.synthetic import load_synthetic
 from whereabouts import drawn_trace
 
@@ -71,16 +71,19 @@ def test_the_drawn_image_set_has_the_sizes_of_its_table_and_the_optimiser_its_na
         learning={"dataset": "synthetic", "model": "mlp", "images_per_device": 20, "optimiser": "adam"},
         synthetic=sizes,
     )
-    lesson = lesson_of(drawn, 3)
-    assert lesson.dataset.train_images.shape == (80, 3, 32, 32)
-    assert lesson.dataset.test_images.shape == (12, 3, 32, 32)
-    assert (lesson.dataset.classes, sorted(set(lesson.dataset.train_labels.tolist()))) == (4, [0, 1, 2, 3])
+    learning_task = learning_task_of(drawn, 3)
+    assert learning_task.dataset.train_images.shape == (80, 3, 32, 32)
+    assert learning_task.dataset.test_images.shape == (12, 3, 32, 32)
+    assert (learning_task.dataset.classes, sorted(set(learning_task.dataset.train_labels.tolist()))) == (
+        4,
+        [0, 1, 2, 3],
+    )
     same = load_synthetic(80, 12, classes=4, channels=3, seed=9, noise=0.5)
-    assert lesson.dataset.train_images.tobytes() == same.train_images.tobytes()
+    assert learning_task.dataset.train_images.tobytes() == same.train_images.tobytes()
     louder = load_synthetic(80, 12, classes=4, channels=3, seed=9)
-    assert lesson.dataset.train_images.tobytes() != louder.train_images.tobytes()
-    assert learning_spec(drawn, lesson, Path()).optimiser == "adam"
-    assert learning_spec(experiment(), lesson, Path()).optimiser == "sgd"
+    assert learning_task.dataset.train_images.tobytes() != louder.train_images.tobytes()
+    assert learning_spec(drawn, learning_task, Path()).optimiser == "adam"
+    assert learning_spec(experiment(), learning_task, Path()).optimiser == "sgd"
 
 
 def test_with_replacement_an_image_may_come_to_a_device_twice():
@@ -88,7 +91,7 @@ def test_with_replacement_an_image_may_come_to_a_device_twice():
     synthetic = {"train_images": 80, "test_images": 1}
     for partition, repeats in (("dirichlet", False), ("dirichlet_repeats", True)):
         drawn = experiment(learning={**few, "partition": partition}, synthetic=synthetic)
-        parts = lesson_of(drawn, 2).parts
+        parts = learning_task_of(drawn, 2).parts
         assert [len(part) for part in parts] == [60, 60]
         assert all((len(np.unique(part)) < 60) is repeats for part in parts)
 
@@ -107,8 +110,10 @@ def test_the_edges_of_middles_experiment_are_non_iid(partition: str, step: int, 
         learning={"dataset": "synthetic", "model": "mlp", "partition": partition},
         synthetic={"train_images": 4000, "test_images": 1},
     )
-    trace, lesson = movement_of(middles).trace, lesson_of(middles, 100)
-    held = np.array([np.bincount(lesson.dataset.train_labels[part], minlength=10) for part in lesson.parts])
+    trace, learning_task = movement_of(middles).trace, learning_task_of(middles, 100)
+    held = np.array(
+        [np.bincount(learning_task.dataset.train_labels[part], minlength=10) for part in learning_task.parts]
+    )
     everybody = held.sum(axis=0) / held.sum()
     rows = trace.rows(step)
     found = []

@@ -28,7 +28,7 @@ from roambench.controller.places.table import place_of
 from roambench.controller.resuming import ended_by_others, resume_run, unfinished
 from roambench.controller.stopping import BY_THE_USER
 from roambench.controller.world import movement_of
-from roambench.fleet.model_shop import ModelShop
+from roambench.fleet.model_registry import ModelRegistry
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook
 from roambench.rounds.peer_run import PeerState
@@ -260,18 +260,18 @@ def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path: Path) -> Non
 
 
 def test_the_models_of_agents_lie_by_digest_and_damaged_ones_are_named(tmp_path: Path) -> None:
-    shop = Shop("layout")
+    registry = Registry("layout")
     first, second = (np.full(4, value, np.float32) for value in (1.0, 2.0))
-    kept = AgentsKept(tmp_path, shop, DeviceClock(), "layout")  # type: ignore[arg-type]
-    one, two = shop.publish(first), shop.publish(second)
+    kept = AgentsKept(tmp_path, registry, DeviceClock(), "layout")  # type: ignore[arg-type]
+    one, two = registry.publish(first), registry.publish(second)
     told = kept.snapshot()
     kept.keep(1)
-    shop.retain([two])
+    registry.retain([two])
     kept.snapshot()  # the controller dies before it is written down
     assert sorted(kept.restore(told)) == sorted((one, two))
     assert np.array_equal(kept.restore(told)[one], first)
     kept.keep(2)
-    assert shop.resumes_at == 2
+    assert registry.resumes_at == 2
     assert [file.name for file in (tmp_path / MODELS).iterdir()] == [two]
     with pytest.raises(RunError, match=one):
         kept.restore(told)
@@ -280,7 +280,7 @@ def test_the_models_of_agents_lie_by_digest_and_damaged_ones_are_named(tmp_path:
         kept.restore({**told, "models": [two]})
 
 
-class Shop(ModelShop):
+class Registry(ModelRegistry):
     """Of a GrpcFleet, what keeping asks for."""
 
     resumes_at = 0

@@ -12,7 +12,7 @@ import pytest
 
 from roambench.controller.config import Experiment
 from roambench.controller.scoring import TestSetEvaluator
-from roambench.controller.world import lesson_of
+from roambench.controller.world import learning_task_of
 from roambench.learning.datasets import drawn_subset
 from roambench.learning.speech_commands import WORDS
 
@@ -51,10 +51,10 @@ def experiment(folder: Path, seed: int, **learning: object) -> Experiment:
 
 def accuracy_of_always(word: str, told: Experiment) -> float:
     """Of a model that answers `word` whatever it is given."""
-    lesson = lesson_of(told, 2)
-    model = np.zeros(lesson.layout.size, dtype=np.float32)
+    learning_task = learning_task_of(told, 2)
+    model = np.zeros(learning_task.layout.size, dtype=np.float32)
     model[len(model) - len(WORDS) + WORDS.index(word)] = 1.0  # biases of the last layer come last
-    return asyncio.run(TestSetEvaluator(told, lesson).score(model)).accuracy
+    return asyncio.run(TestSetEvaluator(told, learning_task).score(model)).accuracy
 
 
 @pytest.mark.parametrize("tested", [0, 10, 20])
@@ -66,11 +66,15 @@ def test_a_part_of_the_test_set_scores_every_class_in_its_share(recordings: Path
 
 def test_devices_get_their_images_from_a_part_with_every_class_in_its_share(recordings: Path):
     told = experiment(recordings, 1, images_per_device=20, train_images=20, partition="iid")
-    lesson = lesson_of(told, 3)
-    for part in lesson.parts:  # all of the twenty: two of each word
-        assert np.bincount(lesson.dataset.train_labels[part], minlength=10).tolist() == [2] * 10
-    other = lesson_of(experiment(recordings, 2, images_per_device=20, train_images=20, partition="iid"), 3)
-    assert [sorted(part.tolist()) for part in other.parts] == [sorted(part.tolist()) for part in lesson.parts]
+    learning_task = learning_task_of(told, 3)
+    for part in learning_task.parts:  # all of the twenty: two of each word
+        assert np.bincount(learning_task.dataset.train_labels[part], minlength=10).tolist() == [2] * 10
+    other = learning_task_of(
+        experiment(recordings, 2, images_per_device=20, train_images=20, partition="iid"), 3
+    )
+    assert [sorted(part.tolist()) for part in other.parts] == [
+        sorted(part.tolist()) for part in learning_task.parts
+    ]
 
 
 def test_a_part_is_spread_over_the_whole_set_and_the_same_every_time():

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome as TrainingOutcome
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, figures, metric_of, rounds_to, scored
 from roambench.controller.sweep.results import Spread
 from roambench.controller.sweep.results_files import cell
 from roambench.controller.sweep.sweep_folder import Outcome, read_outcome, write_outcome
 from roambench.report.report import report
 from roambench.rounds.records import (
-    FateDecided,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     StepClosed,
     StepOpened,
 )
@@ -81,7 +81,7 @@ def test_figures_of_a_decentralised_run_by_hand(tmp_path: Path) -> None:
                     OrderGiven(step, 0, order, "exchange", -1, link="wifi"),
                     OrderAnswered(step, 0, order, "done", "", 0, 0.0, 20.0, 60, 1.5),
                     ModelsExchanged(step, 0, order, (), (), 0, 0, 0.0, 0, 0.0, ""),
-                    FateDecided(step, 0, order, Fate.AGGREGATED),
+                    OutcomeDecided(step, 0, order, TrainingOutcome.AGGREGATED),
                     ModelsScored(step, (0,), (accuracy,), (1.0,), ("a",), accuracy, 1.0),
                     StepClosed(step, 1, (), (), accuracy, 1.0),
                 ]

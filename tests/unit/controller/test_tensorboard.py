@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.controller.cli import app
 from roambench.controller.tensorboard import export_tensorboard
 from roambench.rounds.records import (
-    FateDecided,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
@@ -56,7 +56,7 @@ def simulated(path: Path) -> None:
         StepOpened(1, (0,), (0,), (300.0,)),
         OrderGiven(1, 0, "u", "upload", 0, "t", "", 300.0, "lte", 10.0),
         OrderAnswered(1, 0, "u", "done", "", 2_500_000, 2.0),
-        FateDecided(1, 0, "t", Fate.AGGREGATED),
+        OutcomeDecided(1, 0, "t", Outcome.AGGREGATED),
         StepClosed(1, 1, (), (0,), 0.75, 0.5, 2.0),
     ]
     folder_of(path, "simulated", records).close(RunState.FINISHED)

@@ -73,7 +73,7 @@ def readings(influxd: Influxd) -> dict[str, list[Reading]]:
         numbered = [(name, f"spool-{index}", seq, *row) for seq, row in enumerate(rows, 1)]
         points += influx_runs.lines(numbered, RUN)
         points += influx_runs.lines(numbered, "another")
-        chapter = influx_runs.OneChapter(RUN).chapter
+        context = influx_runs.OneContext(RUN).context
         for second in range(10, 200, 10):
             values = {
                 "spool_depth": second * (index + 1),
@@ -83,7 +83,7 @@ def readings(influxd: Influxd) -> dict[str, list[Reading]]:
                 "clock_offset_ms": -1.5,
                 "clock_bound_ms": 0.25 * (index + 1),
             }
-            points.append(bench_line(name, chapter, values, chapter.unix_ns(second * S)))
+            points.append(bench_line(name, context, values, context.unix_ns(second * S)))
     influx_runs.send(points, influxd, "roambench")
     return found
 

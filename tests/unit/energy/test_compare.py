@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roambench.contract.link_power import LinkPower
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.compare import compare_transfers
 from roambench.energy.compared_transfer import Basis, LinkUse
 from roambench.energy.comparison import Comparison
@@ -34,8 +34,8 @@ def transfer(
         "t",
         round(megabit * 125_000),
     )
-    fate = Fate.AGGREGATED if phase in (Phase.DOWNLOAD, Phase.UPLOAD) else None
-    row = LedgerRow("a", 0, phase, fate, "t", length_s, length_s, net_j + 4, net_j, 0.3, 0.3, net_j)
+    outcome = Outcome.AGGREGATED if phase in (Phase.DOWNLOAD, Phase.UPLOAD) else None
+    row = LedgerRow("a", 0, phase, outcome, "t", length_s, length_s, net_j + 4, net_j, 0.3, 0.3, net_j)
     return row, span
 
 

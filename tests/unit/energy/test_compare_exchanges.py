@@ -3,7 +3,7 @@
 import pytest
 
 from roambench.contract.link_power import LTE
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.compare import compare_transfers
 from roambench.energy.compared_transfer import Basis, LinkUse
 from roambench.energy.ledger import LedgerRow
@@ -19,7 +19,7 @@ def exchange(
         device, "b", Phase.EXCHANGE, 3, 0, round(length_s * S), order, order, round(moved_mbit * MEGABIT)
     )
     row = LedgerRow(
-        device, 3, Phase.EXCHANGE, Fate.AGGREGATED, order, length_s, length_s, 9.0, 5.0, 0.2, 0.2, 5.0
+        device, 3, Phase.EXCHANGE, Outcome.AGGREGATED, order, length_s, length_s, 9.0, 5.0, 0.2, 0.2, 5.0
     )
     return row, span
 

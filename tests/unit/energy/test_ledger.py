@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.account import account_device
 from roambench.energy.ledger import (
     LedgerRow,
@@ -44,16 +44,18 @@ def three_rounds() -> tuple[PowerSamples, list[PhaseSpan]]:
     return PowerSamples.of(stamps, watts), spans
 
 
-def test_every_span_has_a_row_with_its_joules_fate_and_the_round_of_its_training() -> None:
+def test_every_span_has_a_row_with_its_joules_outcome_and_the_round_of_its_training() -> None:
     samples, spans = three_rounds()
-    rows = account_device(samples, spans, {"t0": Fate.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S).rows
-    assert [(r.phase, r.step, r.fate, r.train_order_id) for r in rows] == [
+    rows = account_device(
+        samples, spans, {"t0": Outcome.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S
+    ).rows
+    assert [(r.phase, r.step, r.outcome, r.train_order_id) for r in rows] == [
         (Phase.IDLE, 0, None, ""),
-        (Phase.TRAIN, 0, Fate.AGGREGATED, "t0"),
+        (Phase.TRAIN, 0, Outcome.AGGREGATED, "t0"),
         (Phase.IDLE, 1, None, ""),
-        (Phase.TRAIN, 1, Fate.PENDING, "t1"),
+        (Phase.TRAIN, 1, Outcome.PENDING, "t1"),
         (Phase.WAIT, 1, None, ""),
-        (Phase.UPLOAD, 0, Fate.AGGREGATED, "t0"),
+        (Phase.UPLOAD, 0, Outcome.AGGREGATED, "t0"),
         (Phase.ABSENT, 2, None, ""),
     ]
     assert [r.gross_j for r in rows] == pytest.approx([40, 100, 40, 100, 40, 60, 40], rel=2e-3)
@@ -63,12 +65,14 @@ def test_every_span_has_a_row_with_its_joules_fate_and_the_round_of_its_training
     assert all(r.resolved for r in rows)
 
 
-def test_a_transfer_of_no_training_is_consumed_and_has_no_fate() -> None:
+def test_a_transfer_of_no_training_is_consumed_and_has_no_outcome() -> None:
     samples, spans = three_rounds()
     spans = [replace(s, train_order_id="") if s.phase is Phase.UPLOAD else s for s in spans]
-    rows = account_device(samples, spans, {"t0": Fate.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S).rows
+    rows = account_device(
+        samples, spans, {"t0": Outcome.AGGREGATED}, {"t0": 0, "t1": 1}, EXACT, 0, 140 * S
+    ).rows
     (synced,) = [row for row in rows if row.phase is Phase.UPLOAD]
-    assert (synced.fate, synced.step) == (None, 2)
+    assert (synced.outcome, synced.step) == (None, 2)
     assert synced.gross_j == pytest.approx(60.0, rel=2e-3)
 
 
@@ -111,7 +115,7 @@ def test_lost_time_keeps_what_the_meter_saw_and_splits_nothing() -> None:
     samples, spans = three_rounds()
     spans[3] = replace(spans[3], phase=Phase.LOST, train_order_id="", order_id="")
     lost = account_device(samples, spans, {}, {}, EXACT, 0, 140 * S).rows[3]
-    assert (lost.phase, lost.fate, lost.resolved) == (Phase.LOST, None, False)
+    assert (lost.phase, lost.outcome, lost.resolved) == (Phase.LOST, None, False)
     assert lost.gross_j == lost.naive_j == pytest.approx(100.0, rel=0.02)
 
 
@@ -149,9 +153,9 @@ def test_offsets_of_one_meter_add_linearly_in_gross_and_vanish_in_net() -> None:
 
 def test_sums_by_phase() -> None:
     rows = [
-        row(Phase.TRAIN, 100.0, fate=Fate.WASTED),
-        row(Phase.UPLOAD, 10.0, fate=Fate.AGGREGATED),
-        row(Phase.TRAIN, 50.0, fate=Fate.AGGREGATED),
+        row(Phase.TRAIN, 100.0, outcome=Outcome.WASTED),
+        row(Phase.UPLOAD, 10.0, outcome=Outcome.AGGREGATED),
+        row(Phase.TRAIN, 50.0, outcome=Outcome.AGGREGATED),
         row(Phase.IDLE, 7.0, covered_s=4.0),
     ]
     by_phase = totals_by_phase(rows, "net")

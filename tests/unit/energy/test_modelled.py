@@ -7,7 +7,7 @@ import math
 import pytest
 
 from roambench.contract.link_power import LinkPower
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.energy.device_power import DevicePower, drawn_step_s
 from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.energy.modelled import EnergyModel, ModelledRow, Served, modelled_total
@@ -18,8 +18,10 @@ from roambench.report import paper_mohawk as paper
 PI = DevicePower(1.9, 0.8)
 
 
-def served(device: int = 0, step: int = 0, at_step: int = 0, fate: Fate | None = Fate.AGGREGATED) -> Served:
-    return Served(device, f"pi-{device + 1:02d}", step, at_step, fate, f"o{at_step}", f"t{device}{step}")
+def served(
+    device: int = 0, step: int = 0, at_step: int = 0, outcome: Outcome | None = Outcome.AGGREGATED
+) -> Served:
+    return Served(device, f"pi-{device + 1:02d}", step, at_step, outcome, f"o{at_step}", f"t{device}{step}")
 
 
 def down(model: EnergyModel, who: Served) -> ModelledRow:
@@ -120,7 +122,7 @@ def test_devices_draw_their_own_power_and_speed_within_the_spread_and_always_the
 def run_rows() -> list[ModelledRow]:
     """pi-01's training of step 0 is aggregated in step 1, pi-02's is wasted and never uploaded."""
     model = EnergyModel(MOHAWK, PI)
-    first, second = served(0), served(1, fate=Fate.WASTED)
+    first, second = served(0), served(1, outcome=Outcome.WASTED)
     return [
         down(model, first), model.training(first, 20.0), down(model, second), model.training(second, 20.0),
         up(model, served(0, 0, 1)),
@@ -155,7 +157,7 @@ def test_what_came_after_the_threshold_does_not_count() -> None:
 
 def test_two_transfers_of_a_device_in_a_round_are_one_participants() -> None:
     model = EnergyModel(MOHAWK, PI)
-    alone = served(1, fate=Fate.WASTED)
+    alone = served(1, outcome=Outcome.WASTED)
     rows = [up(model, served(0)), down(model, served(0)), down(model, alone)]
     until = communication_to_threshold(rows, 0, 1)
     assert until.joules_per_client == pytest.approx(11.34388 + 2.32744)
@@ -181,12 +183,12 @@ def test_table_6_is_table_4_times_what_one_aggregated_device_sends_and_gets(
     for printed_j, rounds in zip(paper.JOULES[setting], paper.ROUNDS[setting], strict=True):
         rows = []
         for step in range(1, rounds + 1):
-            order = Served(0, "pi-00", step - 1, step - 1, Fate.AGGREGATED, f"d{step}", f"t{step}")
+            order = Served(0, "pi-00", step - 1, step - 1, Outcome.AGGREGATED, f"d{step}", f"t{step}")
             rows.append(model.transfer(order, Phase.DOWNLOAD, size, 24.0, "lte", 0.0))
-            sent = Served(0, "pi-00", step - 1, step, Fate.AGGREGATED, f"u{step}", f"t{step}")
+            sent = Served(0, "pi-00", step - 1, step, Outcome.AGGREGATED, f"u{step}", f"t{step}")
             rows.append(model.transfer(sent, Phase.UPLOAD, size, 12.0, "lte", 0.0))
             for other in range(1, 8):
-                lost = Served(other, f"pi-{other}", step, step, Fate.WASTED, f"w{step}", f"l{other}{step}")
+                lost = Served(other, f"pi-{other}", step, step, Outcome.WASTED, f"w{step}", f"l{other}{step}")
                 rows.append(model.transfer(lost, Phase.DOWNLOAD, size, 24.0, "lte", 0.0))
         until = communication_to_threshold(rows, rounds, rounds + 1)
         assert until.joules_per_client == pytest.approx(13.74 * rounds, rel=1e-2)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from roambench.contract.link_power import LinkPower
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.energy.device_power import DevicePower
 from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.energy.modelled import EnergyModel, ModelledRow, Served, modelled_total
 from roambench.energy.modelled_ledger import (
-    FATES,
     NONE,
+    OUTCOMES,
     PHASES,
     ModelledLedger,
     ModelledWork,
@@ -39,7 +39,7 @@ MODELS = {
 
 
 def work(rows: int = 300) -> ModelledWork:
-    """Rows of all phases, links, devices and fates, some of no training, with figures of many digits."""
+    """Rows of all phases, links, devices and outcomes, some of no training, with figures of many digits."""
     draws = np.random.default_rng(5)
     phase = draws.choice([PHASES.index(p) for p in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)], rows)
     trains = phase == PHASES.index(Phase.TRAIN)
@@ -48,7 +48,7 @@ def work(rows: int = 300) -> ModelledWork:
     training = np.where(served, 3 * step + device, NONE)
     return ModelledWork(
         NAMES, ["lte", "wifi"], device, step, step + draws.integers(0, 2, rows), phase,
-        np.where(served, draws.integers(0, len(FATES), 60)[training], NONE), training,
+        np.where(served, draws.integers(0, len(OUTCOMES), 60)[training], NONE), training,
         [f"o{number}" for number in range(rows)],
         [f"t{number}" if number != NONE else "" for number in training.tolist()],
         np.where(trains, draws.uniform(1.0, 30.0, rows), 0.0),
@@ -61,10 +61,10 @@ def work(rows: int = 300) -> ModelledWork:
 def one_by_one(done: ModelledWork, model: EnergyModel) -> list[ModelledRow]:
     rows = []
     for i, device in enumerate(done.device.tolist()):
-        fate = int(done.fate[i])
+        outcome = int(done.outcome[i])
         served = Served(
             device, NAMES[device], int(done.step[i]), int(done.at_step[i]),
-            None if fate == NONE else FATES[fate], done.order_ids[i], done.train_order_ids[i],
+            None if outcome == NONE else OUTCOMES[outcome], done.order_ids[i], done.train_order_ids[i],
         )  # fmt: skip
         phase, link = PHASES[done.phase[i]], done.links[done.link[i]]
         size, mbit_s, far_m = int(done.transferred_bytes[i]), float(done.mbit_s[i]), float(done.distance_m[i])
@@ -94,7 +94,7 @@ def test_totals_and_table_10_are_those_of_the_rows_to_the_bit(name: str, kind: s
     wasted = ledger.wasted(finished=False)
     for chosen, some in (
         (None, rows),
-        (wasted, [row for row in rows if row.fate is Fate.WASTED]),
+        (wasted, [row for row in rows if row.outcome is Outcome.WASTED]),
         (ledger.of_phase(Phase.UPLOAD), [row for row in rows if row.phase is Phase.UPLOAD]),
     ):
         found, expected = ledger.total(kind, chosen), modelled_total(some, kind)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_a_ledger_by_hand() -> None:
     done = ModelledWork(
         NAMES, ["lte"], np.array([0, 0, 1]), np.array([0, 0, 1]), np.array([0, 0, 1]),
         np.array([PHASES.index(p) for p in (Phase.DOWNLOAD, Phase.TRAIN, Phase.DOWNLOAD)]),
-        np.array([FATES.index(Fate.WASTED)] * 2 + [NONE]), np.array([0, 0, NONE]), ["a", "a", "s"],
+        np.array([OUTCOMES.index(Outcome.WASTED)] * 2 + [NONE]), np.array([0, 0, NONE]), ["a", "a", "s"],
         ["a", "a", ""], np.array([0.0, 20.0, 0.0]), np.array([2_500_000, 0, 2_500_000]),
         np.array([20.0, 0.0, 20.0]), np.array([0, 0, 0]), np.array([900.0, 0.0, 300.0]),
     )  # fmt: skip

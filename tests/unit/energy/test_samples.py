@@ -27,10 +27,10 @@ def test_columns_of_different_length_are_refused() -> None:
         PowerSamples.of([1, 2], [1.0])
 
 
-def test_torn_lines_and_an_output_that_is_off_are_not_power() -> None:
+def test_inconsistent_lines_and_an_output_that_is_off_are_not_power() -> None:
     readings = [
         Reading(1, 5.1, 0.4, 2.0),
-        Reading(2, 5.1, 0.4, 99.0, flags=ReadingFlag.TORN),
+        Reading(2, 5.1, 0.4, 99.0, flags=ReadingFlag.INCONSISTENT),
         Reading(3, 0.0, 0.0, 0.0, flags=ReadingFlag.OFF),
         Reading(4, 4.7, 0.4, 1.9, flags=ReadingFlag.UNDERVOLTAGE),
     ]

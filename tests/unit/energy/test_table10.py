@@ -4,25 +4,27 @@ import math
 
 import pytest
 
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.table10 import MeanSd, improvement, table10
 
 
-def row(device: str, step: int, phase: Phase, fate: Fate | None, gross_j: float) -> LedgerRow:
-    training = f"{device}/{step}" if fate else ""
-    return LedgerRow(device, step, phase, fate, training, 1.0, 1.0, gross_j, gross_j - 1.0, 0.1, 0.1, gross_j)
+def row(device: str, step: int, phase: Phase, outcome: Outcome | None, gross_j: float) -> LedgerRow:
+    training = f"{device}/{step}" if outcome else ""
+    return LedgerRow(
+        device, step, phase, outcome, training, 1.0, 1.0, gross_j, gross_j - 1.0, 0.1, 0.1, gross_j
+    )
 
 
 ROWS = [
     # Round 0: a trains and its model is used, b trains in vain.
-    row("a", 0, Phase.DOWNLOAD, Fate.AGGREGATED, 2.0),
-    row("a", 0, Phase.TRAIN, Fate.AGGREGATED, 40.0),
-    row("a", 0, Phase.UPLOAD, Fate.AGGREGATED, 8.0),
-    row("b", 0, Phase.DOWNLOAD, Fate.WASTED, 3.0),
-    row("b", 0, Phase.TRAIN, Fate.WASTED, 37.0),
+    row("a", 0, Phase.DOWNLOAD, Outcome.AGGREGATED, 2.0),
+    row("a", 0, Phase.TRAIN, Outcome.AGGREGATED, 40.0),
+    row("a", 0, Phase.UPLOAD, Outcome.AGGREGATED, 8.0),
+    row("b", 0, Phase.DOWNLOAD, Outcome.WASTED, 3.0),
+    row("b", 0, Phase.TRAIN, Outcome.WASTED, 37.0),
     # Round 1: nobody. Round 2: a trains and is still outstanding at the end.
-    row("a", 2, Phase.TRAIN, Fate.PENDING, 30.0),
+    row("a", 2, Phase.TRAIN, Outcome.PENDING, 30.0),
     # Background is no part of it.
     row("a", 1, Phase.IDLE, None, 1000.0),
     row("b", 2, Phase.ABSENT, None, 1000.0),
@@ -71,7 +73,7 @@ def test_net_joules_are_accounted_beside_gross() -> None:
 
 
 def test_improvement_is_the_factor_by_which_the_first_spends_more() -> None:
-    used = [row("a", 0, Phase.TRAIN, Fate.AGGREGATED, 60.0)]
+    used = [row("a", 0, Phase.TRAIN, Outcome.AGGREGATED, 60.0)]
     factors = improvement(table10(ROWS), table10(used))
     assert factors["cumulative_consumed_j"] == pytest.approx(2.0)
     assert factors["per_training_consumed_j"] == pytest.approx(40 / 60)

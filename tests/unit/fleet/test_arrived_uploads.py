@@ -59,13 +59,13 @@ async def test_what_arrives_when_the_order_is_over_stays_with_its_device(tmp_pat
     async with bench(deadline_s=1.0) as where, device(where, tmp_path / "pi", []) as pi:
         pi.shelve(TRAINED)
         where.fleet.publish(MODEL)
-        shop, accept = where.fleet._shop, where.fleet._shop.accept
+        registry, accept = where.fleet._registry, where.fleet._registry.accept
 
         def slow(blob: bytes) -> object:
             over.wait(30.0)
             return accept(blob)
 
-        shop.accept = slow  # type: ignore[method-assign,assignment]
+        registry.accept = slow  # type: ignore[method-assign,assignment]
         first = await uploaded(where, pi)
         assert first.status is AnswerStatus.TIMEOUT
         over.set()
@@ -86,13 +86,13 @@ async def test_who_uploads_too_late_is_told_that_nobody_waits() -> None:
     async with bench(deadline_s=0.5) as where, hand_agent(where, on_order=late):
         await connected(where)
         where.fleet.publish(MODEL)
-        shop, accept = where.fleet._shop, where.fleet._shop.accept
+        registry, accept = where.fleet._registry, where.fleet._registry.accept
 
         def slow(blob: bytes) -> object:
             over.wait(30.0)
             return accept(blob)
 
-        shop.accept = slow  # type: ignore[method-assign,assignment]
+        registry.accept = slow  # type: ignore[method-assign,assignment]
         (answer,) = await where.fleet.perform([ORDER])
         assert answer.status is AnswerStatus.TIMEOUT
         over.set()
@@ -100,18 +100,22 @@ async def test_who_uploads_too_late_is_told_that_nobody_waits() -> None:
         assert "not finished within" in told[0] or "nobody waits for this model" in told[0]
 
 
-async def test_an_answer_is_known_before_the_shelf_lets_go(tmp_path: Path) -> None:
+async def test_an_answer_is_known_before_the_cache_lets_go(tmp_path: Path) -> None:
     """Whatever dies in between: the order is answered by the agent's next life."""
     async with bench(deadline_s=10.0) as where, device(where, tmp_path / "pi", []) as pi:
         pi.shelve(TRAINED)
         where.fleet.publish(MODEL)
-        shelf, release, known = pi.desk.shelf, pi.desk.shelf.release, list[bytes | None]()
+        cache, release, known = (
+            pi.order_queue.model_cache,
+            pi.order_queue.model_cache.release,
+            list[bytes | None](),
+        )
 
         def watched(order_id: str, *, as_own: bool = False) -> None:
-            known.append(shelf.answer("run/2/0/upload"))
+            known.append(cache.answer("run/2/0/upload"))
             release(order_id, as_own=as_own)
 
-        shelf.release = watched  # type: ignore[method-assign]
+        cache.release = watched  # type: ignore[method-assign]
         arrived(await uploaded(where, pi))
         (answer,) = known
         assert answer is not None
@@ -121,11 +125,11 @@ async def test_an_answer_is_known_before_the_shelf_lets_go(tmp_path: Path) -> No
 async def test_a_discard_that_nobody_may_have_heard_is_said_again() -> None:
     """It was called done when it lay in the queue of a session, which may have been dead for long."""
     discard = DiscardOrder("run/2/0/discard", 0, 2, TRAINED, "late")
-    for shelf in ([TRAINED], []):  # the second has no such model any more
-        async with bench() as where, hand_agent(where, trained=shelf) as agent:
+    for cached in ([TRAINED], []):  # the second has no such model any more
+        async with bench() as where, hand_agent(where, trained=cached) as agent:
             await until(lambda: where.kinds().count(EventKind.CLOCK_OFFSET) == 1)  # it has caught up
             await where.fleet.perform([discard])
             await until(lambda: len(agent.orders) == 1)
             await redialled(where, agent)
             await until(lambda: where.kinds().count(EventKind.CLOCK_OFFSET) == 2)
-            assert len(agent.orders) == 1 + len(shelf)
+            assert len(agent.orders) == 1 + len(cached)

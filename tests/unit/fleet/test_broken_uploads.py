@@ -29,7 +29,7 @@ from roambench.contract.phases import Phase
 from roambench.fleet.limits import AgentLimits
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.records import FateDecided, OrderAnswered
+from roambench.rounds.records import OrderAnswered, OutcomeDecided
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.rounds.run import RunSettings
 from roambench.systems.catalogue import make_system
@@ -56,7 +56,7 @@ async def test_an_upload_that_a_broken_connection_cut_is_done_again_within_its_o
         where.fleet.publish(MODEL)
         arrived(await uploaded(where, pi))
         assert EventKind.UPLOAD_REFUSED not in where.kinds()
-        assert pi.desk.shelf.trained() is None
+        assert pi.order_queue.model_cache.trained() is None
         assert pi.links.connections in (2, 3)  # gRPC may have begun one of its own by then
         # Every attempt is a phase, and only the one that arrived claims its bytes.
         moved = [span.transferred_bytes for span in pi.phases(Phase.UPLOAD)]
@@ -111,7 +111,7 @@ async def test_a_global_model_comes_over_the_next_connection(
         digest = where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([SyncOrder("run/1/0/sync", 0, 1, 3, digest, free=free)])
         assert (answer.status, answer.reason) == (AnswerStatus.DONE, "")
-        kept = pi.desk.shelf.global_model()
+        kept = pi.order_queue.model_cache.global_model()
         assert kept is not None
         assert digest_of(kept.read_bytes()) == digest
 
@@ -194,9 +194,9 @@ async def played(where: Bench, system: System, trace: Trace, journal: MemoryJour
     )
 
 
-async def fates(
+async def outcomes(
     tmp_path: Path, system: str, cuts: Sequence[Cut], *, quiet: bool = False
-) -> list[FateDecided]:
+) -> list[OutcomeDecided]:
     """Of every training of a run of two devices, one of them behind such a link, whose deadline is ample."""
     journal, options, trace = MemoryJournal(), SystemOptions(k1=1, k2=2), standing(2, 4)
     system_made = make_system(system, options)
@@ -208,19 +208,19 @@ async def fates(
         await played(where, system_made, trace, journal)
         assert first.links.connections >= 1 + len(cuts)
     return sorted(
-        (record for record in journal.records if isinstance(record, FateDecided)),
-        key=lambda fate: fate.train_order_id,
+        (record for record in journal.records if isinstance(record, OutcomeDecided)),
+        key=lambda outcome: outcome.train_order_id,
     )
 
 
-async def unfaulted(tmp_path: Path, system: str) -> list[FateDecided]:
+async def unfaulted(tmp_path: Path, system: str) -> list[OutcomeDecided]:
     if system not in _UNFAULTED:
         (tmp_path / "whole").mkdir()
-        _UNFAULTED[system] = await fates(tmp_path / "whole", system, [])
+        _UNFAULTED[system] = await outcomes(tmp_path / "whole", system, [])
     return _UNFAULTED[system]
 
 
-_UNFAULTED: dict[str, list[FateDecided]] = {}
+_UNFAULTED: dict[str, list[OutcomeDecided]] = {}
 
 #: In the upload, before its receipt; in the first download (by the controller's bytes), in the second.
 BREAKS: list[tuple[str, How, int]] = [
@@ -238,14 +238,14 @@ BREAKS: list[tuple[str, How, int]] = [
 
 
 @pytest.mark.parametrize(("system", "how", "after_bytes"), BREAKS)
-async def test_whatever_breaks_fates_are_those_of_the_unfaulted_run(
+async def test_whatever_breaks_outcomes_are_those_of_the_unfaulted_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, how: How, after_bytes: int
 ) -> None:
     """Wherever the deadline allows."""
     faster_keepalive(monkeypatch)
     expected = await unfaulted(tmp_path, system)
-    assert await fates(tmp_path, system, [Cut(how, after_bytes)]) == expected
-    assert {fate.reason for fate in expected if fate.fate.value == "wasted"} <= {"end of run"}
+    assert await outcomes(tmp_path, system, [Cut(how, after_bytes)]) == expected
+    assert {outcome.reason for outcome in expected if outcome.outcome.value == "wasted"} <= {"end of run"}
 
 
 @pytest.mark.parametrize("system", ["mohawk", "hierfavg"])
@@ -256,7 +256,7 @@ async def test_a_black_hole_in_a_quiet_run_is_noticed_without_a_ping(
     never, _ = methods.QUIET_CHANNEL_OPTIONS
     monkeypatch.setattr(methods, "QUIET_CHANNEL_OPTIONS", (never, ("grpc.keepalive_timeout_ms", 1_000)))
     expected = await unfaulted(tmp_path, system)
-    assert await fates(tmp_path, system, [Cut("hole", 300_000)], quiet=True) == expected
+    assert await outcomes(tmp_path, system, [Cut("hole", 300_000)], quiet=True) == expected
 
 
 @pytest.mark.parametrize("how", ["reset", "hole"])
@@ -271,9 +271,11 @@ async def test_mohawk_wastes_nothing_when_links_break(tmp_path: Path, how: How) 
     ):
         await played(where, system, trace, journal)
         assert first.links.connections in (2, 3)
-    fates = [record for record in journal.records if isinstance(record, FateDecided)]
-    wasted = [(fate.train_order_id, fate.reason) for fate in fates if fate.fate.value == "wasted"]
+    outcomes = [record for record in journal.records if isinstance(record, OutcomeDecided)]
+    wasted = [
+        (outcome.train_order_id, outcome.reason) for outcome in outcomes if outcome.outcome.value == "wasted"
+    ]
     assert {reason for _, reason in wasted} <= {"end of run"}
-    assert len(fates) - len(wasted) == (6 if how == "reset" else 5)  # the hole's step trains nothing anew
+    assert len(outcomes) - len(wasted) == (6 if how == "reset" else 5)  # the hole's step trains nothing anew
     statuses = [record.status for record in journal.records if isinstance(record, OrderAnswered)]
     assert "garbage" not in statuses

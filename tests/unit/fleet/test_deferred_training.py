@@ -13,10 +13,10 @@ from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
-from roambench.controller.world import Movement, lesson_of
+from roambench.controller.world import Movement, learning_task_of
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.records import EdgeAggregated, FateDecided, OrderAnswered, RoundRecord
+from roambench.rounds.records import EdgeAggregated, OrderAnswered, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from whereabouts import drawn_trace
@@ -49,7 +49,7 @@ def run(base: Path, system: str, train: str, learning_rate: float = 0.01) -> tup
 async def _run(base: Path, setting: Experiment, system: str) -> tuple[list[RoundRecord], int]:
     trace = drawn_trace(WHEREABOUTS)
     movement = Movement(trace, content_hash(trace))
-    lesson = lesson_of(setting, len(WHEREABOUTS))
+    learning_task = learning_task_of(setting, len(WHEREABOUTS))
     journal = MemoryJournal()
     with RunFolder.create(
         base / "run",
@@ -61,15 +61,15 @@ async def _run(base: Path, setting: Experiment, system: str) -> tuple[list[Round
         fleet="simulated",
         device_names=["a", "b", "c", "d"],
     ) as folder:
-        rounds = rounds_of(setting, system, movement, folder, [20] * 4, lesson.layout.shapes)
-        async with simulated_fleet(setting, lesson, 2, base / "models", rounds.system) as fleet:
+        rounds = rounds_of(setting, system, movement, folder, [20] * 4, learning_task.layout.shapes)
+        async with simulated_fleet(setting, learning_task, 2, base / "models", rounds.system) as fleet:
             await run_rounds(
                 rounds.settings,
                 rounds.system,
                 rounds.association,
                 fleet,
                 journal,
-                lesson.initial_model,
+                learning_task.initial_model,
                 throughput=rounds.throughput,
             )
             return journal.records, fleet.trainings_computed
@@ -105,6 +105,6 @@ def test_a_deferred_training_that_diverges_is_refused_at_its_upload(tmp_path: Pa
     assert refused
     assert all("training diverged" in answer.reason for answer in refused)
     assert not of(records, EdgeAggregated)
-    fates = of(records, FateDecided)
-    assert {fate.fate.value for fate in fates} == {"wasted"}
-    assert any(fate.reason.startswith("upload refused: training diverged") for fate in fates)
+    outcomes = of(records, OutcomeDecided)
+    assert {outcome.outcome.value for outcome in outcomes} == {"wasted"}
+    assert any(outcome.reason.startswith("upload refused: training diverged") for outcome in outcomes)

@@ -214,11 +214,11 @@ async def test_a_model_is_not_downloaded_for_ever_for_one_order() -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("size", [0, 1])
-async def test_an_upload_in_crumbs_is_refused_before_it_costs_memory(size: int) -> None:
+async def test_an_upload_in_tiny_pieces_is_refused_before_it_costs_memory(size: int) -> None:
     receipts: list[data_pb2.UploadReceipt] = []
     sent = 0
 
-    async def crumbs(agent: HandAgent, order: wire.Order) -> None:
+    async def tiny_pieces(agent: HandAgent, order: wire.Order) -> None:
         if not order.HasField("upload"):
             return
         blob = encode(MODEL, LAYOUT)
@@ -244,7 +244,7 @@ async def test_an_upload_in_crumbs_is_refused_before_it_costs_memory(size: int) 
             receipts.append(data_pb2.UploadReceipt.FromString(await channel.stream_unary(UPLOAD)(messages())))
         agent.link.send(done(order, upload=wire.UploadReport(model_digest=b"d" * 32)))
 
-    async with bench(deadline_s=20.0) as where, hand_agent(where, on_order=crumbs):
+    async with bench(deadline_s=20.0) as where, hand_agent(where, on_order=tiny_pieces):
         await connected(where)
         where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([UploadOrder("run/2/0/upload", 0, 2, 4, "run/1/0/train")])

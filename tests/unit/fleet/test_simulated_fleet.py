@@ -47,14 +47,14 @@ PARTS = ([0, 5, 9, 11], [1, 2, 3], [4, 6, 7, 8, 10])
 LAYOUT = "c" * 32
 
 
-def lesson() -> Shard:
+def whole_shard() -> Shard:
     draws = np.random.default_rng(3)
     images = draws.standard_normal((12, 1, 32, 32)).astype(np.float32)
     return Shard(images, draws.integers(0, 10, 12))
 
 
 def setting_in(folder: Path, model: str = "mlp") -> WorkerSetting:
-    shard = lesson()
+    shard = whole_shard()
     arrays = {
         "images": shard.images,
         "labels": shard.labels,
@@ -96,7 +96,7 @@ def upload(device: int, step: int = 0, *, keep: bool = False) -> UploadOrder:
 
 def expected(device: int, start: np.ndarray) -> np.ndarray:
     """What one device's two epochs make of `start`, trained here with one thread."""
-    shard, part = lesson(), PARTS[device]
+    shard, part = whole_shard(), PARTS[device]
     mine = Shard(shard.images[part], shard.labels[part])
     return Learner(SPEC).train(mine, LocalTraining(2, 100 + device), start).vector
 
@@ -156,14 +156,14 @@ async def test_what_forks_the_workers_is_replaced_too_when_killed(tmp_path: Path
     async with fleet_in(tmp_path, 1) as (fleet, pool):
         digest = fleet.publish(start)
         (worker,) = pool.process_ids
-        nursery = psutil.Process(worker).parent()
-        assert nursery is not None
-        nursery.kill()
+        fork_server = psutil.Process(worker).parent()
+        assert fork_server is not None
+        fork_server.kill()
         psutil.Process(worker).kill()
         (trained,) = await fleet.perform([train(0, digest)])
         (sent,) = await fleet.perform([upload(0)])
         assert pool.process_ids != [worker]
-        assert psutil.Process(pool.process_ids[0]).ppid() != nursery.pid
+        assert psutil.Process(pool.process_ids[0]).ppid() != fork_server.pid
     assert trained.status is AnswerStatus.DONE
     assert isinstance(sent.reply, UploadReply)
     assert sent.reply.model.tobytes() == expected(0, start).tobytes()
@@ -173,8 +173,8 @@ async def test_a_worker_that_is_killed_before_it_is_warm_is_replaced(tmp_path: P
     before = set(psutil.Process().children())
 
     def unborn() -> list[psutil.Process]:
-        nurseries = set(psutil.Process().children()) - before
-        return [worker for nursery in nurseries for worker in nursery.children()]
+        fork_servers = set(psutil.Process().children()) - before
+        return [worker for fork_server in fork_servers for worker in fork_server.children()]
 
     start = start_model()
     setting = setting_in(tmp_path)

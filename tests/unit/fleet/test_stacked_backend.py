@@ -44,7 +44,7 @@ def spec(model: str = "mlp") -> LearningSpec:
     return LearningSpec(model, 1, 10, 0.05, 0.9, 0.0, 2, "", precision="float64")
 
 
-def lesson() -> Shard:
+def whole_shard() -> Shard:
     draws = np.random.default_rng(3)
     images = draws.standard_normal((12, 1, 32, 32)).astype(np.float32)
     return Shard(images, draws.integers(0, 10, 12))
@@ -53,7 +53,7 @@ def lesson() -> Shard:
 def setting_in(
     folder: Path, model: str = "mlp", device: str = "cpu", compute: str = "float64"
 ) -> StackedSetting:
-    shard = lesson()
+    shard = whole_shard()
     arrays = {
         "images": shard.images,
         "labels": shard.labels,
@@ -84,7 +84,8 @@ def model(seed: int) -> np.ndarray:
 
 
 def jobs_on(rows: ModelRows, **changes: object) -> list[TrainingJob]:
-    """Every device starts from half the AP's model, half its own; springs hold it to the global one."""
+    """Every device starts from half the AP's model, half its own; proximal terms hold it to the global
+    one."""
     ap_row, global_row = rows.store(model(1)), rows.store(model(2))
     plain = replace(LocalTraining(2, start_rule="average", objective="middle_plus"), **changes)
     return [
@@ -101,7 +102,7 @@ def jobs_on(rows: ModelRows, **changes: object) -> list[TrainingJob]:
 
 
 def assert_trained(rows: ModelRows, jobs: list[TrainingJob]) -> None:
-    shard = lesson()
+    shard = whole_shard()
     for job in jobs:
         part = PARTS[job.device]
         expected = Learner(spec()).train(

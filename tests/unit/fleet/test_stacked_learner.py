@@ -106,7 +106,7 @@ def test_a_device_may_train_longer_than_the_others() -> None:
 @pytest.mark.parametrize(
     "objective", ["fedprox:mu=0.5", "middle_plus:lambda1=0.3,lambda2=0.2", "fedprox:mu=0"]
 )
-def test_springs_pull_every_model_to_its_own_anchors(objective: str) -> None:
+def test_proximal_terms_pull_every_model_to_its_own_anchors(objective: str) -> None:
     anchors = [in_precision(flatten(build("mlp", 1, 10, seed=50 + number)), SPEC) for number in range(3)]
     tasks = [task(11, n, objective=objective, global_model=anchors[n]) for n in range(3)]
     assert_equal(tasks, 64, "cpu")
@@ -116,8 +116,8 @@ def test_springs_pull_every_model_to_its_own_anchors(objective: str) -> None:
 
 def test_devices_of_different_objectives_do_not_mix() -> None:
     anchor = in_precision(flatten(build("mlp", 1, 10, seed=50)), SPEC)
-    spring = {"objective": "middle_plus:lambda1=0.3,lambda2=0.2", "global_model": anchor}
-    assert_equal([task(9, 1), task(9, 2, **spring), task(9, 3), task(9, 4, **spring)], 64, "cpu")
+    pulled = {"objective": "middle_plus:lambda1=0.3,lambda2=0.2", "global_model": anchor}
+    assert_equal([task(9, 1), task(9, 2, **pulled), task(9, 3), task(9, 4, **pulled)], 64, "cpu")
 
 
 @pytest.mark.parametrize(("momentum", "weight_decay"), [(0.0, 0.0), (0.0, 0.01), (0.9, 0.0)])

@@ -1,4 +1,4 @@
-"""Ballast over the real data port: moved as often as ordered, paced, counted, stamped phase by phase."""
+"""Padding over the real data port: moved as often as ordered, paced, counted, stamped phase by phase."""
 
 import asyncio
 import itertools
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from hand_agent import HandAgent, bench, connected, done, hand_agent
-from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.model_cache import ModelCache
+from roambench.agent.order_queue import OrderQueue
 from roambench.agent.settings import ChaosSettings
-from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
 from roambench.agent.workplace import Workplace
-from roambench.contract.ballast import ballast
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.orders import Answer, AnswerStatus, TransferOrder, TransferReply
+from roambench.contract.padding import padding
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
 from roambench.wire.frames import agent_frame, given_order
@@ -32,7 +32,7 @@ def order(direction: str = "down", total_bytes: int = 50_000, mbit_s: float = 4.
 
 
 async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, list[PhaseSpan]]:
-    """The agent's real order desk at a real controller."""
+    """The agent's real order queue at a real controller."""
     spans: list[PhaseSpan] = []
 
     def record(kind: RecordKind, payload: bytes) -> None:
@@ -44,11 +44,11 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
     timeline = PhaseTimeline("pi-01", "boot", clock, tmp_path, record, changed=lambda phase, ns, mbit_s: None)
     timeline.resume()
 
-    desks: list[OrdersDesk] = []  # an order may come twice: one desk carries it out once
+    queues: list[OrderQueue] = []  # an order may come twice: one queue carries it out once
 
     async def take(agent: HandAgent, message: wire.Order) -> None:
-        if desks:
-            return desks[0].submit(given_order(message))
+        if queues:
+            return queues[0].submit(given_order(message))
         place = Workplace(
             timeline=timeline,
             worker=Worker(ours),
@@ -60,10 +60,10 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
             moving=lambda first_byte_ns, total_bytes, mbit_s: None,
             redial=lambda: None,
         )
-        desk = OrdersDesk(place, Shelf(tmp_path / "shelf"), ChaosSettings())
-        desks.append(desk)
-        desk.submit(given_order(message))
-        return await desk.run()
+        queue = OrderQueue(place, ModelCache(tmp_path / "model-cache"), ChaosSettings())
+        queues.append(queue)
+        queue.submit(given_order(message))
+        return await queue.run()
 
     with ours, theirs:
         async with bench() as where, hand_agent(where, on_order=take):
@@ -122,7 +122,7 @@ def report(
 
 async def test_uploads_that_never_arrived_are_not_believed():
     async def claim(agent: HandAgent, message: wire.Order) -> None:
-        await agent.data.send_ballast(message.order_id, 50_000, 0.0, 5.0)
+        await agent.data.send_padding(message.order_id, 50_000, 0.0, 5.0)
         agent.link.send(done(message, transfer=report()))
 
     answer = await ask(order("up"), claim)
@@ -150,14 +150,14 @@ async def test_a_report_that_does_not_fit_the_order_is_garbage(fields):
     assert "does not fit the order" in answer.reason
 
 
-async def test_ballast_of_another_length_or_direction_is_refused():
+async def test_padding_of_another_length_or_direction_is_refused():
     problems = []
 
     async def misuse(agent: HandAgent, message: wire.Order) -> None:
         for attempt, error in (
-            (agent.data.send_ballast(message.order_id, 60_000, 0.0, 5.0), ModelError),
-            (agent.data.fetch_ballast(message.order_id, 50_000, 5.0), LinkError),
-            (agent.data.send_ballast("another order", 50_000, 0.0, 5.0), ModelError),
+            (agent.data.send_padding(message.order_id, 60_000, 0.0, 5.0), ModelError),
+            (agent.data.fetch_padding(message.order_id, 50_000, 5.0), LinkError),
+            (agent.data.send_padding("another order", 50_000, 0.0, 5.0), ModelError),
         ):
             with pytest.raises(error) as caught:
                 await attempt
@@ -172,11 +172,11 @@ async def test_ballast_of_another_length_or_direction_is_refused():
     assert "no outstanding order asks for this upload" in problems[2]
 
 
-async def test_ballast_has_its_length_in_pieces_and_does_not_compress():
+async def test_padding_has_its_length_in_pieces_and_does_not_compress():
     import zlib
 
-    pieces = list(ballast(1_000_000, 8.0))
+    pieces = list(padding(1_000_000, 8.0))
     assert [len(piece) for piece in pieces] == [250_000] * 4
-    assert len(b"".join(ballast(10_000_001, 0.0))) == 10_000_001
+    assert len(b"".join(padding(10_000_001, 0.0))) == 10_000_001
     assert len(zlib.compress(pieces[0])) > 249_000
-    assert list(ballast(0, 1.0)) == []
+    assert list(padding(0, 1.0)) == []

@@ -1,4 +1,4 @@
-"""Objectives with springs: gradients by hand, and what their texts may say."""
+"""Objectives with proximal terms: gradients by hand, and what their texts may say."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def softmax_regression() -> torch.nn.Module:
 
 
 def trained(text: str, *, head: slice = slice(0, 0), global_model: np.ndarray | None = None) -> np.ndarray:
-    """Two full-batch steps from zero on inputs of zero: without springs only the biases could move."""
+    """Two full-batch steps from zero on inputs of zero: without proximal terms only the biases could move."""
     images, labels = np.zeros((2, 1, 1, 2), dtype=np.float32), np.array([0, 1])
     return trained_with(
         softmax_regression(),
@@ -59,7 +59,7 @@ def test_fedprox_holds_the_model_near_its_start_by_half_mu():
     assert (free - held).tolist() == pytest.approx([0.01, 0.01, -0.01, -0.01, 0.01, -0.01], abs=1e-7)
 
 
-def test_springs_of_no_strength_change_no_bit():
+def test_proximal_terms_of_no_strength_change_no_bit():
     plain = trained("ce").tobytes()
     assert trained("middle_plus:lambda1=0,lambda2=0").tobytes() == plain
     assert trained("fedprox:mu=0").tobytes() == plain

@@ -89,7 +89,7 @@ class Shy(Whole):
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_tasks.py").write_text(TASKS)
     (tmp_path / "needy_tasks.py").write_text("import no_such_package\n")
-    (tmp_path / "torn_tasks.py").write_text("1 / 0\n")
+    (tmp_path / "broken_tasks.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
@@ -109,7 +109,7 @@ def model(name: str, seed: int = 0) -> np.ndarray:
         ("absent.part:Whole", "there is no module absent here; install it wherever the run trains"),
         ("own_tasks.part:Whole", "there is no module own_tasks.part here"),
         ("needy_tasks:Whole", "needy_tasks needs the module no_such_package, which is not installed here"),
-        ("torn_tasks:Whole", "importing torn_tasks fails: ZeroDivisionError: division by zero"),
+        ("broken_tasks:Whole", "importing broken_tasks fails: ZeroDivisionError: division by zero"),
         ("own_tasks:Hole", "the module own_tasks has no class or function Hole; it has Broken, Dealing"),
         ("own_tasks:Half", "Half has no build"),
         ("own_tasks:Half", "Half has load, which cannot be called"),

@@ -46,7 +46,7 @@ def test_the_energy_of_two_minutes_comes_out_true_by_every_way(name, transport):
     # 1 Hz over steps of 2 s leaves sampling noise; ytrikoz text has a step of 10 mW; cuts cost 0.15 %.
     assert measured / true == pytest.approx(1.0, abs=0.02 if run.period_s == 1.0 else 0.005)
     assert len(run.readings()) == pytest.approx(120.0 / run.period_s, abs=4)
-    assert not any(r.flags & ReadingFlag.TORN and r.watts == 0 for r in run.readings())
+    assert not any(r.flags & ReadingFlag.INCONSISTENT and r.watts == 0 for r in run.readings())
 
 
 def test_short_names_stand_for_full_ones_and_a_wrong_one_lists_all():

@@ -46,7 +46,7 @@ def test_the_websocket_tells_watts_first(name):
     assert frames.firmware == name.split("-")[1] + "0"
     assert readings[0].watts == 1.9
     assert readings[0].volts == pytest.approx(5.094, abs=0.005)
-    assert not flagged(readings, ReadingFlag.TORN)
+    assert not flagged(readings, ReadingFlag.INCONSISTENT)
     # 3.1 + 4 x 1.9 .. W over an hour's seconds, as the counter counts
     assert readings[-1].watt_hours > readings[-2].watt_hours > 0
 
@@ -65,7 +65,7 @@ def test_ytrikoz_serial_mixes_milliamperes_and_amperes():
     assert (readings[0].volts, readings[0].amps, readings[0].watts) == (5.1, 0.373, 1.9)
     assert (readings[3].amps, readings[3].watts) == (0.53, 2.71)
     assert math.isnan(readings[0].watt_hours)
-    assert not flagged(readings, ReadingFlag.TORN | ReadingFlag.BURST)
+    assert not flagged(readings, ReadingFlag.INCONSISTENT | ReadingFlag.BURST)
     assert [r.amps for r in readings[-3:]] == [0.012, 0.0, 0.373]
     assert flagged(readings, ReadingFlag.DEAD_BAND) == 1
 
@@ -94,7 +94,7 @@ def test_every_variant_of_a_smart_power_3_tells_the_same(variant):
     assert (counts.partial, counts.too_long, counts.boots) == ((1, 1, 1) if serial else (0, 0, 0))
     assert (counts.garbage, counts.implausible, counts.repeated) == (0, 0, 0)
     assert flagged(readings, ReadingFlag.OFF) == 4
-    assert not flagged(readings, ReadingFlag.TORN)
+    assert not flagged(readings, ReadingFlag.INCONSISTENT)
     assert any(r.meter_ms == 816_000 for r in readings)
     assert frames.period_s == pytest.approx(0.0133, abs=0.0006)
     news = [detail for kind, detail in frames.news if kind == EventKind.METER_ALARM]

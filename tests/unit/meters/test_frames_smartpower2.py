@@ -73,7 +73,7 @@ def test_the_boot_banner_tells_the_firmware_and_counts_the_boot():
         # 5.161 V x 0.662 A = 3.4166 W. At 3.340 W printed: off by 0.0766, allowed 0.02 + 0.0668 = 0.0868.
         (b"5.161,0.662,3.340,0.000\n", ReadingFlag.NONE),
         # At 3.300 W printed: off by 0.1166, allowed 0.0860.
-        (b"5.161,0.662,3.300,0.000\n", ReadingFlag.TORN),
+        (b"5.161,0.662,3.300,0.000\n", ReadingFlag.INCONSISTENT),
         (b"4.749,0.400,1.900,0.000\n", ReadingFlag.UNDERVOLTAGE),  # 1.8996 W
         (b"4.750,0.400,1.900,0.000\n", ReadingFlag.NONE),
         (b"5.098,0.000,0.000,0.000\n", ReadingFlag.DEAD_BAND),
@@ -129,7 +129,7 @@ def test_twenty_thousand_mutated_lines_never_raise_and_seldom_lie():
                 line[at:at] = draws.bytes(int(draws.integers(1, 12)))
         readings = frames.feed(bytes(line) + b"\n", i * SECOND)
         for reading in readings:
-            lies += reading.watts != 3.416 and not reading.flags & ReadingFlag.TORN
+            lies += reading.watts != 3.416 and not reading.flags & ReadingFlag.INCONSISTENT
         before += len(readings)
     assert frames.counts.accepted == before
     # The lines carry no checksum: a changed last digit passes. It must stay rare, it cannot be none.
@@ -141,5 +141,5 @@ def test_a_single_lost_byte_never_passes_as_another_power():
     for at in range(len(LINE)):
         frames = Smartpower2Frames()
         readings = frames.feed(LINE[:at] + LINE[at + 1 :] + LINE, 0)
-        good = [r for r in readings if not r.flags & ReadingFlag.TORN]
+        good = [r for r in readings if not r.flags & ReadingFlag.INCONSISTENT]
         assert {r.watts for r in good} <= {3.416}

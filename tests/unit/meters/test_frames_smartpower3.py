@@ -44,7 +44,7 @@ def test_two_digits_that_change_places_pass_both_sums_and_only_the_product_tells
     swapped = line(1000).replace(b"02039", b"02309")
     (reading,) = frames.feed(swapped, 0)
     assert reading.watts == 2.309
-    assert reading.flags == ReadingFlag.TORN  # 5.098 V x 0.400 A are 2.039 W
+    assert reading.flags == ReadingFlag.INCONSISTENT  # 5.098 V x 0.400 A are 2.039 W
     (hidden,) = frames.feed(line(1010).replace(b"0000001010", b"0000001100"), 1)
     assert (hidden.meter_ms, hidden.flags) == (1100, ReadingFlag.BURST)
 
@@ -111,7 +111,7 @@ def test_events_of_the_channel_and_the_input_are_told_once_each():
 
 def test_an_output_that_is_off_but_draws_power_is_doubted():
     (reading,) = Smartpower3Frames().feed(line(1000, "00000,0000,80000,0,00"), 0)
-    assert reading.flags == ReadingFlag.OFF | ReadingFlag.TORN
+    assert reading.flags == ReadingFlag.OFF | ReadingFlag.INCONSISTENT
 
 
 def test_values_beyond_the_converters_range_are_implausible():

@@ -10,7 +10,7 @@ from roambench.contract.records import Reading
 from roambench.meters.catalogue import driver_row
 from roambench.meters.damage import WINDOW, Damage, Trial, damaged, try_parser
 from roambench.meters.driver import Driver
-from roambench.meters.frames.parser import TORN
+from roambench.meters.frames.parser import INCONSISTENT
 from roambench.meters.transcript import read_transcript, recorded_meter
 
 TRANSCRIPTS = Path(__file__).parents[3] / "firmware_notes" / "transcripts"
@@ -103,7 +103,7 @@ def test_a_single_lost_byte_anywhere_in_a_transcript_is_never_another_power(pars
         for i, chunk in enumerate(chunks[:40]):
             for at in range(len(chunk)):
                 around = [*chunks[max(0, i - 2) : i], chunk[:at] + chunk[at + 1 :], *chunks[i + 1 : i + 3]]
-                found = {(r.volts, r.amps, r.watts) for r in read(row, around) if not r.flags & TORN}
+                found = {(r.volts, r.amps, r.watts) for r in read(row, around) if not r.flags & INCONSISTENT}
                 assert found <= true, (name, i, at)
 
 

@@ -74,7 +74,7 @@ async def test_readings_arrive_once_a_second_of_device_time_and_an_injected_gain
     assert np.mean([r.watts for r in high]) / np.mean([r.watts for r in plain]) == pytest.approx(
         1.03, abs=0.002
     )
-    assert not any(r.flags & ReadingFlag.TORN for r in plain + high)
+    assert not any(r.flags & ReadingFlag.INCONSISTENT for r in plain + high)
     assert meters[0].state == "closed"
 
 

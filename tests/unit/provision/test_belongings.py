@@ -15,9 +15,9 @@ from roambench.provision.belongings import from_card
 
 def test_a_card_gives_the_machine_and_its_state_but_no_training_data_and_no_links(tmp_path: Path):
     state = tmp_path / "var/lib/roambench"
-    (state / "shelf").mkdir(parents=True)
+    (state / "model-cache").mkdir(parents=True)
     (state / "shards").mkdir()
-    (state / "shelf/trained.json").write_text("{}")
+    (state / "model-cache/trained.json").write_text("{}")
     (state / "shards/abc").write_bytes(b"data")
     (state / "spool.sqlite").write_bytes(b"spool")
     (state / "passwords").symlink_to("/etc/shadow")
@@ -27,7 +27,7 @@ def test_a_card_gives_the_machine_and_its_state_but_no_training_data_and_no_link
     assert found.machine_id == "ab" * 16
     assert found.note.startswith("pi2's card handed over 0.0 MB")
     with tarfile.open(fileobj=io.BytesIO(found.state)) as tar:
-        assert sorted(tar.getnames()) == ["./shelf", "./shelf/trained.json", "./spool.sqlite"]
+        assert sorted(tar.getnames()) == ["./model-cache", "./model-cache/trained.json", "./spool.sqlite"]
         spool = tar.extractfile("./spool.sqlite")
         assert spool is not None
         assert spool.read() == b"spool"

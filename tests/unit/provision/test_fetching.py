@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import pytest
 
-from roambench.agent.control_desk import ControlDesk
+from roambench.agent.ctl_handler import CtlHandler
 from roambench.agent.unsent import Unsent as Files
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.provision.fetching import Unsent, fetch_run, records_of
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.runs.folder import RunFolder
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool
 
 _RECORD = {"run": "demo", "spool_uuid": "ab" * 16, "seq": 7, "kind": 1, "payload": "AAEC"}
@@ -28,15 +28,15 @@ _END = {"end": 1, "device": "pi1"}
 
 
 def test_records_come_as_they_were_spooled():
-    assert list(records_of("pi1", _packed(_RECORD, _END), torn=print)) == [
+    assert list(records_of("pi1", _packed(_RECORD, _END), malformed=print)) == [
         Unsent("demo", "ab" * 16, 7, 1, b"\0\1\2")
     ]
-    assert list(records_of("pi1", _packed({"end": 0, "device": "pi1"}), torn=print)) == []
+    assert list(records_of("pi1", _packed({"end": 0, "device": "pi1"}), malformed=print)) == []
 
 
 def test_many_records_come_in_order_over_several_pieces():
     many = [{**_RECORD, "seq": seq} for seq in range(5000)]
-    found = list(records_of("pi1", _packed(*many, {"end": 5000, "device": "pi1"}), torn=print))
+    found = list(records_of("pi1", _packed(*many, {"end": 5000, "device": "pi1"}), malformed=print))
     assert [record.seq for record in found] == list(range(5000))
 
 
@@ -54,21 +54,21 @@ def test_many_records_come_in_order_over_several_pieces():
 )
 def test_anything_else_is_an_error_that_names_the_host(lines: list[object], reason: str):
     with pytest.raises(HostError, match=f"^pi1: spool-export: .*{reason}"):
-        list(records_of("pi1", _packed(*lines), torn=print))
+        list(records_of("pi1", _packed(*lines), malformed=print))
 
 
-def test_what_an_agent_exports_of_torn_files_is_taken_and_the_torn_lines_are_counted(tmp_path: Path):
+def test_what_an_agent_exports_of_damaged_files_is_taken_and_the_malformed_lines_are_counted(tmp_path: Path):
     spool = Spool(tmp_path / "spool.sqlite")
     others = cast(Any, None)
     files = Files(tmp_path / "unsent", spool)
-    desk = ControlDesk("pi1", others, spool, files, *[others] * 6)
+    handler = CtlHandler("pi1", others, spool, files, *[others] * 6)
 
     async def exported() -> bytes:
-        lines = [line async for line in desk.answer({"ask": "spool-export", "words": ["demo"]})]
+        lines = [line async for line in handler.answer({"ask": "spool-export", "words": ["demo"]})]
         return gzip.compress("".join(f"{line}\n" for line in lines).encode())
 
     try:
-        spool.begin_chapter(Chapter("boot", "0/1.0", 0, "smartpower2", "demo"), 0)
+        spool.begin_context(RecordContext("boot", "0/1.0", 0, "smartpower2", "demo"), 0)
         for _ in range(1100):
             spool.append(RecordKind.EVENT, AgentEvent("x", 0, "y").to_bytes())
         files.set_aside()
@@ -76,17 +76,17 @@ def test_what_an_agent_exports_of_torn_files_is_taken_and_the_torn_lines_are_cou
         whole = file.read_bytes()
         half = whole[: len(whole) // 2]  # as agents left it that appended behind half a line
         file.write_bytes(half + whole + b"\0" * 512)
-        torn: list[int] = []
-        records = list(records_of("pi1", asyncio.run(exported()), torn.append))
+        malformed: list[int] = []
+        records = list(records_of("pi1", asyncio.run(exported()), malformed.append))
     finally:
         spool.close()
     assert {record.seq for record in records} >= set(range(2, 1102))
-    assert torn == [2]
+    assert malformed == [2]
 
 
 def test_bytes_that_are_not_compressed_are_an_error():
     with pytest.raises(HostError, match="pi1: spool-export"):
-        list(records_of("pi1", b'{"end": 0}', torn=print))
+        list(records_of("pi1", b'{"end": 0}', malformed=print))
 
 
 def test_what_becomes_endless_when_it_is_unpacked_is_refused_before_it_fills_the_memory():
@@ -94,7 +94,7 @@ def test_what_becomes_endless_when_it_is_unpacked_is_refused_before_it_fills_the
     tracemalloc.start()
     try:
         with pytest.raises(HostError, match="a record larger than any"):
-            list(records_of("pi1", endless, torn=print))
+            list(records_of("pi1", endless, malformed=print))
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()

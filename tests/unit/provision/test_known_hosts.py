@@ -49,7 +49,7 @@ def test_a_file_cut_at_any_byte_costs_at_most_the_key_that_it_hits(
         assert known(path) == {**whole, "[10.0.0.9]:2222": new}, cut
 
 
-def test_openssh_reads_what_is_recorded_behind_a_torn_line(
+def test_openssh_reads_what_is_recorded_behind_a_truncated_line(
     tmp_path: Path, keys: dict[str, paramiko.PKey]
 ) -> None:
     path = tmp_path / "known_hosts"

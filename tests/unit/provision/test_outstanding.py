@@ -35,9 +35,12 @@ _HELD = {
 
 
 def test_a_trained_model_and_a_held_one_are_found_for_their_run_only():
-    shelf = {"shelf/trained.json": json.dumps(_TRAINED).encode(), f"shelf/trained-{_DIGEST[:16]}.blob": _BLOB}
-    assert read_outstanding(_host(shelf), "demo.1") == Outstanding(_TRAINED["order_id"], _DIGEST, _BLOB)
-    assert read_outstanding(_host(shelf), "demo") is None  # the beginning of a name is another name
+    cache = {
+        "model-cache/trained.json": json.dumps(_TRAINED).encode(),
+        f"model-cache/trained-{_DIGEST[:16]}.blob": _BLOB,
+    }
+    assert read_outstanding(_host(cache), "demo.1") == Outstanding(_TRAINED["order_id"], _DIGEST, _BLOB)
+    assert read_outstanding(_host(cache), "demo") is None  # the beginning of a name is another name
     held = {"held/held.json": json.dumps(_HELD).encode(), "held/held-1.blob": _BLOB}
     assert read_outstanding(_host(held), "demo.1") == Outstanding(_HELD["order_id"], _DIGEST, _BLOB)
     assert read_outstanding(_host(held), "demo.2") is None
@@ -45,12 +48,12 @@ def test_a_trained_model_and_a_held_one_are_found_for_their_run_only():
 
 
 def test_half_a_model_is_an_error_that_names_host_and_order():
-    shelf = {
-        "shelf/trained.json": json.dumps(_TRAINED).encode(),
-        f"shelf/trained-{_DIGEST[:16]}.blob": _BLOB[:-1],
+    cache = {
+        "model-cache/trained.json": json.dumps(_TRAINED).encode(),
+        f"model-cache/trained-{_DIGEST[:16]}.blob": _BLOB[:-1],
     }
     with pytest.raises(HostError, match=r"pi2: its model of demo\.1/00001/00001/train is damaged"):
-        read_outstanding(_host(shelf), "demo.1")
+        read_outstanding(_host(cache), "demo.1")
 
 
 @pytest.mark.parametrize("kind", ["a long name", "a large member", "many members"])

@@ -83,8 +83,8 @@ def test_of_a_boards_state_only_files_and_folders_reach_its_spare(
     state = tmp_path / "state"
     monkeypatch.setattr(layout, "STATE", str(state))
     board = tmp_path / "board"
-    (board / "shelf").mkdir(parents=True)
-    (board / "shelf/trained.json").write_text("{}")
+    (board / "model-cache").mkdir(parents=True)
+    (board / "model-cache/trained.json").write_text("{}")
     (board / "sh").write_text("#!/bin/sh")
     (board / "sh").chmod(0o6777)
     (board / "passwords").symlink_to("/etc/shadow")
@@ -101,7 +101,7 @@ def test_of_a_boards_state_only_files_and_folders_reach_its_spare(
         with open_link(bench, bench.hosts[0]) as link:
             _hand_over(link, packed)
     assert sorted(str(path.relative_to(state)) for path in state.rglob("*")) == [
-        "sh", "shelf", "shelf/trained.json",
+        "model-cache", "model-cache/trained.json", "sh",
     ]  # fmt: skip
     assert stat.S_IMODE((state / "sh").stat().st_mode) == 0o750
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_to_bytes
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
@@ -112,8 +112,10 @@ class HandMade:
                 yield CloudAggregated(1, (0,) if self.aggregated else (), (1.0,), "bb")
                 for device in devices:
                     used = device in self.aggregated
-                    fate = Fate.AGGREGATED if used else Fate.WASTED
-                    yield FateDecided(1, device, f"r/0/{device}/train", fate, "" if used else self.reason)
+                    outcome = Outcome.AGGREGATED if used else Outcome.WASTED
+                    yield OutcomeDecided(
+                        1, device, f"r/0/{device}/train", outcome, "" if used else self.reason
+                    )
             else:
                 for device in devices:
                     order = f"r/0/{device}/train"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.draws import generator
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_to_bytes
 from roambench.energy.attribute import attribute
 from roambench.energy.compared_transfer import Basis
@@ -26,7 +26,7 @@ from roambench.meters.emulator.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.virtual import emulate
 from roambench.report.comparison import compare_runs
 from roambench.report.evidence import read_runs
-from roambench.rounds.records import FateDecided, OrderAnswered, OrderGiven, StepOpened
+from roambench.rounds.records import OrderAnswered, OrderGiven, OutcomeDecided, StepOpened
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
@@ -105,7 +105,7 @@ def _day(folder: RunFolder, index: int, name: str, seed: int, size: int):
                 OrderGiven(step, index, order, kind, 0, of, "", 50.0 if wifi else 900.0, link, modelled)
             )
             folder.journal.append(OrderAnswered(step, index, order, "done", "", size, megabit / rate))
-        folder.journal.append(FateDecided(step, index, train, Fate.AGGREGATED))
+        folder.journal.append(OutcomeDecided(step, index, train, Outcome.AGGREGATED))
         for phase, length_s, activity, order, direction in (
             (Phase.IDLE, draw.uniform(2.5, 3.5), IDLE, "", None),
             (Phase.DOWNLOAD, megabit / down, Activity(rx_mbit_s=down), train, "down"),

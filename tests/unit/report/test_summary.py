@@ -9,7 +9,7 @@ import pytest
 
 from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
-from roambench.contract.phases import Fate, Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.contract.records import AgentEvent
 from roambench.energy.compared_transfer import Basis
 from roambench.meters.traits import MeterDescription
@@ -140,7 +140,7 @@ def test_devices_per_step_leave_out_the_first_step_and_distances_are_per_pair(ha
     assert (run.distance.mean_m, run.distance.sd_m, run.distance.pairs) == (900.0, 0.0, 4)
 
 
-def test_trainings_by_fate_and_orders_by_status(hand_made):
+def test_trainings_by_outcome_and_orders_by_status(hand_made):
     run = summary_of(
         hand_made(
             extra=[
@@ -157,7 +157,7 @@ def test_trainings_by_fate_and_orders_by_status(hand_made):
     assert trainings.reasons == {"absent": 1}
     assert trainings.wasted_reappeared == 1
     assert trainings.reached_cloud == 1
-    assert trainings.by_order["r/0/0/train"].fate is Fate.AGGREGATED
+    assert trainings.by_order["r/0/0/train"].outcome is Outcome.AGGREGATED
     assert run.orders.answers == {("train", "done"): 2, ("train", "lost"): 1, ("upload", "done"): 1}
     assert run.orders.unanswered == 1
     (trouble,) = run.orders.troubles

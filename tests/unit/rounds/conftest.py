@@ -102,7 +102,7 @@ class ScriptedFleet:
     increments: Mapping[tuple[int, int], Vector] = field(default_factory=dict)
     failures: Mapping[tuple[str, int, int], Answer | AnswerStatus | None] = field(default_factory=dict)
     published: dict[str, Vector] = field(default_factory=dict)
-    shelf: dict[int, tuple[str, Vector]] = field(default_factory=dict)
+    kept: dict[int, tuple[str, Vector]] = field(default_factory=dict)
     own: dict[int, Vector] = field(default_factory=dict)
     synced: dict[int, Vector] = field(default_factory=dict)  # the last global model that reached a device
     seen: list[Order] = field(default_factory=list)
@@ -132,30 +132,30 @@ class ScriptedFleet:
         if isinstance(order, TrainOrder):
             start = self._start(order)
             model = start + self.increments.get(key[1:], np.float32(0.0))
-            self.shelf[order.device] = (order.order_id, model)
+            self.kept[order.device] = (order.order_id, model)
             reply = TrainReply(
                 self.samples[order.device], 1, 0.5, 0.25, "", downloaded_bytes=8, download_s=2.0
             )
         elif isinstance(order, UploadOrder):
             if self._holds(order.device) != order.train_order_id:
                 return Answer(order.order_id, order.device, order.step, AnswerStatus.REFUSED, "not on disk")
-            _, model = self.shelf.pop(order.device)
+            _, model = self.kept.pop(order.device)
             if order.keeps_model:
                 self.own[order.device] = model
             reply = UploadReply(model, "", uploaded_bytes=9, upload_s=3.0)
         elif isinstance(order, SyncOrder):
-            self.shelf.pop(order.device, None)
+            self.kept.pop(order.device, None)
             self.own[order.device] = self.synced[order.device] = self.published[order.digest]
             reply = SyncReply(downloaded_bytes=8, download_s=2.0)
         elif isinstance(order, DiscardOrder) and self._holds(order.device) == order.train_order_id:
-            _, model = self.shelf.pop(order.device)
+            _, model = self.kept.pop(order.device)
             if order.keeps_model:
                 self.own[order.device] = model
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, reply=reply)
 
     def _start(self, order: TrainOrder) -> Vector:
         ap = self.published[order.start_digest]
-        held = self.shelf.get(order.device)
+        held = self.kept.get(order.device)
         own = held[1] if held is not None else self.own.get(order.device)
         # Tests may name rules of their own making: those start from the AP's model.
         rule = order.training.start_rule
@@ -166,7 +166,7 @@ class ScriptedFleet:
         return start_model(rule, inputs)
 
     def _holds(self, device: int) -> str:
-        return self.shelf.get(device, ("", vector()))[0]
+        return self.kept.get(device, ("", vector()))[0]
 
 
 @dataclass
@@ -188,7 +188,7 @@ class Run:
     records: list[RoundRecord]
     result: RunResult
     states: list[RunState]  # after every step
-    shelves: list[dict[int, tuple[str, Vector]]]  # what the devices of a ScriptedFleet held then
+    kept_then: list[dict[int, tuple[str, Vector]]]  # what the devices of a ScriptedFleet held then
     summaries: list[StepSummary]
 
     def of(self, kind: type, step: int | None = None) -> list:
@@ -241,12 +241,12 @@ class World:
         )
         counts = tuple(samples or (1,) * len(trace.device_names))
         devices = fleet or ScriptedFleet(counts, increments or {}, failures or {})
-        journal, states, shelves, summaries = MemoryJournal(), [], [], []
+        journal, states, kept_then, summaries = MemoryJournal(), [], [], []
 
         def on_step(summary: StepSummary, after: RunState) -> None:
             summaries.append(summary)
             states.append(after)
-            shelves.append(dict(getattr(devices, "shelf", {})))
+            kept_then.append(dict(getattr(devices, "kept", {})))
 
         result = asyncio.run(
             run_rounds(
@@ -274,7 +274,7 @@ class World:
                 stopwatch=lambda: 0.0,
             )
         )
-        return Run(devices, journal.records, result, states, shelves, summaries)
+        return Run(devices, journal.records, result, states, kept_then, summaries)
 
 
 @pytest.fixture

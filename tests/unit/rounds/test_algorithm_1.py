@@ -13,9 +13,9 @@ import math
 import numpy as np
 import pytest
 
-from roambench.contract.phases import Fate
-from roambench.rounds.fates import training_fates
-from roambench.rounds.records import CloudAggregated, EdgeAggregated, FateDecided, OrderGiven
+from roambench.contract.phases import Outcome
+from roambench.rounds.local_updates import local_updates
+from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderGiven, OutcomeDecided
 from roambench.systems.options import SystemOptions
 
 ROWS = ("0 0 1000 0 - 0", "0 - 1000 - - 1000", "1000 1000 - - 0 0")
@@ -121,25 +121,25 @@ class TestMohawk:
         assert cloud.digest == mohawk.result.digest
 
     def test_what_is_outstanding_at_the_cloud_aggregation_is_wasted(self, mohawk):
-        wasted = [f for f in mohawk.of(FateDecided) if f.fate is Fate.WASTED]
+        wasted = [f for f in mohawk.of(OutcomeDecided) if f.outcome is Outcome.WASTED]
         assert [(f.step, f.train_order_id, f.reason) for f in wasted] == [
             (3, "r/00002/00001/train", "cloud aggregation"),
             (3, "r/00001/00002/train", "cloud aggregation"),
         ]
 
-    def test_every_training_has_exactly_one_fate(self, mohawk):
-        decided = [f.train_order_id for f in mohawk.of(FateDecided)]
+    def test_every_training_has_exactly_one_outcome(self, mohawk):
+        decided = [f.train_order_id for f in mohawk.of(OutcomeDecided)]
         assert len(decided) == len(set(decided)) == 9
-        assert sum(f.fate is Fate.AGGREGATED for f in mohawk.of(FateDecided)) == 7
+        assert sum(f.outcome is Outcome.AGGREGATED for f in mohawk.of(OutcomeDecided)) == 7
 
     def test_a_returning_device_is_told_to_discard_its_wasted_model(self, mohawk):
         told = [(o.step, o.device, o.train_order_id) for o in mohawk.of(OrderGiven) if o.kind == "discard"]
         assert told == [(4, 2, "r/00001/00002/train"), (5, 1, "r/00002/00001/train")]
 
     def test_wasted_devices_reappeared_and_the_last_models_never_reached_the_cloud(self, mohawk):
-        fates = training_fates(mohawk.records)
-        assert fates["r/00001/00002/train"].reappeared
-        reached = {order for order, training in fates.items() if training.reached_cloud}
+        updates = local_updates(mohawk.records)
+        assert updates["r/00001/00002/train"].reappeared
+        reached = {order for order, training in updates.items() if training.reached_cloud}
         assert reached == {f"r/{step:05d}/{device:05d}/train" for device, step in [
             (0, 0), (2, 0), (0, 1), (1, 0), (0, 2)
         ]}  # fmt: skip
@@ -175,7 +175,7 @@ class TestHierFavg:
         assert [c.aggregated for c in closed] == [0, 2, 1, 1, 0, 1]
 
     def test_who_is_away_at_the_next_step_is_wasted_at_once(self, hierfavg):
-        wasted = [f for f in hierfavg.of(FateDecided) if f.fate is Fate.WASTED]
+        wasted = [f for f in hierfavg.of(OutcomeDecided) if f.outcome is Outcome.WASTED]
         assert [(f.step, f.train_order_id, f.reason) for f in wasted] == [
             (1, "r/00000/00001/train", "absent"),
             (2, "r/00001/00002/train", "absent"),
@@ -196,4 +196,4 @@ class TestHierFavg:
         assert told == [(2, 1), (4, 2), (5, 0), (5, 1)]
         at_2 = [o.kind for o in hierfavg.of(OrderGiven, 2) if o.device == 1]
         assert at_2 == ["discard", "idle", "train"]
-        assert hierfavg.fleet.shelf == {}
+        assert hierfavg.fleet.kept == {}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from roambench.contract.orders import Answer, AnswerStatus, TrainReply, UploadReply
-from roambench.contract.phases import Fate
-from roambench.rounds.records import EdgeAggregated, FateDecided, OrderAnswered, OrderGiven
+from roambench.contract.phases import Outcome
+from roambench.rounds.records import EdgeAggregated, OrderAnswered, OrderGiven, OutcomeDecided
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 
@@ -17,8 +17,8 @@ LONG = SystemOptions(k1=1, k2=50)  # no cloud aggregation within these runs
 MAY_TRY_AGAIN = [AnswerStatus.LOST, AnswerStatus.FAILED, AnswerStatus.TIMEOUT]
 
 
-def fates(run):
-    return [(f.step, f.train_order_id, f.fate.value, f.reason) for f in run.of(FateDecided)]
+def outcomes(run):
+    return [(f.step, f.train_order_id, f.outcome.value, f.reason) for f in run.of(OutcomeDecided)]
 
 
 def discards(run):
@@ -32,14 +32,14 @@ def test_a_failed_upload_leaves_the_device_in_tr_and_the_model_arrives_when_it_i
     assert run.closed(1).outstanding == run.closed(2).outstanding == (0,)
     assert run.closed(1).aggregated == 0
     assert run.orders("upload", 3) == [(0, 1)]
-    assert (3, "r/00000/00000/train", "aggregated", "") in fates(run)
+    assert (3, "r/00000/00000/train", "aggregated", "") in outcomes(run)
 
 
 @pytest.mark.parametrize("status", MAY_TRY_AGAIN)
 def test_a_device_whose_upload_failed_delivers_its_model_before_it_trains_again(world, status):
     failures = {("upload", 0, 1): status, ("upload", 0, 2): status}
     run = world.run("mohawk", world.drawn_trace("0 0 0 0 0", "0 0 0 0 0"), options=LONG, failures=failures)
-    ours = [fate for fate in fates(run) if fate[1].split("/")[2] == "00000"]
+    ours = [outcome for outcome in outcomes(run) if outcome[1].split("/")[2] == "00000"]
     assert ours == [
         (3, "r/00000/00000/train", "aggregated", ""),
         (4, "r/00003/00000/train", "aggregated", ""),
@@ -55,7 +55,7 @@ def test_a_cloud_aggregation_ends_the_wait_for_an_upload_that_keeps_failing(worl
     run = world.run(
         "mohawk", world.drawn_trace("0 0 0 0 0"), options=SystemOptions(k1=1, k2=2), failures=failures
     )
-    assert fates(run)[0] == (2, "r/00000/00000/train", "wasted", "cloud aggregation")
+    assert outcomes(run)[0] == (2, "r/00000/00000/train", "wasted", "cloud aggregation")
     assert (run.orders("train", 1), run.orders("train", 2)) == ([], [(0, 0)])
 
 
@@ -67,7 +67,7 @@ PATIENT = dataclasses.replace(
 
 def test_a_device_trained_again_before_its_old_model_left_wastes_the_old_one(world):
     run = world.run(PATIENT, world.drawn_trace("0 0 - 0"))
-    assert fates(run) == [
+    assert outcomes(run) == [
         (1, "r/00000/00000/train", "wasted", "retrained"),
         (3, "r/00001/00000/train", "aggregated", ""),
     ]
@@ -77,7 +77,7 @@ def test_a_device_trained_again_before_its_old_model_left_wastes_the_old_one(wor
 @pytest.mark.parametrize("status", MAY_TRY_AGAIN)
 def test_hierfavg_gives_a_failed_upload_no_second_chance(world, status):
     run = world.run("hierfavg", world.drawn_trace("0 0 - 0"), failures={("upload", 0, 1): status})
-    assert fates(run)[0] == (1, "r/00000/00000/train", "wasted", f"upload {status.value}")
+    assert outcomes(run)[0] == (1, "r/00000/00000/train", "wasted", f"upload {status.value}")
     assert run.orders("upload", 3) == []
 
 
@@ -95,7 +95,7 @@ def test_hierfavg_gives_a_failed_upload_no_second_chance(world, status):
 def test_a_model_that_cannot_be_is_wasted_and_never_aggregated(world, reply, why):
     answer = Answer("r/00001/00000/upload", 0, 1, AnswerStatus.DONE, reply=reply)
     run = world.run("mohawk", world.drawn_trace("0 0 -", "0 0 -"), failures={("upload", 0, 1): answer})
-    assert (1, "r/00000/00000/train", "wasted", f"upload garbage: {why}") in fates(run)
+    assert (1, "r/00000/00000/train", "wasted", f"upload garbage: {why}") in outcomes(run)
     (edge,) = run.of(EdgeAggregated)
     assert edge.devices == (1,)
 
@@ -103,7 +103,7 @@ def test_a_model_that_cannot_be_is_wasted_and_never_aggregated(world, reply, why
 def test_an_upload_with_a_wrong_digest_is_wasted_with_the_fleets_reason(world):
     failures = {("upload", 0, 1): AnswerStatus.GARBAGE, ("train", 0, 1): AnswerStatus.FAILED}
     run = world.run("mohawk", world.drawn_trace("0 0 0"), options=LONG, failures=failures)
-    assert fates(run)[0] == (1, "r/00000/00000/train", "wasted", "upload garbage: scripted")
+    assert outcomes(run)[0] == (1, "r/00000/00000/train", "wasted", "upload garbage: scripted")
     assert discards(run) == [(2, 0, "r/00000/00000/train")]
     assert run.orders("upload", 2) == []
 
@@ -111,7 +111,7 @@ def test_an_upload_with_a_wrong_digest_is_wasted_with_the_fleets_reason(world):
 def test_a_device_that_no_longer_has_its_model_refuses_and_is_not_asked_again(world):
     failures = {("upload", 0, 1): AnswerStatus.REFUSED, ("train", 0, 1): AnswerStatus.LOST}
     run = world.run("mohawk", world.drawn_trace("0 0 0"), options=LONG, failures=failures)
-    assert fates(run)[0] == (1, "r/00000/00000/train", "wasted", "upload refused: scripted")
+    assert outcomes(run)[0] == (1, "r/00000/00000/train", "wasted", "upload refused: scripted")
     assert run.orders("upload", 2) == []
 
 
@@ -121,7 +121,7 @@ def test_a_device_that_no_longer_has_its_model_refuses_and_is_not_asked_again(wo
 def test_a_training_that_is_not_done_is_wasted_and_its_device_not_in_tr(world, status):
     run = world.run("mohawk", world.drawn_trace("0 0 -", "0 0 -"), failures={("train", 0, 0): status})
     assert run.closed(0).outstanding == (1,)
-    assert fates(run)[0] == (0, "r/00000/00000/train", "wasted", f"{status.value}: scripted")
+    assert outcomes(run)[0] == (0, "r/00000/00000/train", "wasted", f"{status.value}: scripted")
     assert run.orders("upload", 1) == [(1, 0)]
     # A lost or late agent may finish after all: it is told that nobody wants the model.
     lingers = status in (AnswerStatus.LOST, AnswerStatus.TIMEOUT)
@@ -132,14 +132,14 @@ def test_a_training_that_is_not_done_is_wasted_and_its_device_not_in_tr(world, s
 def test_a_training_without_a_usable_report_is_garbage(world, reply):
     answer = Answer("r/00000/00000/train", 0, 0, AnswerStatus.DONE, reply=reply)
     run = world.run("hierfavg", world.drawn_trace("0 0"), failures={("train", 0, 0): answer})
-    assert fates(run) == [
+    assert outcomes(run) == [
         (0, "r/00000/00000/train", "wasted", "garbage: done without a report of at least one sample")
     ]
 
 
 def test_a_lost_retraining_does_not_cost_the_older_model(world):
     run = world.run(PATIENT, world.drawn_trace("0 0 0"), failures={("train", 0, 1): AnswerStatus.FAILED})
-    assert fates(run) == [
+    assert outcomes(run) == [
         (1, "r/00001/00000/train", "wasted", "failed: scripted"),
         (2, "r/00000/00000/train", "aggregated", ""),
     ]
@@ -165,28 +165,28 @@ def test_a_new_training_replaces_the_model_that_was_to_be_discarded(world):
 
 def test_an_order_that_the_fleet_forgets_counts_as_lost(world):
     run = world.run("mohawk", world.drawn_trace("0 0"), failures={("train", 0, 0): None})
-    assert fates(run) == [(0, "r/00000/00000/train", "wasted", "lost: the fleet gave no answer")]
+    assert outcomes(run) == [(0, "r/00000/00000/train", "wasted", "lost: the fleet gave no answer")]
     (answer,) = [a for a in run.of(OrderAnswered) if a.order_id == "r/00000/00000/train"]
     assert (answer.status, answer.reason) == ("lost", "the fleet gave no answer")
 
 
 def test_what_is_outstanding_when_the_run_ends_is_wasted(world):
     run = world.run("mohawk", world.drawn_trace("0 - -"), options=LONG)
-    assert fates(run) == [(2, "r/00000/00000/train", "wasted", "end of run")]
+    assert outcomes(run) == [(2, "r/00000/00000/train", "wasted", "end of run")]
     assert run.closed(2).outstanding == ()
 
 
 @pytest.mark.parametrize("name", ["mohawk", "hierfavg"])
-def test_whatever_fails_every_training_has_one_fate_and_the_run_ends(world, name):
+def test_whatever_fails_every_training_has_one_outcome_and_the_run_ends(world, name):
     """Every third order fails in some way, for 30 steps."""
     statuses = [s for s in AnswerStatus if s is not AnswerStatus.DONE]
     keys = [(kind, d, t) for kind in ("train", "upload", "discard") for d in range(12) for t in range(30)]
     failures = {key: statuses[index % 5] for index, key in enumerate(keys) if index % 3 == 0}
     run = world.run(name, world.random_trace(11, back=0.7), failures=failures)
     ordered = [o.order_id for o in run.of(OrderGiven) if o.kind == "train"]
-    decided = [f.train_order_id for f in run.of(FateDecided)]
+    decided = [f.train_order_id for f in run.of(OutcomeDecided)]
     assert sorted(decided) == sorted(ordered)
     assert len(run.states) == 30
-    aggregated = {f.train_order_id for f in run.of(FateDecided) if f.fate is Fate.AGGREGATED}
+    aggregated = {f.train_order_id for f in run.of(OutcomeDecided) if f.outcome is Outcome.AGGREGATED}
     assert 10 < len(aggregated) < len(ordered) / 2
     assert aggregated == {order for edge in run.of(EdgeAggregated) for order in edge.train_order_ids}

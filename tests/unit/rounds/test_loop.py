@@ -147,12 +147,12 @@ def test_a_cloud_aggregation_without_anything_leaves_the_model_and_its_score(wor
     assert len(run.of(StepClosed)) == 5  # empty steps are rounds too
 
 
-@pytest.mark.parametrize(("clears", "fates"), [(True, 0), (False, 1)])
-def test_a_due_but_empty_cloud_aggregation_empties_tr_unless_told_otherwise(world, clears, fates):
+@pytest.mark.parametrize(("clears", "outcomes"), [(True, 0), (False, 1)])
+def test_a_due_but_empty_cloud_aggregation_empties_tr_unless_told_otherwise(world, clears, outcomes):
     options = SystemOptions(k1=1, k2=2, empty_sync_clears=clears)
     run = world.run("mohawk", world.drawn_trace("0 - - 0 -"), options=options)
     assert run.closed(2).outstanding == (() if clears else (0,))
-    assert run.closed(3).aggregated == fates
+    assert run.closed(3).aggregated == outcomes
 
 
 def test_without_an_evaluator_no_score_is_invented(world):
@@ -212,7 +212,7 @@ def test_a_run_continued_from_a_written_checkpoint_ends_in_the_same_model(world,
     restored = state_from_json(text, whole.states[9].models)
     assert restored == whole.states[9]
     assert restored.outstanding
-    disks = world.ScriptedFleet((1,) * 15, increments, shelf=whole.shelves[9])
+    disks = world.ScriptedFleet((1,) * 15, increments, kept=whole.kept_then[9])
     rest = world.run(name, trace, fleet=disks, state=restored)
     assert rest.result.digest == whole.result.digest
     assert rest.records == [record for record in whole.records if record.step > 9]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from roambench.contract.orders import AnswerStatus
-from roambench.rounds.records import CloudAggregated, EdgeAggregated, FateDecided, OrderGiven
+from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderGiven, OutcomeDecided
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 
@@ -75,7 +75,7 @@ def test_a_device_that_was_away_counts_as_moved_and_mixes_the_last_global_model(
 
 def test_every_model_is_aggregated_in_its_own_step_and_none_is_wasted(run):
     assert [run.closed(step).aggregated for step in range(4)] == [2, 2, 1, 2]
-    assert {record.reason for record in run.of(FateDecided)} == {""}
+    assert {record.reason for record in run.of(OutcomeDecided)} == {""}
 
 
 def test_a_device_that_is_away_at_a_cloud_aggregation_is_synchronised_when_it_comes(world):
@@ -112,7 +112,7 @@ def test_a_model_whose_upload_failed_stays_the_devices_own(world):
     # Wasted, but still what greedy goes on from at its new AP.
     state = run.states[1]
     assert state.models[state.ap_digests[1]].tolist() == [1, 5]
-    assert [record.reason for record in run.of(FateDecided, 0)] == ["upload timeout"]
+    assert [record.reason for record in run.of(OutcomeDecided, 0)] == ["upload timeout"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from roambench.contract.orders import (
     UploadReply,
     Vector,
 )
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.mobility.contacts import Neighbours, contacts_at
 from roambench.mobility.peer_movement import PeerMovement
 from roambench.mobility.trace import Trace
@@ -32,10 +32,10 @@ from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_run import PeerSettings, PeerState
 from roambench.rounds.ports import OnAnswer, Score, keep_all
 from roambench.rounds.records import (
-    FateDecided,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
+    OutcomeDecided,
     RoundRecord,
     RunEnded,
     StepClosed,
@@ -212,13 +212,13 @@ async def test_a_device_that_is_lost_is_left_out_and_goes_on_from_what_it_held()
     # Step 0: 1.5, 2, 2.5. Step 1: device 1 is lost; the others have nobody else: 2.5 and 5.5 stay.
     # Step 2: 3.5, 4, 8.5 -> 3.75, 16/3, 6.25
     assert values(held) == pytest.approx([3.75, 16 / 3, 6.25], rel=1e-6)
-    fates = [fate for fate in book.of(FateDecided) if fate.step == 1]
-    assert [(fate.device, fate.fate) for fate in fates] == [
-        (0, Fate.AGGREGATED),
-        (1, Fate.WASTED),
-        (2, Fate.AGGREGATED),
+    outcomes = [outcome for outcome in book.of(OutcomeDecided) if outcome.step == 1]
+    assert [(outcome.device, outcome.outcome) for outcome in outcomes] == [
+        (0, Outcome.AGGREGATED),
+        (1, Outcome.WASTED),
+        (2, Outcome.AGGREGATED),
     ]
-    assert fates[1].reason == "lost: cable"
+    assert outcomes[1].reason == "lost: cable"
     told = [exchange for exchange in book.of(ModelsExchanged) if exchange.step == 1]
     assert [(exchange.device, exchange.left_out, exchange.reasons) for exchange in told] == [
         (0, (1,), ("lost",)),

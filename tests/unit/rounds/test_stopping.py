@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.rounds.checkpoint import state_from_json, state_to_json
-from roambench.rounds.records import FateDecided, RunEnded, StepClosed
+from roambench.rounds.records import OutcomeDecided, RunEnded, StepClosed
 from roambench.rounds.run import RunSettings
 from roambench.systems.options import SystemOptions
 
@@ -43,8 +43,10 @@ def test_a_run_ends_at_the_first_cloud_aggregation_whose_model_is_good_enough(wo
 
 def test_what_was_outstanding_when_a_run_ends_early_is_wasted_as_at_the_end_of_a_trace(world):
     stopped = climbing(world, stop_at_accuracy=5.0)
-    last = [(f.device, f.fate, f.reason) for f in stopped.of(FateDecided, 4) if f.fate is Fate.WASTED]
-    assert last == [(0, Fate.WASTED, "end of run")]
+    last = [
+        (f.device, f.outcome, f.reason) for f in stopped.of(OutcomeDecided, 4) if f.outcome is Outcome.WASTED
+    ]
+    assert last == [(0, Outcome.WASTED, "end of run")]
     assert stopped.closed(4).outstanding == ()
     assert stopped.states[-1].outstanding == {}
 
@@ -81,7 +83,7 @@ def test_every_nth_cloud_aggregation_is_scored_and_the_last_one_too(world):
 def test_a_run_continued_where_the_model_has_no_score_goes_on_the_same(world):
     whole = climbing(world, evaluate_every=2)
     state = state_from_json(state_to_json(whole.states[3]), whole.states[3].models)
-    whole.fleet.shelf = whole.shelves[3]
+    whole.fleet.kept = whole.kept_then[3]
     rest = climbing(world, evaluate_every=2, state=state, fleet=whole.fleet)
     assert accuracies(rest) == [5, 5, 7, 7]
 

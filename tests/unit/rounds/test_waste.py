@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.mobility.statistics import aggregated_at_next_step, aggregated_dynamically
-from roambench.rounds.fates import reached_cloud, reappeared, training_fates
+from roambench.rounds.local_updates import local_updates, reached_cloud, reappeared
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderGiven,
+    OutcomeDecided,
     StepOpened,
 )
 from roambench.rounds.rehearsal import rehearse
@@ -95,7 +95,7 @@ def test_a_rehearsal_repeats_itself_and_depends_on_its_seed(world):
     assert still.result.model.tolist() == [1.0, 1.0, 1.0, 1.0]
 
 
-class TestFates:
+class TestOutcomes:
     def trained(self, step, device):
         order = f"r/{step}/{device}"
         return [
@@ -104,17 +104,17 @@ class TestFates:
         ]
 
     def test_a_training_without_a_decision_is_pending(self):
-        (fate,) = training_fates(self.trained(0, 0)).values()
-        assert (fate.fate, fate.decided_step, fate.reappeared) == (Fate.PENDING, -1, False)
+        (update,) = local_updates(self.trained(0, 0)).values()
+        assert (update.outcome, update.decided_step, update.reappeared) == (Outcome.PENDING, -1, False)
 
     def test_only_presence_after_the_training_counts_as_reappearing(self):
         records = [*self.trained(0, 0), *self.trained(1, 1), StepOpened(2, (0,), (0,), (0.0,))]
         assert reappeared(records) == {"r/0/0"}
 
     def test_a_decision_keeps_its_step_and_reason(self):
-        records = [*self.trained(0, 0), FateDecided(3, 0, "r/0/0", Fate.WASTED, "absent")]
-        (fate,) = training_fates(records).values()
-        assert (fate.device, fate.step, fate.decided_step, fate.reason) == (0, 0, 3, "absent")
+        records = [*self.trained(0, 0), OutcomeDecided(3, 0, "r/0/0", Outcome.WASTED, "absent")]
+        (update,) = local_updates(records).values()
+        assert (update.device, update.step, update.decided_step, update.reason) == (0, 0, 3, "absent")
 
     def edge(self, step, ap, *orders):
         return EdgeAggregated(step, ap, tuple(range(len(orders))), orders, (1.0,) * len(orders), "")

@@ -12,7 +12,7 @@ from roambench.rounds.records import ClockProbed
 from roambench.runs.accounts import account_run
 from roambench.runs.common_clock import OneClock, boots_of, on_one_clock
 from roambench.runs.folder import RunFolder
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 
 S = 1_000_000_000
 NAMES = ("pi-01", "pi-02")
@@ -42,8 +42,8 @@ class Agent:
     def boot(self, boot: str, ahead_s: float) -> None:
         self.boot_id, self.ahead_s = boot, ahead_s
         # Device time + unix_minus_device = wall clock: a board that counts further has less to add.
-        chapter = Chapter(boot, "0/1.0", round((1e6 - ahead_s) * S), "smartpower2", "run")
-        self.event(chapter.to_event(0))
+        context = RecordContext(boot, "0/1.0", round((1e6 - ahead_s) * S), "smartpower2", "run")
+        self.event(context.to_event(0))
 
     def put(self, kind: RecordKind, payload: bytes) -> None:
         self.seq += 1

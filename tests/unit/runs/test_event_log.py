@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import RunError
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     ClockProbed,
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     FleetEvent,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     PeersDescribed,
     ReplayPaused,
     ReplayResumed,
@@ -47,7 +47,7 @@ LOG = [
     StepOpened(1, (), (), ()),
     EdgeAggregated(1, 1, (0, 2), ("a", "b"), (0.25, 0.75), "cd" * 32),
     CloudAggregated(1, (), (), "ef" * 32),
-    FateDecided(1, 0, "a", Fate.WASTED, "absent"),
+    OutcomeDecided(1, 0, "a", Outcome.WASTED, "absent"),
     StepClosed(1, 2, (), (1,), 0.875, 0.4, 2.0),
     PeersDescribed(0, (1,), (0.0, 40.5)),
     MixingPlanned(0, (2, 0, 1), (0, 2, 2), (0.75, 0.25, 1.0), None, 0.5),
@@ -81,7 +81,7 @@ def test_every_record_class_comes_back_equal_and_in_order_however_it_is_read(pat
     log = read_event_log(path)
     assert list(log) == LOG
     assert {type(record) for record in LOG} == set(typing.get_args(RoundRecord))
-    assert [type(value) for value in (log[4].mean_loss, log[10].fate)] == [type(None), Fate]
+    assert [type(value) for value in (log[4].mean_loss, log[10].outcome)] == [type(None), Outcome]
 
 
 def test_a_log_is_a_sequence(path):
@@ -141,23 +141,23 @@ def test_what_older_versions_wrote_reads_as_row_by_row(path):
     assert log[-1].loss == math.inf
 
 
-GOOD = {"step": 1, "device": 0, "train_order_id": "t", "fate": "wasted", "reason": ""}
+GOOD = {"step": 1, "device": 0, "train_order_id": "t", "outcome": "wasted", "reason": ""}
 
 
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
         ("StepExploded", "{}"),
-        ("FateDecided", "{}"),
-        ("FateDecided", json.dumps({**GOOD, "fate": "eaten"})),
-        ("FateDecided", json.dumps({**GOOD, "device": "zero"})),
-        ("FateDecided", json.dumps({**GOOD, "device": None})),
-        ("FateDecided", json.dumps({**GOOD, "device": 1.5})),
-        ("FateDecided", json.dumps({**GOOD, "colour": 1})),
-        ("FateDecided", json.dumps(list(GOOD))),
-        ("FateDecided", json.dumps(GOOD) + json.dumps(GOOD)),
-        ("FateDecided", ""),
-        ("FateDecided", "[" * 100_000),
+        ("OutcomeDecided", "{}"),
+        ("OutcomeDecided", json.dumps({**GOOD, "outcome": "eaten"})),
+        ("OutcomeDecided", json.dumps({**GOOD, "device": "zero"})),
+        ("OutcomeDecided", json.dumps({**GOOD, "device": None})),
+        ("OutcomeDecided", json.dumps({**GOOD, "device": 1.5})),
+        ("OutcomeDecided", json.dumps({**GOOD, "colour": 1})),
+        ("OutcomeDecided", json.dumps(list(GOOD))),
+        ("OutcomeDecided", json.dumps(GOOD) + json.dumps(GOOD)),
+        ("OutcomeDecided", ""),
+        ("OutcomeDecided", "[" * 100_000),
         ("StepOpened", '{"step":0,"devices":[null],"aps":[0],"distances_m":[1.0]}'),
         ("ClockProbed", "null"),
     ],
@@ -173,19 +173,19 @@ def test_what_cannot_be_read_is_named_as_row_by_row(path, kind, body):
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", b'{"step": \x00', 7, b'{"step":"\xff"}'])
 def test_bytes_that_are_no_text_are_refused_with_the_row(path, body):
-    add(path, "FateDecided", body)
-    with pytest.raises(RunError, match=rf"events\.sqlite: event {len(LOG) + 1}: FateDecided"):
+    add(path, "OutcomeDecided", body)
+    with pytest.raises(RunError, match=rf"events\.sqlite: event {len(LOG) + 1}: OutcomeDecided"):
         read_event_log(path)
 
 
 def test_two_objects_in_one_row_are_not_made_up_for_by_an_empty_row(path):
-    add(path, "FateDecided", json.dumps(GOOD) + json.dumps(GOOD))
-    add(path, "FateDecided", "{ }")
-    with pytest.raises(RunError, match=f"event {len(LOG) + 1}: FateDecided is not JSON"):
+    add(path, "OutcomeDecided", json.dumps(GOOD) + json.dumps(GOOD))
+    add(path, "OutcomeDecided", "{ }")
+    with pytest.raises(RunError, match=f"event {len(LOG) + 1}: OutcomeDecided is not JSON"):
         read_event_log(path)
 
 
 def test_a_number_that_fits_no_column_is_refused(path):
-    add(path, "FateDecided", json.dumps({**GOOD, "device": 2**64}))
-    with pytest.raises(RunError, match="FateDecided: a number of more than 64 bits"):
+    add(path, "OutcomeDecided", json.dumps({**GOOD, "device": 2**64}))
+    with pytest.raises(RunError, match="OutcomeDecided: a number of more than 64 bits"):
         read_event_log(path)

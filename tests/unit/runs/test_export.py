@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from roambench.contract.errors import RunError
-from roambench.contract.phases import Fate, Phase, PhaseSpan
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.energy.timeline import partition_check
 from roambench.meters.traits import TRAITS
-from roambench.rounds.records import CloudAggregated, FateDecided, OrderGiven, StepClosed, StepOpened
+from roambench.rounds.records import CloudAggregated, OrderGiven, OutcomeDecided, StepClosed, StepOpened
 from roambench.runs.accounts import account_run, calibration_of
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
@@ -41,15 +41,15 @@ def run(tmp_path):
     journal.append(OrderGiven(0, 0, "t", "train", 0))
     journal.append(StepClosed(0, 0, (0,), (), 0.25, 1.5, 3.0))
     journal.append(CloudAggregated(1, (), (), "aa"))
-    journal.append(FateDecided(1, 0, "t", Fate.WASTED, "absent"))
+    journal.append(OutcomeDecided(1, 0, "t", Outcome.WASTED, "absent"))
     journal.append(StepClosed(1, 0, (), (), None, None, 1.0))
     readings = [
         (RecordKind.READING, Reading(second * S, 5.0, 0.4, 2.0, math.nan).to_bytes())
         for second in range(-2, 63)
     ]
-    # A torn line is stored and exported, but its 9 W are never counted.
-    torn = Reading(30 * S + S // 2, 5.0, 0.4, 9.0, math.nan, ReadingFlag.TORN)
-    readings.append((RecordKind.READING, torn.to_bytes()))
+    # An inconsistent line is stored and exported, but its 9 W are never counted.
+    inconsistent = Reading(30 * S + S // 2, 5.0, 0.4, 9.0, math.nan, ReadingFlag.INCONSISTENT)
+    readings.append((RecordKind.READING, inconsistent.to_bytes()))
     phases = [
         PhaseSpan("pi-01", "b", Phase.IDLE, -1, 0, 10 * S),
         PhaseSpan("pi-01", "b", Phase.TRAIN, 0, 10 * S, 40 * S, "t", "t"),
@@ -70,8 +70,8 @@ def test_the_ledger_of_a_constant_board_is_watts_times_seconds(run):
     ledger = pq.read_table(run.path / "ledger.parquet").to_pylist()
     (train,) = [row for row in ledger if row["phase"] == "train"]
     assert train["gross_j"] == pytest.approx(60.0 / SP2.gain)
-    assert (train["fate"], train["step"], train["train_order_id"]) == ("wasted", 0, "t")
-    assert [row["fate"] for row in ledger if row["phase"] == "idle"] == [None, None]
+    assert (train["outcome"], train["step"], train["train_order_id"]) == ("wasted", 0, "t")
+    assert [row["outcome"] for row in ledger if row["phase"] == "idle"] == [None, None]
     assert sum(row["gross_j"] for row in ledger) == pytest.approx(120.0 / SP2.gain)
 
 

@@ -12,28 +12,28 @@ from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.runs.influx_forward import InfluxForwarder
 from roambench.runs.record_store import RecordStore
-from roambench.spool.chapter import Chapter
 from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.record_context import RecordContext
 
 pytestmark = pytest.mark.lengthy
 
-CHAPTER = Chapter("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "another name")
+CONTEXT = RecordContext("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "another name")
 
 
 def reading(seq: int, since_s: int = 0) -> tuple[int, int, bytes]:
     return seq, int(RecordKind.READING), Reading((since_s + seq) * 10**9, 5.0, 0.5, seq / 7).to_bytes()
 
 
-def chapter_event(seq: int, chapter: Chapter = CHAPTER) -> tuple[int, int, bytes]:
-    return seq, int(RecordKind.EVENT), chapter.to_event(seq * 10**9).to_bytes()
+def context_event(seq: int, context: RecordContext = CONTEXT) -> tuple[int, int, bytes]:
+    return seq, int(RecordKind.EVENT), context.to_event(seq * 10**9).to_bytes()
 
 
 @pytest.fixture
 def store(tmp_path: Path):
-    """Two devices, one of them with two spools: 3 chapters and 240 readings."""
+    """Two devices, one of them with two spools: 3 record contexts and 240 readings."""
     store = RecordStore(tmp_path / "records.sqlite")
     for device, spool, since_s in (("pi-01", "aa", 0), ("pi-02", "bb", 0), ("pi-02", "cc", 500)):
-        store.insert(device, spool, [chapter_event(1), *(reading(seq, since_s) for seq in range(2, 82))])
+        store.insert(device, spool, [context_event(1), *(reading(seq, since_s) for seq in range(2, 82))])
     yield store
     store.close()
 
@@ -84,7 +84,7 @@ async def test_a_controller_that_died_goes_on_where_it_was_and_knows_the_wall_cl
     await second.aclose()
     rows = influxd.rows('SELECT "seq" FROM "power" GROUP BY "device"', "resumed")
     assert [row["seq"] for row in rows] == list(range(82, 90))
-    assert rows[0]["time"] == CHAPTER.unix_ns(82 * 10**9) + 82
+    assert rows[0]["time"] == CONTEXT.unix_ns(82 * 10**9) + 82
 
 
 @pytest.mark.asyncio
@@ -103,7 +103,7 @@ async def test_it_runs_beside_a_run_takes_new_spools_and_outlives_a_server_that_
             await asyncio.sleep(0.02)
         assert "database not found" in said[0]
         influxd.create_database("later")
-        store.insert("pi-03", "dd", [chapter_event(1), reading(2)])
+        store.insert("pi-03", "dd", [context_event(1), reading(2)])
         async with asyncio.timeout(30):
             while forward.depth:
                 await asyncio.sleep(0.05)
@@ -124,9 +124,9 @@ async def test_records_that_are_no_points_are_set_aside_and_hold_nothing_up(
     influxd.create_database("odd")
     bogus = (83, int(RecordKind.EVENT), AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, 1, "{}").to_bytes())
     store.insert("pi-01", "aa", [bogus, reading(84)])
-    store.insert("pi-09", "ee", [reading(1), chapter_event(2, replace(CHAPTER, run="")), reading(3)])
+    store.insert("pi-09", "ee", [reading(1), context_event(2, replace(CONTEXT, run="")), reading(3)])
     forward = forwarder(store, InfluxSettings(influxd.url, "odd", api="v1"))
     assert await forward.flush(20.0)
-    assert (forward.depth, forward.dead) == (0, 1)  # a reading before any chapter
+    assert (forward.depth, forward.dead) == (0, 1)  # a reading before any record context
     await forward.aclose()
     assert seqs(influxd, "odd") == sorted([*ALL, ("pi-01", "aa", 84), ("pi-09", "ee", 3)])

@@ -31,10 +31,10 @@ from roambench.runs import influx_records
 from roambench.runs.influx_records import InfluxRecords
 from roambench.runs.influxql import InfluxQL, InfluxServer
 from roambench.runs.record_store import RecordStore
-from roambench.spool.chapter import Chapter
 from roambench.spool.influx import InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool
 
 pytestmark = pytest.mark.lengthy
@@ -183,9 +183,9 @@ def test_a_version_2_writer_and_a_version_1_reader_mean_the_same(store, influxd,
 def test_what_a_board_stored_before_its_run_was_named_belongs_to_the_run(influxd, bench, database, tmp_path):
     """A board between two runs: its meter was opened, and described, before the second one was known."""
     spool = Spool(tmp_path / "spool.sqlite")
-    between = Chapter("boot", "0/1.0", influx_runs.UNIX_MINUS_DEVICE_NS, "smartpower2", "")
+    between = RecordContext("boot", "0/1.0", influx_runs.UNIX_MINUS_DEVICE_NS, "smartpower2", "")
     for second, run in enumerate(("", "r-1", "r-2", "", "", "r-3", "", "r-1")):
-        spool.begin_chapter(replace(between, run=run, clock=f"{second}/1.0"), second * S)
+        spool.begin_context(replace(between, run=run, clock=f"{second}/1.0"), second * S)
         spool.append(RecordKind.READING, Reading(second * S + 5, 5.0, 0.4, float(second)).to_bytes())
         spool.append(RecordKind.EVENT, AgentEvent(EventKind.METER_OK, second * S + 5).to_bytes())
     encoder = LineEncoder("pi-01", spool)
@@ -200,7 +200,7 @@ def test_what_a_board_stored_before_its_run_was_named_belongs_to_the_run(influxd
         assert [event.monotonic_ns // S for event in records.events("pi-01")][::2] == found
         return found
 
-    assert watts("r-1") == [0.0, 1.0, 7.0]  # what lies before its second chapter is another run's end
+    assert watts("r-1") == [0.0, 1.0, 7.0]  # what lies before its second record context is another run's end
     assert watts("r-2") == [2.0]
     assert watts("r-3") == [3.0, 4.0, 5.0]
 

@@ -15,18 +15,18 @@ import pytest
 
 from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     ClockProbed,
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     FleetEvent,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     PeersDescribed,
     ReplayPaused,
     ReplayResumed,
@@ -46,7 +46,7 @@ EVERY_KIND = [
     OrderAnswered(0, 0, "r/0/0/train", "done", "", 2637000, 0.4, 12.5, 500, 0.31, 0.02),
     EdgeAggregated(1, 1, (0, 2), ("r/0/0/train", "r/0/2/train"), (0.25, 0.75), "cd" * 32),
     CloudAggregated(1, (), (), "ef" * 32),
-    FateDecided(1, 0, "r/0/0/train", Fate.WASTED, "absent"),
+    OutcomeDecided(1, 0, "r/0/0/train", Outcome.WASTED, "absent"),
     StepClosed(0, 0, (0, 2), (), None, None, 1.5),
     StepClosed(1, 2, (), (1,), 0.875, 0.4, 2.0),
     PeersDescribed(0, (1,), (0.0, 40.5)),
@@ -116,16 +116,16 @@ def test_types_survive_an_integer_where_a_float_belongs_is_a_float_again(tmp_pat
     ("kind", "change", "message"),
     [
         ("StepExploded", {}, "event 1: unknown kind 'StepExploded'"),
-        ("FateDecided", {"fate": "eaten"}, "FateDecided.fate: 'eaten'"),
-        ("FateDecided", {"device": "zero"}, "FateDecided.device: expected int"),
-        ("FateDecided", {"colour": 1}, "unknown field 'colour'"),
-        ("FateDecided", {"device": None}, "expected int, got None"),
+        ("OutcomeDecided", {"outcome": "eaten"}, "OutcomeDecided.outcome: 'eaten'"),
+        ("OutcomeDecided", {"device": "zero"}, "OutcomeDecided.device: expected int"),
+        ("OutcomeDecided", {"colour": 1}, "unknown field 'colour'"),
+        ("OutcomeDecided", {"device": None}, "expected int, got None"),
     ],
 )
 def test_a_row_this_version_does_not_understand_is_named(tmp_path, kind, change, message):
     path = tmp_path / "events.sqlite"
     SqliteJournal(path).close()
-    body = {"step": 1, "device": 0, "train_order_id": "t", "fate": "wasted"} | change
+    body = {"step": 1, "device": 0, "train_order_id": "t", "outcome": "wasted"} | change
     with sqlite3.connect(path) as connection:
         connection.execute(
             "INSERT INTO event (step, kind, device, body) VALUES (1, ?, 0, ?)", (kind, json.dumps(body))
@@ -140,25 +140,25 @@ def test_a_list_of_the_right_names_is_no_record(tmp_path):
     SqliteJournal(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute(
-            "INSERT INTO event (step, kind, device, body) VALUES (1, 'FateDecided', 0, ?)",
-            (json.dumps(["step", "device", "train_order_id", "fate", "reason"]),),
+            "INSERT INTO event (step, kind, device, body) VALUES (1, 'OutcomeDecided', 0, ?)",
+            (json.dumps(["step", "device", "train_order_id", "outcome", "reason"]),),
         )
     connection.close()
-    with pytest.raises(RunError, match="event 1: FateDecided must be a table"):
+    with pytest.raises(RunError, match="event 1: OutcomeDecided must be a table"):
         list(read_journal(path))
 
 
 def test_a_record_without_its_optional_fields_reads_like_one_that_has_them(tmp_path):
     path = tmp_path / "events.sqlite"
     SqliteJournal(path).close()
-    body = {"train_order_id": "t", "fate": "wasted", "device": 0, "step": 1}
+    body = {"train_order_id": "t", "outcome": "wasted", "device": 0, "step": 1}
     with sqlite3.connect(path) as connection:
         connection.execute(
-            "INSERT INTO event (step, kind, device, body) VALUES (1, 'FateDecided', 0, ?)",
+            "INSERT INTO event (step, kind, device, body) VALUES (1, 'OutcomeDecided', 0, ?)",
             (json.dumps(body),),
         )
     connection.close()
-    assert list(read_journal(path)) == [FateDecided(1, 0, "t", Fate.WASTED, "")]
+    assert list(read_journal(path)) == [OutcomeDecided(1, 0, "t", Outcome.WASTED, "")]
 
 
 def test_equal_texts_of_a_log_are_kept_once(tmp_path):
@@ -173,9 +173,11 @@ def test_a_missing_field_is_named(tmp_path):
     path = tmp_path / "events.sqlite"
     SqliteJournal(path).close()
     with sqlite3.connect(path) as connection:
-        connection.execute("INSERT INTO event (step, kind, device, body) VALUES (1, 'FateDecided', 0, '{}')")
+        connection.execute(
+            "INSERT INTO event (step, kind, device, body) VALUES (1, 'OutcomeDecided', 0, '{}')"
+        )
     connection.close()
-    with pytest.raises(RunError, match=r"FateDecided lacks (step|device|fate|train_order_id)"):
+    with pytest.raises(RunError, match=r"OutcomeDecided lacks (step|device|outcome|train_order_id)"):
         list(read_journal(path))
 
 

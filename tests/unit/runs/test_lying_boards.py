@@ -21,17 +21,17 @@ from hypothesis import strategies as st
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.energy.clock_fit import ClockProbe
 from roambench.fleet.clock_probes import clock_probed
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.report.evidence import read_runs
 from roambench.report.summary import summarise
-from roambench.rounds.records import ClockProbed, FateDecided, OrderGiven, StepClosed, StepOpened
+from roambench.rounds.records import ClockProbed, OrderGiven, OutcomeDecided, StepClosed, StepOpened
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 
 pytestmark = pytest.mark.lengthy
 
@@ -62,7 +62,7 @@ def event(kind: object, ns: object, detail: object = "") -> bytes:
     return json.dumps([kind, ns, detail]).encode()
 
 
-def chapter(offset_ns: object, boot: str = BOOT) -> bytes:
+def context(offset_ns: object, boot: str = BOOT) -> bytes:
     body = {"boot_id": boot, "clock": "0/1.0", "unix_minus_device_ns": offset_ns, "meter": "", "run": "run"}
     return event(EventKind.RECORD_CONTEXT_BEGINS, 0, json.dumps(body))
 
@@ -83,7 +83,7 @@ def host(ns: int, value: float = 0.5, count: int = 5) -> bytes:
 
 Record = tuple[int, bytes]
 HONEST: list[Record] = [
-    (3, chapter(1_700_000_000 * S)),
+    (3, context(1_700_000_000 * S)),
     (3, event(EventKind.AGENT_STARTED, 0, "pid 7, version 1")),
     *((1, reading(second * S + second % 7)) for second in range(61)),
     (2, phase("idle", 0, 10 * S, -1)),
@@ -116,11 +116,11 @@ ABSURD: dict[str, list[Record]] = {
     "a number of 4,000 digits": [(3, b'["agent started",1' + b"0" * 4000 + b',""]')],
     "half a surrogate": [(3, b'["\\ud800",5,""]'), (2, phase("idle", 0, S, 0, "\ud800"))],
     "a hundred restarts": [(3, event(EventKind.AGENT_STARTED, i * S // 2)) for i in range(100)],
-    **{f"chapter with offset {n}": [(3, chapter(n, "other")), (1, reading(S))] for n in [*INT64, *HUGE]},
-    "chapter of the same boot, two clocks": [(3, chapter(0)), (3, chapter(10**18)), (1, reading(33 * S))],
-    "chapter that is none": [
-        (3, chapter("soon")),
-        (3, chapter(None)),
+    **{f"context with offset {n}": [(3, context(n, "other")), (1, reading(S))] for n in [*INT64, *HUGE]},
+    "context of the same boot, two clocks": [(3, context(0)), (3, context(10**18)), (1, reading(33 * S))],
+    "record context that is none": [
+        (3, context("soon")),
+        (3, context(None)),
         (3, event(EventKind.RECORD_CONTEXT_BEGINS, 0, "{")),
     ],
     **{f"meter's period {n:.3}": [(3, described(nominal_s=n))] for n in FLOATS},
@@ -159,7 +159,7 @@ def bench(path: Path, liars: Sequence[str] = LIARS) -> Iterator[RunFolder]:
     for device in devices:
         journal.append(ClockProbed(-1, device, "hello", BOOT, 0, 0.0, 1e6, 8, (0, 0, 0, 0), 1.0))
         journal.append(OrderGiven(0, device, f"t{device or ''}", "train", 0))
-    journal.append(FateDecided(1, 0, "t", Fate.WASTED, "absent"))
+    journal.append(OutcomeDecided(1, 0, "t", Outcome.WASTED, "absent"))
     journal.append(StepClosed(0, 0, (0,), (), 0.25, 1.5, 3.0))
     drain(made, "pi-000", HONEST)
     made.update(start_device_ns=0, end_device_ns=60 * S, state=RunState.FINISHED)
@@ -191,7 +191,7 @@ def test_whatever_boards_say_the_honest_one_has_its_result(tmp_path: Path) -> No
         flags = shown(folder)
         reasons = dict(zip(LIARS, ABSURD, strict=True))
         dead = {reasons[letter.device] for letter in folder.records.dead_letters()}
-    for lie in ("watts 1e+308", "one more reading at 9223372036854775807", f"chapter with offset {2**70}"):
+    for lie in ("watts 1e+308", "one more reading at 9223372036854775807", f"context with offset {2**70}"):
         assert lie in dead
     for lie in ("watts nan", "watts 40.0", "host of nan", "a hundred readings at one stamp"):
         assert lie not in dead
@@ -268,7 +268,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
 )
 KEYS = st.sampled_from(
-    [*Chapter.__dataclass_fields__, *MeterDescription.__dataclass_fields__, "controller", "depth"]
+    [*RecordContext.__dataclass_fields__, *MeterDescription.__dataclass_fields__, "controller", "depth"]
 )
 DETAILS = st.one_of(st.dictionaries(KEYS, st.one_of(NUMBERS, WORDS, JSON)).map(json.dumps), WORDS)
 RECORDS = st.one_of(

@@ -12,15 +12,15 @@ import pytest
 
 from roambench.contract.errors import RunError
 from roambench.contract.link_power import LinkPower
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.rounds.records import (
     CloudAggregated,
-    FateDecided,
     ModelsExchanged,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
@@ -54,8 +54,8 @@ def records() -> list[RoundRecord]:
         *uploads,
         OrderAnswered(1, 0, "u0", "done", "", 2_500_000, 4.0),
         OrderAnswered(1, 1, "u1", "refused", "no", 0, 0.0),
-        FateDecided(1, 0, "t0", Fate.AGGREGATED),
-        FateDecided(1, 1, "t1", Fate.WASTED, "upload refused"),
+        OutcomeDecided(1, 0, "t0", Outcome.AGGREGATED),
+        OutcomeDecided(1, 1, "t1", Outcome.WASTED, "upload refused"),
         CloudAggregated(1, (0,), (1.0,), "bb"),
         OrderGiven(1, 0, "s0", "sync", 0, "", "bb", 300.0, "lte", 20.0),
         OrderAnswered(1, 0, "s0", "done", "", 2_500_000, 1.0),
@@ -70,7 +70,7 @@ def exchanged() -> list[RoundRecord]:
         OrderGiven(0, 0, "x0", "exchange", -1, link="wifi"),
         OrderAnswered(0, 0, "x0", "done", "", 5_000_000, 4.0, 20.0, 60, 1.5),
         ModelsExchanged(0, 0, "x0", (), (), 3_000_000, 2_000_000, 4.0, 500_000, 1.0, ""),
-        FateDecided(0, 0, "x0", Fate.AGGREGATED),
+        OutcomeDecided(0, 0, "x0", Outcome.AGGREGATED),
         StepClosed(0, 1, (), (), None, None, 1.0),
     ]
 
@@ -100,12 +100,14 @@ def simulated(
 DOWN_J, UP_J = 2.32744, 11.34388  # 20 Mbit over LTE at 20 and 10 Mbit/s
 
 
-def test_every_transfer_and_training_that_was_done_is_a_row_with_its_trainings_fate(tmp_path: Path) -> None:
+def test_every_transfer_and_training_that_was_done_is_a_row_with_its_trainings_outcome(
+    tmp_path: Path,
+) -> None:
     with simulated(tmp_path / "run") as folder:
         export_run(folder)
     rows = pq.read_table(tmp_path / "run" / "ledger_modelled.parquet").to_pylist()
     told = [
-        (r["device"], r["step"], r["at_step"], r["phase"], r["fate"], round(r["modelled_net_j"], 5))
+        (r["device"], r["step"], r["at_step"], r["phase"], r["outcome"], round(r["modelled_net_j"], 5))
         for r in rows
     ]
     assert told == [

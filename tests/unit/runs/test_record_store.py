@@ -66,7 +66,7 @@ def test_the_same_seq_of_another_spool_or_device_is_another_record(store):
 
 
 def test_readings_of_two_spools_come_back_in_time_order_with_raw_values(store):
-    store.insert("pi-00", "b", [(1, RecordKind.READING, reading(300, 3.0, ReadingFlag.TORN))])
+    store.insert("pi-00", "b", [(1, RecordKind.READING, reading(300, 3.0, ReadingFlag.INCONSISTENT))])
     store.insert("pi-00", "a", [(1, RecordKind.READING, reading(100, 1.0)), (2, 1, reading(500, 5.0))])
     columns = store.readings("pi-00")
     assert list(columns.ns) == [100, 300, 500]

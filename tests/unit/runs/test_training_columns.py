@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from roambench.contract.phases import Fate
-from roambench.rounds.fates import TrainingFate, training_fates
+from roambench.contract.phases import Outcome
+from roambench.rounds.local_updates import LocalUpdate, local_updates
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepOpened,
 )
@@ -29,25 +29,25 @@ def log() -> list[RoundRecord]:
         OrderGiven(1, 3, "t3", "train", 0),
         EdgeAggregated(1, 0, (0,), ("t0",), (1.0,), "aa"),
         EdgeAggregated(1, 1, (2,), ("t2",), (1.0,), "bb"),
-        FateDecided(1, 0, "t0", Fate.AGGREGATED),
-        FateDecided(1, 1, "t1", Fate.PENDING, "not yet"),
-        FateDecided(1, 2, "t2", Fate.AGGREGATED),
+        OutcomeDecided(1, 0, "t0", Outcome.AGGREGATED),
+        OutcomeDecided(1, 1, "t1", Outcome.PENDING, "not yet"),
+        OutcomeDecided(1, 2, "t2", Outcome.AGGREGATED),
         CloudAggregated(1, (0,), (1.0,), "cc"),
-        FateDecided(2, 1, "t1", Fate.WASTED, "absent"),
-        FateDecided(2, 9, "t9", Fate.WASTED, "never ordered"),
+        OutcomeDecided(2, 1, "t1", Outcome.WASTED, "absent"),
+        OutcomeDecided(2, 9, "t9", Outcome.WASTED, "never ordered"),
     ]
 
 
 def test_every_training_has_its_facts() -> None:
     trainings = TrainingColumns.of(EventLog.of(log()))
     assert dict(trainings) == {
-        "t0": TrainingFate(0, 0, Fate.AGGREGATED, "", 1, True, True),
-        "t1": TrainingFate(1, 0, Fate.WASTED, "absent", 2, True, False),
-        "t2": TrainingFate(2, 0, Fate.AGGREGATED, "", 1, False, False),
-        "t3": TrainingFate(3, 1, Fate.PENDING, "", -1, False, False),
+        "t0": LocalUpdate(0, 0, Outcome.AGGREGATED, "", 1, True, True),
+        "t1": LocalUpdate(1, 0, Outcome.WASTED, "absent", 2, True, False),
+        "t2": LocalUpdate(2, 0, Outcome.AGGREGATED, "", 1, False, False),
+        "t3": LocalUpdate(3, 1, Outcome.PENDING, "", -1, False, False),
     }
     assert list(trainings) == ["t0", "t1", "t2", "t3"]
-    assert [fate.device for fate in trainings.of_devices([3, 1])] == [1, 3]
+    assert [outcome.device for outcome in trainings.of_devices([3, 1])] == [1, 3]
     with pytest.raises(KeyError):
         trainings["u0"]
 
@@ -57,7 +57,7 @@ def test_they_are_those_found_record_by_record_also_where_an_order_is_given_twic
     name, device = again
     records = [*log(), StepOpened(2, (device,), (0,), (1.0,)), OrderGiven(2, device, name, "train", 0)]
     for told in (log(), records):
-        expected = training_fates(told)
+        expected = local_updates(told)
         assert list(TrainingColumns.of(EventLog.of(told)).items()) == list(expected.items())
 
 

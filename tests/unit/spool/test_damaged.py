@@ -11,10 +11,10 @@ import pytest
 
 from roambench.contract.errors import SpoolError
 from roambench.contract.records import Reading, RecordKind
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool
 
-BOOT = Chapter("b1", "0/1.0", 0, "smartpower2", "run")
+BOOT = RecordContext("b1", "0/1.0", 0, "smartpower2", "run")
 
 
 def reading(ns: int) -> bytes:
@@ -24,7 +24,7 @@ def reading(ns: int) -> bytes:
 def filled(path: Path, count: int = 400) -> str:
     """A spool of readings, closed in order; returns its name."""
     spool = Spool(path)
-    spool.begin_chapter(BOOT, 0)
+    spool.begin_context(BOOT, 0)
     for ns in range(count):
         spool.append(RecordKind.READING, reading(ns))
     spool.close()
@@ -33,7 +33,7 @@ def filled(path: Path, count: int = 400) -> str:
 
 def works(spool: Spool) -> None:
     before = spool.depth
-    spool.begin_chapter(Chapter("b2", "0/1.0", 0, "smartpower2", "run"), 5)
+    spool.begin_context(RecordContext("b2", "0/1.0", 0, "smartpower2", "run"), 5)
     seq = spool.append(RecordKind.READING, reading(7))
     assert spool.batch(10**6)[-1] == (seq, RecordKind.READING, reading(7))
     assert spool.depth == before + 2
@@ -68,7 +68,7 @@ def another_programs(path: Path) -> None:
 def same_names_other_columns(path: Path) -> None:
     path.unlink()
     with sqlite3.connect(path) as rows:
-        for table in ("records", "consumers", "dead_letters", "meta", "chapters", "names"):
+        for table in ("records", "consumers", "dead_letters", "meta", "record_contexts", "names"):
             rows.execute(f"CREATE TABLE {table}(id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT)")
     rows.close()
 
@@ -104,7 +104,7 @@ SPOILT = [
     edited("UPDATE records SET payload = 'text' WHERE seq = 17"),
     edited("DELETE FROM records WHERE seq = 17"),
     edited("UPDATE sqlite_sequence SET seq = 3"),
-    edited("UPDATE chapters SET body = '{'"),
+    edited("UPDATE record_contexts SET body = '{'"),
     edited("UPDATE meta SET value = 'x' WHERE key = 'uuid'"),
     edited("UPDATE meta SET value = x'00ff' WHERE key = 'dropped'"),
     edited("UPDATE consumers SET acknowledged = 10000000"),
@@ -202,12 +202,12 @@ def test_a_full_disk_is_no_damage(tmp_path):
     spool.close()
 
 
-CHAPTER_ON_A_FULL_DISK = """
+CONTEXT_ON_A_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from roambench.contract.errors import SpoolError
 from roambench.contract.records import RecordKind
-from roambench.spool.chapter import Chapter
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 spool = Spool(Path(sys.argv[1]))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -216,9 +216,9 @@ for i in range(10):
 used = Path(sys.argv[1] + "-wal").stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (used + 100, resource.RLIM_INFINITY))
 try:
-    spool.begin_chapter(Chapter("b" * 32, "0/1.0", 0, "", "r" * 3000), 0)
+    spool.begin_context(RecordContext("b" * 32, "0/1.0", 0, "", "r" * 3000), 0)
 except SpoolError:
-    print("refused", spool.depth, spool.chapter, len(spool.batch(100)))
+    print("refused", spool.depth, spool.context, len(spool.batch(100)))
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 name = spool.uuid
 seq = spool.append(RecordKind.EVENT, b"after")
@@ -227,9 +227,9 @@ print(spool.acknowledge(seq), spool.depth)
 """
 
 
-def test_a_chapter_that_a_full_disk_refused_leaves_the_queue_as_its_file_is(tmp_path):
+def test_a_record_context_that_a_full_disk_refused_leaves_the_queue_as_its_file_is(tmp_path):
     result = subprocess.run(
-        [sys.executable, "-c", CHAPTER_ON_A_FULL_DISK, str(tmp_path / "spool.sqlite")],
+        [sys.executable, "-c", CONTEXT_ON_A_FULL_DISK, str(tmp_path / "spool.sqlite")],
         capture_output=True,
         text=True,
         check=False,

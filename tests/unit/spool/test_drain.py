@@ -151,7 +151,7 @@ async def test_shutting_the_gate_waits_for_what_is_on_its_way(spool):
 
 
 @pytest.mark.asyncio
-async def test_a_record_that_is_refused_is_buried_alone_and_the_rest_arrives(spool):
+async def test_a_record_that_is_refused_is_a_dead_letter_alone_and_the_rest_arrives(spool):
     far = FarSide(spool.uuid)
 
     async def send(records: list[Record]) -> int:

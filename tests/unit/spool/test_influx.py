@@ -16,11 +16,11 @@ import pytest
 
 from influx_servers import Influxd, Shim, VictoriaMetrics, free_port, running
 from roambench.contract.records import Reading, RecordKind
-from roambench.spool.chapter import Chapter
 from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, Drain, NotWelcome
 from roambench.spool.influx import InfluxSender, InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool
 
 LINE = b"power,device=pi-01 watts=1.5 1700000000000000000"
@@ -197,7 +197,7 @@ async def test_no_other_answer_costs_a_record_and_a_person_learns_of_it(
     scripted, target, tmp_path, status, body
 ):
     spool = Spool(tmp_path / "spool.sqlite", consumers=("influxdb",))
-    spool.begin_chapter(Chapter("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "r"), 0)
+    spool.begin_context(RecordContext("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "r"), 0)
     for i in range(39):
         spool.append(RecordKind.READING, Reading(i * 10_000_000, 5.0, 0.5, 2.5).to_bytes())
     scripted.answer(status, body)
@@ -282,7 +282,7 @@ def test_a_token_that_was_put_right_is_used_without_a_restart(scripted, target):
 def spool(tmp_path: Path) -> Iterator[Spool]:
     """600 readings of 100 Hz whose wall clock is known."""
     spool = Spool(tmp_path / "spool.sqlite", consumers=("influxdb",))
-    spool.begin_chapter(Chapter("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "r"), 0)
+    spool.begin_context(RecordContext("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "r"), 0)
     for i in range(600):
         spool.append(RecordKind.READING, Reading(i * 10_000_000, 5.0, 0.5, i / 7).to_bytes())
     yield spool
@@ -333,7 +333,7 @@ async def test_a_point_that_the_server_will_never_take_is_set_aside_with_its_wor
     settings = InfluxSettings(influx_shim.url if api == "v2" else influxd.url, database, api=api)
     assert await drained(spool, settings)
     consumer = spool.consumers["influxdb"]
-    assert (consumer.depth, consumer.dead) == (0, 1)  # the chapter's event
+    assert (consumer.depth, consumer.dead) == (0, 1)  # the record context's event
     assert len(influxd.rows('SELECT "seq" FROM "power"', database)) == 600
     spool.sync()
     (error,) = spool._rows.execute("SELECT error FROM dead_letters").fetchone()

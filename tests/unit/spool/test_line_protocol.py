@@ -17,38 +17,38 @@ from roambench.contract.records import (
     RecordKind,
     phase_to_bytes,
 )
-from roambench.spool.chapter import Chapter
 from roambench.spool.influx import InfluxWriter
 from roambench.spool.influx_schema import BENCH, FIELDS, MEASUREMENTS, TAGS
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder, bench_line
+from roambench.spool.record_context import RecordContext
 
-CHAPTER = Chapter("0123456789abcdef", "0/1.0", 1_700_000_000_000_000_000, "smartpower2", "mohawk")
+CONTEXT = RecordContext("0123456789abcdef", "0/1.0", 1_700_000_000_000_000_000, "smartpower2", "mohawk")
 TAG_TEXT = ",boot=01234567,device=pi-01,meter=smartpower2,run=mohawk"
 
 
-class OneChapter:
-    """Every record is in the same chapter, or in none."""
+class OneContext:
+    """Every record is in the same record context, or in none."""
 
-    def __init__(self, chapter: Chapter | None = CHAPTER) -> None:
-        self._chapter = chapter
+    def __init__(self, context: RecordContext | None = CONTEXT) -> None:
+        self._context = context
 
-    def chapter_of(self, seq: int) -> Chapter | None:
-        return self._chapter
+    def context_of(self, seq: int) -> RecordContext | None:
+        return self._context
 
-    def chapter_of_boot(self, boot_id: str) -> Chapter | None:
+    def context_of_boot(self, boot_id: str) -> RecordContext | None:
         return None
 
     def uuid_of(self, seq: int) -> str:
         return "ab" * 16
 
 
-def encoder(chapter: Chapter | None = CHAPTER, device: str = "pi-01") -> LineEncoder:
-    return LineEncoder(device, OneChapter(chapter))
+def encoder(context: RecordContext | None = CONTEXT, device: str = "pi-01") -> LineEncoder:
+    return LineEncoder(device, OneContext(context))
 
 
 def test_a_reading_is_one_point_whose_floats_are_floats_and_whose_integers_are_integers():
-    reading = Reading(5_000_001_234, 5.0, 0.66, 3.0, 0.0, ReadingFlag.TORN | ReadingFlag.BURST, 41)
+    reading = Reading(5_000_001_234, 5.0, 0.66, 3.0, 0.0, ReadingFlag.INCONSISTENT | ReadingFlag.BURST, 41)
     assert encoder().line(2007, RecordKind.READING, reading.to_bytes()) == (
         f"power{TAG_TEXT} flags=9i,meter_ms=41i,volts=5.0,amps=0.66,watts=3.0,wh=0.0,seq=2007i,"
         f'monotonic_ns=5000001234i,spool="{"ab" * 16}" 1700000005000001007'
@@ -78,10 +78,10 @@ def test_two_records_with_one_stamp_are_two_points_and_a_repeat_is_the_same_poin
 
 def test_a_phase_lies_at_its_start_and_under_the_boot_it_was_lived_in():
     span = PhaseSpan("pi-01", "fedcba9876543210", Phase.TRAIN, 3, 10**9, 3 * 10**9, "o1", "o1", 2_600_000)
-    earlier = dataclasses.replace(CHAPTER, boot_id="fedcba9876543210", unix_minus_device_ns=10**18)
+    earlier = dataclasses.replace(CONTEXT, boot_id="fedcba9876543210", unix_minus_device_ns=10**18)
 
-    class TwoBoots(OneChapter):
-        def chapter_of_boot(self, boot_id: str) -> Chapter | None:
+    class TwoBoots(OneContext):
+        def context_of_boot(self, boot_id: str) -> RecordContext | None:
             return earlier if boot_id == earlier.boot_id else None
 
     line = LineEncoder("pi-01", TwoBoots()).line(5, RecordKind.PHASE, phase_to_bytes(span))
@@ -94,33 +94,33 @@ def test_a_phase_lies_at_its_start_and_under_the_boot_it_was_lived_in():
 
 
 def test_tags_carry_nothing_that_line_protocol_cannot_spell():
-    odd = Chapter("boot", "0/1.0", 0, "a meter=1,2", "run\\")
+    odd = RecordContext("boot", "0/1.0", 0, "a meter=1,2", "run\\")
     reading = Reading(0, 5.0, 1.0, 5.0).to_bytes()
     line = encoder(odd, "pi\n\\01").line(1, RecordKind.READING, reading)
     assert line.startswith("power,boot=boot,device=pi__01,meter=a\\ meter\\=1\\,2,run=run_ flags=")
-    between_runs = dataclasses.replace(CHAPTER, run="", meter="")
+    between_runs = dataclasses.replace(CONTEXT, run="", meter="")
     assert ",run" not in encoder(between_runs).line(1, RecordKind.READING, reading)
     assert ",meter=" not in encoder(between_runs).line(1, RecordKind.READING, reading)
 
 
 @pytest.mark.parametrize(
-    ("kind", "payload", "chapter"),
+    ("kind", "payload", "context"),
     [
-        (RecordKind.READING, b"half a reading", CHAPTER),
-        (RecordKind.EVENT, b"{", CHAPTER),
-        (RecordKind.EVENT, AgentEvent("far", 2**63 - 1).to_bytes(), CHAPTER),
-        (RecordKind.EVENT, AgentEvent("far", -(2**70)).to_bytes(), CHAPTER),
+        (RecordKind.READING, b"half a reading", CONTEXT),
+        (RecordKind.EVENT, b"{", CONTEXT),
+        (RecordKind.EVENT, AgentEvent("far", 2**63 - 1).to_bytes(), CONTEXT),
+        (RecordKind.EVENT, AgentEvent("far", -(2**70)).to_bytes(), CONTEXT),
         (
             RecordKind.PHASE,
             phase_to_bytes(PhaseSpan("pi", "b", Phase.IDLE, 2**64, 1, 2, "", "", 0)),
-            CHAPTER,
+            CONTEXT,
         ),
         (RecordKind.READING, Reading(0, 5.0, 1.0, 5.0).to_bytes(), None),
     ],
 )
-def test_what_cannot_be_a_point_is_a_value_error(kind, payload, chapter):
+def test_what_cannot_be_a_point_is_a_value_error(kind, payload, context):
     with pytest.raises(ValueError):
-        encoder(chapter).line(1, kind, payload)
+        encoder(context).line(1, kind, payload)
 
 
 def types_of(line: str) -> dict[str, type]:
@@ -147,7 +147,7 @@ def test_every_kind_of_record_has_exactly_the_fields_of_the_schema():
         tags = [tag.split("=")[0] for tag in line.split(" ")[0].split(",")[1:]]
         assert tuple(tags) == TAGS
     values = {name: kind(1) for name, kind in FIELDS[BENCH].items()}
-    assert types_of(bench_line("pi-01", CHAPTER, values, 1)) == FIELDS[BENCH]
+    assert types_of(bench_line("pi-01", CONTEXT, values, 1)) == FIELDS[BENCH]
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,15 @@ import pytest
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.runs.record_store import RecordStore
-from roambench.spool.chapter import Chapter
 from roambench.spool.line_protocol import LineEncoder
+from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 
 RUN = "run"
 
 
-def chapter(boot: str) -> Chapter:
-    return Chapter(boot, "0/1.0", 1_000_000 * int(boot[1:]), "smartpower2", RUN)
+def context(boot: str) -> RecordContext:
+    return RecordContext(boot, "0/1.0", 1_000_000 * int(boot[1:]), "smartpower2", RUN)
 
 
 def reading(ns: int) -> bytes:
@@ -37,7 +37,7 @@ class Board:
         self.spool = Spool(path)
         self.durable_bytes = self._log_bytes()
         self.stamp = int(boot[1:]) * 1_000_000
-        self.spool.begin_chapter(chapter(boot), self.stamp)
+        self.spool.begin_context(context(boot), self.stamp)
 
     def read(self, count: int) -> list[int]:
         stamps = [self.stamp + i + 1 for i in range(count)]
@@ -92,7 +92,7 @@ def test_every_reading_of_both_boots_is_stored_although_the_cut_took_back_what_w
     again.drain()
     assert list(store.readings("pi-01").ns) == wanted
     begun = [
-        Chapter.from_json(e.detail).boot_id
+        RecordContext.from_json(e.detail).boot_id
         for e in store.events("pi-01")
         if e.kind == EventKind.RECORD_CONTEXT_BEGINS
     ]
@@ -154,11 +154,11 @@ def test_a_database_gets_every_point_under_the_name_and_boot_of_its_record(tmp_p
 def test_a_restart_within_a_boot_keeps_the_name(tmp_path):
     path = tmp_path / "spool.sqlite"
     spool = Spool(path)
-    spool.begin_chapter(chapter("b1"), 1)
+    spool.begin_context(context("b1"), 1)
     name = spool.uuid
     spool.close()
     again = Spool(path)
-    again.begin_chapter(chapter("b1"), 2)
+    again.begin_context(context("b1"), 2)
     assert again.uuid == name
     again.close()
 
@@ -166,18 +166,18 @@ def test_a_restart_within_a_boot_keeps_the_name(tmp_path):
 def test_a_spool_of_the_version_before_goes_on_under_its_name_until_the_next_boot(tmp_path):
     path = tmp_path / "spool.sqlite"
     spool = Spool(path)
-    with sqlite3.connect(path) as rows:  # as that version left it: a chapter, and one name for all time
+    with sqlite3.connect(path) as rows:  # as that version left it, with one name
         (old,) = rows.execute("SELECT value FROM meta WHERE key = 'uuid'").fetchone()
-        rows.execute("INSERT INTO chapters VALUES (1, ?)", (chapter("b1").to_json(),))
-        event = AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, 1, chapter("b1").to_json()).to_bytes()
+        rows.execute("INSERT INTO record_contexts VALUES (1, ?)", (context("b1").to_json(),))
+        event = AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, 1, context("b1").to_json()).to_bytes()
         rows.execute("INSERT INTO records(kind, unix_ms, payload) VALUES (3, 0, ?)", (event,))
         rows.execute("DROP TABLE names")
     rows.close()
     spool.close()
     again = Spool(path)
-    again.begin_chapter(chapter("b1"), 2)
+    again.begin_context(context("b1"), 2)
     assert (again.uuid, again.uuid_of(1)) == (old, old)
-    again.begin_chapter(chapter("b2"), 3)
+    again.begin_context(context("b2"), 3)
     assert again.uuid != old
     assert again.uuid_of(1) == old
     again.close()

@@ -15,7 +15,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import SpoolError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, RecordKind
-from roambench.spool.chapter import Chapter, following
+from roambench.spool.record_context import RecordContext, following
 from roambench.spool.spool import ROW_OVERHEAD_BYTES, Spool
 
 
@@ -108,11 +108,11 @@ def test_a_record_nobody_will_take_goes_to_the_dead_letters(tmp_path):
     spool = Spool(tmp_path / "spool.sqlite")
     fill(spool, 3)
     spool.acknowledge(1)
-    spool.bury("field type conflict")
+    spool.dead_letter("field type conflict")
     assert [seq for seq, _, _ in spool.batch(10)] == [3]
     assert (spool.depth, spool.dead) == (1, 1)
-    spool.bury("that too")
-    spool.bury("nothing is left to bury")
+    spool.dead_letter("that too")
+    spool.dead_letter("nothing is left to refuse")
     assert (spool.depth, spool.dead) == (0, 2)
     spool.close()
     with sqlite3.connect(tmp_path / "spool.sqlite") as rows:
@@ -129,7 +129,7 @@ def test_of_a_flood_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_
     spool = Spool(tmp_path / "spool.sqlite")
     fill(spool, 20)
     for _ in range(20):
-        spool.bury("field type conflict")
+        spool.dead_letter("field type conflict")
     assert spool.dead == 20
     spool.close()
     with sqlite3.connect(tmp_path / "spool.sqlite") as rows:
@@ -306,23 +306,23 @@ def test_each_consumer_counts_what_the_full_queue_cost_it(tmp_path):
     again.close()
 
 
-def chapter(run: str = "", boot_id: str = "b1", offset_ns: int = 1000) -> Chapter:
-    return Chapter(boot_id, "0/1.0", offset_ns, "smartpower2", run)
+def context(run: str = "", boot_id: str = "b1", offset_ns: int = 1000) -> RecordContext:
+    return RecordContext(boot_id, "0/1.0", offset_ns, "smartpower2", run)
 
 
-def test_every_record_finds_its_chapter_also_after_a_restart(tmp_path):
+def test_every_record_finds_its_context_also_after_a_restart(tmp_path):
     path = tmp_path / "spool.sqlite"
     spool = Spool(path)
     fill(spool, 2)
-    spool.begin_chapter(chapter(), 5)  # seq 3 is its event
-    spool.begin_chapter(chapter(), 6)  # nothing has changed
+    spool.begin_context(context(), 5)  # seq 3 is its event
+    spool.begin_context(context(), 6)  # nothing has changed
     fill(spool, 2)
-    spool.begin_chapter(chapter("mohawk", offset_ns=2000), 7)  # seq 6
+    spool.begin_context(context("mohawk", offset_ns=2000), 7)  # seq 6
     fill(spool, 2)
     spool.close()
     again = Spool(path)
-    found = [again.chapter_of(seq) for seq in range(1, 9)]
-    assert found == [None, None, *[chapter()] * 3, *[chapter("mohawk", offset_ns=2000)] * 3]
+    found = [again.context_of(seq) for seq in range(1, 9)]
+    assert found == [None, None, *[context()] * 3, *[context("mohawk", offset_ns=2000)] * 3]
     events = [
         AgentEvent.from_bytes(payload) for _, kind, payload in again.batch() if kind is RecordKind.EVENT
     ]
@@ -330,12 +330,12 @@ def test_every_record_finds_its_chapter_also_after_a_restart(tmp_path):
         (EventKind.RECORD_CONTEXT_BEGINS, 5),
         (EventKind.RECORD_CONTEXT_BEGINS, 7),
     ]
-    assert Chapter.from_json(events[1].detail) == chapter("mohawk", offset_ns=2000)
+    assert RecordContext.from_json(events[1].detail) == context("mohawk", offset_ns=2000)
     again.acknowledge(6)
-    again.begin_chapter(chapter(boot_id="b2"), 1)
+    again.begin_context(context(boot_id="b2"), 1)
     again.acknowledge(9)
-    assert again.chapter_of_boot("b1") is None  # no record is left of it
-    assert again.chapter == again.chapter_of(10) == chapter(boot_id="b2")
+    assert again.context_of_boot("b1") is None  # no record is left of it
+    assert again.context == again.context_of(10) == context(boot_id="b2")
     again.close()
 
 

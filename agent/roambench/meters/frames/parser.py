@@ -16,7 +16,7 @@ BURST_SHARE: Final = 0.2
 _TEXT: Final = re.compile(rb"[\t\x1b\x20-\x7e]+")
 
 # Plain integers: an IntFlag's own `|` costs a microsecond, once per line.
-TORN: Final = int(ReadingFlag.TORN)
+INCONSISTENT: Final = int(ReadingFlag.INCONSISTENT)
 UNDERVOLTAGE: Final = int(ReadingFlag.UNDERVOLTAGE)
 DEAD_BAND: Final = int(ReadingFlag.DEAD_BAND)
 BURST: Final = int(ReadingFlag.BURST)

@@ -13,7 +13,14 @@ from typing import Final
 
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.meters.frames.parser import DEAD_BAND, OFF, TORN, UNDERVOLTAGE, UNDERVOLTAGE_V, FrameParser
+from roambench.meters.frames.parser import (
+    DEAD_BAND,
+    INCONSISTENT,
+    OFF,
+    UNDERVOLTAGE,
+    UNDERVOLTAGE_V,
+    FrameParser,
+)
 
 NOMINAL_PERIOD_S: Final = 1.0
 #: The output can be set to 5.25 V at most (5.3 V with its parts' tolerance); the chip's scale ends at 5.0 A.
@@ -59,7 +66,7 @@ class Smartpower2Frames(FrameParser):
 
 def doubts(volts: float, amps: float, watts: float, slack_w: float = 0.02) -> int:
     """Flags of a reading by R10: do volts and amperes give the watts, is the board fed enough?"""
-    flags = TORN if abs(volts * amps - watts) > slack_w + 0.02 * watts else 0
+    flags = INCONSISTENT if abs(volts * amps - watts) > slack_w + 0.02 * watts else 0
     if volts < UNDERVOLTAGE_V:
         flags |= UNDERVOLTAGE
     elif watts == 0.0:

@@ -18,7 +18,7 @@ from typing import Final
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.meters.frames.parser import OFF, TORN, FrameParser
+from roambench.meters.frames.parser import INCONSISTENT, OFF, FrameParser
 from roambench.meters.frames.smartpower2 import doubts
 
 NOMINAL_PERIOD_S: Final = 0.01
@@ -111,7 +111,7 @@ class Smartpower3Frames(FrameParser):
         ns, flags = self._stamp(received_ns)
         volts, amps, watts = millivolts / 1000, milliamps / 1000, milliwatts / 1000
         doubtful = doubts(volts, amps, watts)
-        flags |= OFF | doubtful & TORN if on is not None and fields[on] == b"0" else doubtful
+        flags |= OFF | doubtful & INCONSISTENT if on is not None and fields[on] == b"0" else doubtful
         return Reading(ns, volts, amps, watts, flags=ReadingFlag(flags), meter_ms=meter_ms)
 
     def _sums_hold(self, match: re.Match[bytes]) -> bool:

@@ -62,8 +62,8 @@ def ab(
 
     Interrupted or killed, the same command goes on from what is there.
     """
-    from roambench.controller.ab.ab_conduct import conclude, run_ab
     from roambench.controller.ab.ab_plan import Asked, plan_ab
+    from roambench.controller.ab.ab_runner import conclude, run_ab
     from roambench.controller.ab.cooling import PAUSE_S, Cooling
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.lasting_console import lasting_console

@@ -66,14 +66,16 @@ def show(
 
     from roambench.contract.whole_file import write_whole
     from roambench.controller import data_tables
-    from roambench.controller.world import lesson_of, movement_of
+    from roambench.controller.world import learning_task_of, movement_of
     from roambench.report.data_page import data_page
     from roambench.report.data_shares import shares_of
 
     count = experiment.fleet.agents_of(len(movement_of(experiment).trace.device_names))
-    lesson = lesson_of(experiment, count)
+    learning_task = learning_task_of(experiment, count)
     names = [f"pi-{number:02d}" for number in range(1, count + 1)]
-    shares = shares_of(names, lesson.dataset.train_labels, lesson.parts, lesson.dataset.classes)
+    shares = shares_of(
+        names, learning_task.dataset.train_labels, learning_task.parts, learning_task.dataset.classes
+    )
     learning = experiment.learning
     title = f"{learning.dataset}, {learning.partition}, {count} devices, seed {experiment.seed}"
     used = f"{shares.distinct} of {int(shares.held.sum())} training images are held by some device"
@@ -83,7 +85,7 @@ def show(
             "partition": learning.partition,
             "alpha": learning.alpha,
             "seed": experiment.seed,
-            "test_images": len(lesson.dataset.test_labels),
+            "test_images": len(learning_task.dataset.test_labels),
         }
         typer.echo(json.dumps(facts | data_tables.shares_document(shares), indent=2))
     else:
@@ -95,7 +97,7 @@ def show(
         console.print(f"{used}.", highlight=False)
     if html is not None:
         lines = [
-            f"{used}; the test set has {len(lesson.dataset.test_labels)}.",
+            f"{used}; the test set has {len(learning_task.dataset.test_labels)}.",
             _rule(learning.partition, learning.alpha),
         ]
         try:

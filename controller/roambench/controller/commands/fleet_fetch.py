@@ -113,7 +113,8 @@ def _save_all(link: HostLink, folder: Path, *, orphans: bool) -> list[Fetched]:
 
 def _told(fetched: list[Fetched]) -> str:
     told = [
-        f"{one.records} in {one.place}" + (f" ({one.torn} torn lines left out)" if one.torn else "")
+        f"{one.records} in {one.place}"
+        + (f" ({one.malformed} malformed lines left out)" if one.malformed else "")
         for one in fetched
         if one.place is not None
     ]

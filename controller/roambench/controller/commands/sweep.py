@@ -38,8 +38,8 @@ def sweep(
     Interrupted or killed, the same command goes on from what is there. Runs that failed are tried again.
     """
     from roambench.controller.lasting_console import lasting_console
-    from roambench.controller.sweep.conduct import check_sweep, run_sweep, show_sweep
     from roambench.controller.sweep.sweep_file import read_sweep
+    from roambench.controller.sweep.sweep_runner import check_sweep, run_sweep, show_sweep
     from roambench.runs.fleet_kinds import FLEET_KINDS
 
     sweep_file = read_sweep(file, set_ or (), trace)

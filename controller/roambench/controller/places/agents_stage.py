@@ -81,7 +81,7 @@ async def agents_stage(
 ) -> AsyncIterator[AgentsStage]:
     """The agents' stage. Behind it the run's end in device time is noted, and their clocks are looked at."""
     async with agents as bench:
-        kept = AgentsKept(folder.path, bench.agents_fleet, bench.clock, play.lesson.layout.fingerprint)
+        kept = AgentsKept(folder.path, bench.agents_fleet, bench.clock, play.learning_task.layout.fingerprint)
         try:
             yield AgentsStage(bench, play.experiment, play.movement.trace.step_s, folder, kept)
         finally:

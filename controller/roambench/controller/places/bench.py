@@ -23,7 +23,7 @@ from roambench.controller.config.sections import Experiment
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
-from roambench.controller.world import Lesson
+from roambench.controller.world import LearningTask
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.provision.bench import Bench, Host, MeterEntry
 from roambench.provision.holding import Held, holding
@@ -123,21 +123,21 @@ class BenchPlace:
     def agents(
         self,
         experiment: Experiment,
-        lesson: Lesson,
+        learning_task: LearningTask,
         folder: RunFolder,
         console: Console,
         *,
         agent_cost: bool = False,
     ) -> AbstractAsyncContextManager[AgentBench]:
         """Real boards always draw what their agents compute."""
-        return bench_fleet(experiment, lesson, folder, self.bench, self.hosts, console)
+        return bench_fleet(experiment, learning_task, folder, self.bench, self.hosts, console)
 
     def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
     ) -> AbstractAsyncContextManager[Stage]:
-        hosts = self.hosts[: len(play.lesson.parts)]
+        hosts = self.hosts[: len(play.learning_task.parts)]
         agents = bench_fleet(
-            play.experiment, play.lesson, folder, self.bench, hosts, console, checkpoints=checkpoints
+            play.experiment, play.learning_task, folder, self.bench, hosts, console, checkpoints=checkpoints
         )
         return agents_stage(play, folder, agents)
 

@@ -15,7 +15,7 @@ from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
-from roambench.controller.world import Lesson
+from roambench.controller.world import LearningTask
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 
@@ -32,13 +32,13 @@ class LocalPlace(ThisMachine):
     def agents(
         self,
         experiment: Experiment,
-        lesson: Lesson,
+        learning_task: LearningTask,
         folder: RunFolder,
         console: Console,
         *,
         agent_cost: bool = False,
     ) -> AbstractAsyncContextManager[LocalBench]:
-        return local_bench(experiment, lesson, folder, console.print, agent_cost=agent_cost)
+        return local_bench(experiment, learning_task, folder, console.print, agent_cost=agent_cost)
 
     def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
@@ -52,7 +52,7 @@ async def _introduced(
 ) -> AsyncIterator[LocalBench]:
     """The agents, with start-up figures on the console: users size their laptops by them."""
     async with local_bench(
-        play.experiment, play.lesson, folder, console.print, checkpoints=checkpoints
+        play.experiment, play.learning_task, folder, console.print, checkpoints=checkpoints
     ) as bench:
         hello_s = bench.watch.hello_s
         memory = bench.agents.memory()

@@ -17,7 +17,7 @@ from roambench.controller.config.load import resolved
 from roambench.controller.config.sections import Experiment
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
-from roambench.controller.world import Lesson, versions
+from roambench.controller.world import LearningTask, versions
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
 
@@ -87,7 +87,7 @@ class AgentsPlace(Place, Protocol):
     def agents(
         self,
         experiment: Experiment,
-        lesson: Lesson,
+        learning_task: LearningTask,
         folder: RunFolder,
         console: Console,
         *,

@@ -23,7 +23,7 @@ from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import HostStage, Stage
 from roambench.controller.stopping import to_its_end
 from roambench.controller.trainers import make_trainer
-from roambench.controller.world import Lesson, learning_spec
+from roambench.controller.world import LearningTask, learning_spec
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
@@ -48,7 +48,7 @@ class SimulatedPlace(ThisMachine):
         save_link_model_json(folder.path, load_link_model(play.experiment.links.model))
         async with simulated_fleet(
             play.experiment,
-            play.lesson,
+            play.learning_task,
             play.aps,
             folder.path / SIMULATION,
             play.only_system,
@@ -62,7 +62,7 @@ class SimulatedPlace(ThisMachine):
 @asynccontextmanager
 async def simulated_fleet(
     experiment: Experiment,
-    lesson: Lesson,
+    learning_task: LearningTask,
     aps: int,
     folder: Path,
     system: System | None = None,
@@ -87,17 +87,17 @@ async def simulated_fleet(
     # Per device a model trained, one of its own, one in training, one being read; per AP a model and its
     # successor; a fifth of all may be lent.
     # Peers: a model held, one half way, one mixed, two velocities, and those that are lent.
-    capacity = (10 if peers else 4) * len(lesson.parts) + 3 * aps + 32
+    capacity = (10 if peers else 4) * len(learning_task.parts) + 3 * aps + 32
     capacity *= 2  # and what the last checkpoint named
     rows = ModelRows(
         folder / "models.bin",
-        lesson.layout.size,
+        learning_task.layout.size,
         capacity,
         create=not resumed,
         precision=section.model_precision,
         peak=peak,
     )
-    setting = save_lesson(experiment, lesson, folder, capacity)
+    setting = save_learning_task(experiment, learning_task, folder, capacity)
     trainer = make_trainer(section, setting, rows, folder)
     try:
         await trainer.start()
@@ -108,11 +108,15 @@ async def simulated_fleet(
             section.speed_spread,
             experiment.seed,
         )
-        foresee = foresight(experiment, lesson) if system is not None and may_defer(section, system) else None
+        foresee = (
+            foresight(experiment, learning_task)
+            if system is not None and may_defer(section, system)
+            else None
+        )
         yield SimulatedFleet(
             rows,
             trainer,
-            lesson.layout.fingerprint,
+            learning_task.layout.fingerprint,
             device,
             foresee,
             has_momentum=peers and experiment.learning.momentum > 0.0,
@@ -135,34 +139,36 @@ def may_defer(section: SimulatedSection, system: System) -> bool:
     )
 
 
-def foresight(experiment: Experiment, lesson: Lesson) -> Callable[[TrainOrder], Workload]:
+def foresight(experiment: Experiment, learning_task: LearningTask) -> Callable[[TrainOrder], Workload]:
     """What a training will consist of, before it is computed."""
 
     def workload(order: TrainOrder) -> Workload:
-        samples = len(lesson.parts[order.device])
+        samples = len(learning_task.parts[order.device])
         return Workload(samples, sgd_steps(experiment, samples))
 
     return workload
 
 
-def save_lesson(experiment: Experiment, lesson: Lesson, folder: Path, capacity: int) -> WorkerSetting:
+def save_learning_task(
+    experiment: Experiment, learning_task: LearningTask, folder: Path, capacity: int
+) -> WorkerSetting:
     """What the workers map instead of copying: the training set and every device's part of it."""
-    offsets = np.cumsum([0, *(len(part) for part in lesson.parts)], dtype=np.int64)
+    offsets = np.cumsum([0, *(len(part) for part in learning_task.parts)], dtype=np.int64)
     arrays: dict[str, npt.NDArray[Any]] = {
-        "images": lesson.dataset.train_images,
-        "labels": lesson.dataset.train_labels,
-        "parts": np.concatenate([np.asarray(part, dtype=np.int64) for part in lesson.parts]),
+        "images": learning_task.dataset.train_images,
+        "labels": learning_task.dataset.train_labels,
+        "parts": np.concatenate([np.asarray(part, dtype=np.int64) for part in learning_task.parts]),
         "offsets": offsets,
     }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     return WorkerSetting(
-        learning=learning_spec(experiment, lesson, Path()),
+        learning=learning_spec(experiment, learning_task, Path()),
         images_path=str(folder / "images.npy"),
         labels_path=str(folder / "labels.npy"),
         parts_path=str(folder / "parts.npy"),
         offsets_path=str(folder / "offsets.npy"),
         models_path=str(folder / "models.bin"),
-        model_size=lesson.layout.size,
+        model_size=learning_task.layout.size,
         model_capacity=capacity,
     )

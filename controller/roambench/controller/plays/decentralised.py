@@ -15,7 +15,7 @@ from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import average_kept
 from roambench.controller.plays.stage import Stage
 from roambench.controller.scoring import TestSetEvaluator
-from roambench.controller.world import Lesson, Movement, lesson_of, movement_of
+from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of
 from roambench.mobility.contacts import everybody
 from roambench.mobility.files import content_hash
 from roambench.mobility.peer_movement import (
@@ -39,7 +39,7 @@ class PeerWorld:
     """`World` of systems without a server."""
 
     experiment: Experiment  # with the batch size of its half steps
-    lesson: Lesson
+    learning_task: LearningTask
     moved: PeerMovement
     movement: Movement
 
@@ -47,9 +47,9 @@ class PeerWorld:
     def of(cls, experiment: Experiment) -> PeerWorld:
         """Load the data, share it out, move the devices."""
         replay = replayed(experiment)
-        lesson = lesson_of(experiment, peer_devices(experiment, replay))
-        moved = peer_movement(experiment, lesson, replay)
-        return cls(for_half_steps(experiment, lesson), lesson, moved, movement_named(moved))
+        learning_task = learning_task_of(experiment, peer_devices(experiment, replay))
+        moved = peer_movement(experiment, learning_task, replay)
+        return cls(for_half_steps(experiment, learning_task), learning_task, moved, movement_named(moved))
 
     def announce(self, console: Console) -> None:
         trace = self.movement.trace
@@ -61,7 +61,7 @@ class PeerWorld:
 
     def play(self, system: str, folder: RunFolder, *, trains: bool) -> PeerPlay:
         steps = self.movement.trace.steps
-        settings = peer_settings(self.experiment, system, folder.info.run_id, self.lesson, steps)
+        settings = peer_settings(self.experiment, system, folder.info.run_id, self.learning_task, steps)
         return PeerPlay(self, system, settings, trains)
 
 
@@ -87,13 +87,13 @@ class PeerPlay:
         return self.world.movement
 
     @property
-    def lesson(self) -> Lesson:
-        return self.world.lesson
+    def learning_task(self) -> LearningTask:
+        return self.world.learning_task
 
     @property
     def peak_models(self) -> int:
         """Held, half way, mixed, and two velocities."""
-        return 5 * len(self.lesson.parts)
+        return 5 * len(self.learning_task.parts)
 
     @property
     def samples(self) -> tuple[int, ...]:
@@ -122,8 +122,8 @@ class PeerPlay:
             if checkpoints is not None and stage.keeper is not None:
                 checkpoints.after_peers(now, self.steps, stage.keeper)
 
-        with average_kept(folder, self.system, self.lesson, self.settings) as follow:
-            await self._run(stage, journal, pace, self.lesson.initial_model, step_closed, follow)
+        with average_kept(folder, self.system, self.learning_task, self.settings) as follow:
+            await self._run(stage, journal, pace, self.learning_task.initial_model, step_closed, follow)
 
     async def _run(
         self,
@@ -140,8 +140,8 @@ class PeerPlay:
             stage.fleet,
             journal,
             first_model,
-            class_counts=class_counts(self.lesson),
-            evaluator=TestSetEvaluator(self.experiment, self.lesson) if self.trains else None,
+            class_counts=class_counts(self.learning_task),
+            evaluator=TestSetEvaluator(self.experiment, self.learning_task) if self.trains else None,
             on_step=on_step,
             on_collected=on_collected,
             pace=pace,
@@ -167,9 +167,11 @@ def peer_devices(experiment: Experiment, replay: Movement | None) -> int:
     return experiment.fleet.agents if replay is None else len(replay.trace.device_names)
 
 
-def peer_movement(experiment: Experiment, lesson: Lesson, replay: Movement | None) -> PeerMovement:
+def peer_movement(
+    experiment: Experiment, learning_task: LearningTask, replay: Movement | None
+) -> PeerMovement:
     """How the experiment's devices move and whom they meet; keyed by its seed."""
-    section, contacts, devices = experiment.mobility, experiment.contacts, len(lesson.parts)
+    section, contacts, devices = experiment.mobility, experiment.contacts, len(learning_task.parts)
     steps = experiment.decentralised.iterations
     if replay is not None:
         moved = trace_movement(replay.trace, contacts.radius, contacts.reading)
@@ -195,32 +197,34 @@ def peer_movement(experiment: Experiment, lesson: Lesson, replay: Movement | Non
             step_s=section.step_s,
         )
         moved = grid_movement(
-            section.model, grid, contacts.radius, class_counts(lesson), experiment.seed, section.ties
+            section.model, grid, contacts.radius, class_counts(learning_task), experiment.seed, section.ties
         )
     if contacts.everybody:
         moved = replace(moved, neighbours=lambda _step: everybody(devices))
     return moved
 
 
-def class_counts(lesson: Lesson) -> npt.NDArray[np.int64]:
+def class_counts(learning_task: LearningTask) -> npt.NDArray[np.int64]:
     """Training samples per class of each device, shape (devices, classes)."""
-    labels, classes = lesson.dataset.train_labels, lesson.dataset.classes
-    return np.stack([np.bincount(labels[part], minlength=classes) for part in lesson.parts]).astype(np.int64)
+    labels, classes = learning_task.dataset.train_labels, learning_task.dataset.classes
+    return np.stack([np.bincount(labels[part], minlength=classes) for part in learning_task.parts]).astype(
+        np.int64
+    )
 
 
-def for_half_steps(experiment: Experiment, lesson: Lesson) -> Experiment:
+def for_half_steps(experiment: Experiment, learning_task: LearningTask) -> Experiment:
     """The experiment with the batch size that its half steps take: all images of the largest device where
     they are of the full batch."""
     if experiment.decentralised.half_step != "full_batch":
         return experiment
-    whole = max(len(part) for part in lesson.parts)
+    whole = max(len(part) for part in learning_task.parts)
     return experiment.model_copy(
         update={"learning": experiment.learning.model_copy(update={"batch_size": whole})}
     )
 
 
 def peer_settings(
-    experiment: Experiment, system: str, run_id: str, lesson: Lesson, steps: int
+    experiment: Experiment, system: str, run_id: str, learning_task: LearningTask, steps: int
 ) -> PeerSettings:
     """The loop's numbers for `system`."""
     section, learning = experiment.decentralised, experiment.learning
@@ -230,7 +234,7 @@ def peer_settings(
         run_id=run_id,
         seed=experiment.seed,
         steps=steps,
-        samples=tuple(len(part) for part in lesson.parts),
+        samples=tuple(len(part) for part in learning_task.parts),
         mixing=PEER_SYSTEMS.load(system).mixing,
         alpha=section.alpha,
         training=replace(training, steps=steps_each),

@@ -18,7 +18,7 @@ from roambench.controller.link_notes import link_notes
 from roambench.controller.plays.stage import Stage
 from roambench.controller.replayed_orders import with_orders
 from roambench.controller.scoring import TestSetEvaluator
-from roambench.controller.world import Lesson, Movement, lesson_of, movement_of, system_of
+from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of, system_of
 from roambench.energy.link_model import DistanceStatistics, link_throughput_mbit_s
 from roambench.mobility.assignment_hash import assignment_hash
 from roambench.mobility.association import Association, all_pair_statistics, distance_statistics
@@ -44,9 +44,9 @@ class HierarchicalWorld:
         return cls(experiment, movement_of(experiment))
 
     @cached_property
-    def lesson(self) -> Lesson:
+    def learning_task(self) -> LearningTask:
         """Data, its shares and the first model, the same for every system."""
-        return lesson_of(self.experiment, len(self.movement.trace.device_names))
+        return learning_task_of(self.experiment, len(self.movement.trace.device_names))
 
     def announce(self, console: Console) -> None:
         trace = self.movement.trace
@@ -66,8 +66,8 @@ class HierarchicalWorld:
 
     def play(self, system: str, folder: RunFolder, *, trains: bool) -> HierarchicalPlay:
         if trains:
-            samples = [len(part) for part in self.lesson.parts]
-            first, shapes = self.lesson.initial_model, self.lesson.layout.shapes
+            samples = [len(part) for part in self.learning_task.parts]
+            first, shapes = self.learning_task.initial_model, self.learning_task.layout.shapes
         else:
             samples = [self.experiment.learning.images_per_device] * len(folder.info.device_names)
             first, shapes = np.zeros(4, dtype=np.float32), ()
@@ -96,8 +96,8 @@ class HierarchicalPlay:
         return self.world.movement
 
     @property
-    def lesson(self) -> Lesson:
-        return self.world.lesson
+    def learning_task(self) -> LearningTask:
+        return self.world.learning_task
 
     @property
     def aps(self) -> int:
@@ -133,7 +133,7 @@ class HierarchicalPlay:
         if not self.trains:
             await self._run(stage, journal, pace, None)
             return
-        with global_model_kept(folder, self.system, self.lesson, self._found) as follow:
+        with global_model_kept(folder, self.system, self.learning_task, self._found) as follow:
 
             def step_closed(summary: StepSummary, now: RunState) -> None:
                 follow(summary, now)
@@ -151,7 +151,7 @@ class HierarchicalPlay:
             journal,
             self.first_model,
             throughput=self.rounds.throughput,
-            evaluator=TestSetEvaluator(self.experiment, self.lesson) if self.trains else None,
+            evaluator=TestSetEvaluator(self.experiment, self.learning_task) if self.trains else None,
             on_step=on_step,
             pace=pace,
             state=self._found,

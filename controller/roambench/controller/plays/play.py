@@ -10,7 +10,7 @@ from rich.console import Console
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.config.sections import Experiment
 from roambench.controller.plays.stage import Stage
-from roambench.controller.world import Lesson, Movement
+from roambench.controller.world import LearningTask, Movement
 from roambench.rounds.ports import Journal
 from roambench.rounds.run import Pace
 from roambench.runs.folder import RunFolder
@@ -26,7 +26,7 @@ class Play(Protocol):
     def movement(self) -> Movement: ...
 
     @property
-    def lesson(self) -> Lesson:
+    def learning_task(self) -> LearningTask:
         """Data, its shares and the first model; loaded when first asked for."""
         ...
 

@@ -54,7 +54,7 @@ class TrainingJob:
 
     @property
     def read_rows(self) -> tuple[int, int, int, int]:
-        """What a training reads, in the order in which `LessonTrainer.carry_out` takes the models."""
+        """What a training reads, in the order in which `TaskTrainer.carry_out` takes the models."""
         return self.ap_row, self.own_row, self.global_row, self.previous_row
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any
 from roambench.contract.errors import RoambenchError
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
-from roambench.fleet.simulated.lesson_trainer import LessonTrainer, Places
+from roambench.fleet.simulated.task_trainer import Places, TaskTrainer
 from roambench.learning.shards import Images, Labels
 
 #: What has to be equal on every node: models are only comparable where the arithmetic is the same.
@@ -22,7 +22,7 @@ class TrainingActor:
     """Nothing is raised across the network that describes a user's mistake: `ready` and `train` tell it."""
 
     def __init__(self) -> None:
-        self._trainer: LessonTrainer | None = None
+        self._trainer: TaskTrainer | None = None
 
     def ready(
         self, setting: str, images: Images, labels: Labels, parts: Places, offsets: Places
@@ -31,7 +31,7 @@ class TrainingActor:
         refused = ""
         try:
             learning = WorkerSetting.from_json(setting, "the run's setting").learning
-            self._trainer = LessonTrainer(learning, images, labels, parts, offsets)
+            self._trainer = TaskTrainer(learning, images, labels, parts, offsets)
         except (RoambenchError, ValueError, RuntimeError) as error:
             refused = str(error)[:500] or type(error).__name__
         return {

@@ -38,7 +38,7 @@ class RayWorkers:
         self._rows = rows
         self._count = count
         self._session = RaySession(address)
-        self._lesson: list[Any] = []
+        self._task_arrays: list[Any] = []
         self._remote: Any = None
         self._processes: dict[Any, int] = {}  # by actor
 
@@ -50,14 +50,14 @@ class RayWorkers:
     async def start(self) -> None:
         """Start all and wait until they are warm; FleetError says what is missing, and on which node."""
         setting = self._setting
-        lesson = [
+        arrays = [
             np.load(path, mmap_mode="r", allow_pickle=False)
             for path in (setting.images_path, setting.labels_path, setting.parts_path, setting.offsets_path)
         ]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         cpus = self._count or cores
         # Per actor its AP's, own and global model and a result, each of them twice: one comes, one goes.
-        store_bytes = sum(array.nbytes for array in lesson) + 8 * 4 * setting.model_size * (cpus + 1)
+        store_bytes = sum(array.nbytes for array in arrays) + 8 * 4 * setting.model_size * (cpus + 1)
         self._session.open(cpus, round(1.2 * store_bytes) + (64 << 20))
         try:
             ray = self._session.ray
@@ -66,7 +66,7 @@ class RayWorkers:
             if not 0 < count <= there:
                 raise FleetError(f"simulated.workers: {count} of them, but the Ray cluster has {there} CPUs")
             self._remote = ray.remote(TrainingActor)
-            self._lesson = [ray.put(np.asarray(array)) for array in lesson]
+            self._task_arrays = [ray.put(np.asarray(array)) for array in arrays]
             await asyncio.gather(*(self._spawn() for _ in range(count)))
         except BaseException:
             await self.stop()
@@ -118,7 +118,7 @@ class RayWorkers:
         if self._session.ray is not None:
             for actor in self._processes:
                 self._session.ray.kill(actor)
-        self._processes, self._lesson = {}, []
+        self._processes, self._task_arrays = {}, []
         self._session.close()
 
     async def _ask(self, actor: Any, job: TrainingJob, models: LentModels) -> TrainingOutcome | None:
@@ -138,7 +138,7 @@ class RayWorkers:
         """A new actor, warm; FleetError if it has no room or cannot train as this machine would."""
         ray = self._session.ray
         actor = self._remote.options(num_cpus=1, max_restarts=0, max_task_retries=0).remote()
-        answer = actor.ready.remote(self._setting.to_json(), *self._lesson)
+        answer = actor.ready.remote(self._setting.to_json(), *self._task_arrays)
         told: dict[str, Any] | None = None
         wrong = f"no node had room for it within {_READY_S:.0f} s"
         try:

@@ -15,7 +15,7 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.stacked_feed import StackedFeed
 from roambench.fleet.simulated.stacked_model import StackedModel
-from roambench.fleet.simulated.stacked_springs import StackedSprings
+from roambench.fleet.simulated.stacked_proximal import StackedProximalTerms
 from roambench.learning.learner import module_of
 from roambench.learning.objectives import objective as find_objective
 from roambench.learning.optimisers import optimiser_of
@@ -88,15 +88,17 @@ class StackedLearner:
         entries = model.entries(np.stack([task.start for task in tasks]))
         parameters = [entry.requires_grad_() for entry in entries[: model.parameters]]
         counters = model.counters(len(tasks))
-        goal = find_objective(tasks[0].objective)
+        objective = find_objective(tasks[0].objective)
         anchors: list[Tensor] = []
-        if goal.needs_global:
+        if objective.needs_global:
             anchors = model.entries(
                 np.stack([task.global_model for task in tasks if task.global_model is not None])
             )
         with torch.no_grad():
-            springs = StackedSprings(goal, entries[: model.parameters], anchors, model.in_head)
-        mover = optimiser_of(spec.optimiser, parameters, spec.learning_rate, spec.momentum, spec.weight_decay)
+            proximal = StackedProximalTerms(objective, entries[: model.parameters], anchors, model.in_head)
+        optimiser = optimiser_of(
+            spec.optimiser, parameters, spec.learning_rate, spec.momentum, spec.weight_decay
+        )
         models: dict[int, Vector] = {}
         told: list[Tensor] = []
         steps = [task.steps for task in tasks]
@@ -104,11 +106,11 @@ class StackedLearner:
             pixels, labels, weights = feed.step(number)
             with torch.autocast(model.device.type, torch.bfloat16, enabled=self._autocast):
                 logits = model.logits(entries, counters, pixels)
-            losses = goal.loss(logits.flatten(0, 1), labels.flatten()).view(labels.shape)
+            losses = objective.loss(logits.flatten(0, 1), labels.flatten()).view(labels.shape)
             gradients = list(torch.autograd.grad((losses * weights).sum(), parameters))
             with torch.no_grad():
-                springs.add_to(gradients, parameters)
-                mover.step(gradients)
+                proximal.add_to(gradients, parameters)
+                optimiser.step(gradients)
                 told.append(losses.detach())
                 ended = [index for index, count in enumerate(steps) if count == number + 1]
                 if ended:
@@ -143,12 +145,12 @@ class StackedLearner:
 def _mistake(task: StackedTask, size: int) -> str:
     """Why the task cannot be done, in the words of `train`; empty if it can."""
     try:
-        goal = find_objective(task.objective)
+        objective = find_objective(task.objective)
         if task.steps < 1:
             raise ValueError(f"training needs one or more steps, got {task.steps}")
         if task.start.shape != (size,):
             raise ModelError(f"the model has {size} parameters, the vector shape {task.start.shape}")
-        if goal.needs_global and task.global_model is None:
+        if objective.needs_global and task.global_model is None:
             raise ModelError("the objective needs the last global model, and this device holds none")
     except (RoambenchError, ValueError) as error:
         return str(error)

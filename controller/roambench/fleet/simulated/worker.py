@@ -11,15 +11,15 @@ import numpy as np
 
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
-from roambench.fleet.simulated.lesson_trainer import LessonTrainer
 from roambench.fleet.simulated.model_rows import ModelRows
+from roambench.fleet.simulated.task_trainer import TaskTrainer
 
 
 class TrainingWorker:
     """Carries out jobs one after the other; models are rows of the run's file."""
 
     def __init__(self, setting: WorkerSetting) -> None:
-        self._trainer = LessonTrainer(
+        self._trainer = TaskTrainer(
             setting.learning,
             np.load(setting.images_path, mmap_mode="r"),
             np.load(setting.labels_path, mmap_mode="r"),

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
-from roambench.fleet.simulated.nursery import Nursery, WorkerLink
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
+from roambench.fleet.simulated.worker_fork_server import WorkerForkServer, WorkerLink
 
 #: A job that killed this many workers is answered instead of being tried again.
 ATTEMPTS: Final = 3
@@ -23,7 +23,7 @@ class TrainingWorkers:
     def __init__(self, setting: WorkerSetting, folder: Path, count: int) -> None:
         setting_path = folder / "workers.json"
         setting_path.write_text(setting.to_json())
-        self._nursery = Nursery(setting_path, folder / "workers.log")
+        self._fork_server = WorkerForkServer(setting_path, folder / "workers.log")
         self._count = count
         self._workers: list[WorkerLink] = []
 
@@ -34,7 +34,7 @@ class TrainingWorkers:
 
     async def start(self) -> None:
         """Start all and wait until they are warm; FleetError says what one of them could not load."""
-        forking = (self._nursery.fork() for _ in range(self._count))
+        forking = (self._fork_server.fork() for _ in range(self._count))
         starting = await asyncio.gather(*forking, return_exceptions=True)
         self._workers = [worker for worker in starting if isinstance(worker, WorkerLink)]
         failures = [failure for failure in starting if isinstance(failure, BaseException)]
@@ -55,7 +55,7 @@ class TrainingWorkers:
                 index, job = waiting.popleft()
                 outcome = await self._ask(self._workers[place], job)
                 if outcome is None:
-                    self._workers[place] = await self._nursery.fork()
+                    self._workers[place] = await self._fork_server.fork()
                     tries[index] += 1
                     if tries[index] < ATTEMPTS:
                         waiting.append((index, job))
@@ -76,7 +76,7 @@ class TrainingWorkers:
         """End all workers."""
         await asyncio.gather(*(worker.end() for worker in self._workers))
         self._workers = []
-        await self._nursery.end()
+        await self._fork_server.end()
 
     async def _ask(self, worker: WorkerLink, job: TrainingJob) -> TrainingOutcome | None:
         """The worker's answer, or None if it died (what it wrote to the job's row will be overwritten)."""

@@ -61,8 +61,8 @@ def _waypoints(row: str) -> npt.NDArray[np.float64]:
         raise ValueError(f"{len(values)} numbers are no waypoints t x y (or t x y z) of ascending times")
     if not np.isfinite(table).all():
         raise ValueError("a waypoint is not finite")
-    for moment in (table[0, 0], table[-1, 0]):
-        seconds(str(moment))
+    for time_s in (table[0, 0], table[-1, 0]):
+        seconds(str(time_s))
     for corner in (table.min(axis=0), table.max(axis=0)):
         check_metres(float(corner[1]), float(corner[2]))
     return table

@@ -31,10 +31,10 @@ from roambench.mobility.readers.fixes import (
     without_duplicates,
 )
 from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
-from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.table_blocks import are_ids, cells_at_once, numbers_at_once
 from roambench.mobility.readers.tables import Layout, columns_needed, layout_of
 from roambench.mobility.readers.times import TIME_FORMATS
+from roambench.mobility.readers.timestamp_columns import timestamps
 from roambench.mobility.trace import FloatColumn
 
 #: Column names in use out there, by field, in order of preference (compared in lower case).
@@ -125,7 +125,7 @@ class _Table:
         if north is None or east is None or not self._are_positions(north, east):
             return None
         try:
-            times_s = moments(cells["time"], self.time_format)
+            times_s = timestamps(cells["time"], self.time_format)
         except pa.ArrowException:
             return None
         if len(times_s):
@@ -172,11 +172,11 @@ class _Table:
     def _collect(self, collector: FixCollector, line: str, time: Callable[[str], int]) -> None:
         layout = self.layout
         cells = layout.cells(line)
-        moment = layout.text(cells, "time")
+        written = layout.text(cells, "time")
         try:
-            t_utc_s = time(moment)
+            t_utc_s = time(written)
         except OverflowError:
-            raise ValueError(f"{moment!r} is not a time") from None
+            raise ValueError(f"{written!r} is not a time") from None
         north, east = (layout.number(cells, axis) for axis in self._axes)
         collector.add(layout.text(cells, "device"), t_utc_s, north, east, layout.text(cells, "place"))
 

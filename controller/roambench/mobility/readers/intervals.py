@@ -24,11 +24,11 @@ from roambench.mobility.readers.documents import Document, Head, text_lines
 from roambench.mobility.readers.events import Events, is_off
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations
 from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
-from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.table_blocks import after_header, are_ids, cells_at_once
 from roambench.mobility.readers.tables import Layout, columns_needed, layout_of
 from roambench.mobility.readers.times import TIME_FORMATS
+from roambench.mobility.readers.timestamp_columns import timestamps
 
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "device": ("device", "device_id", "user_id", "userid", "user", "uid", "mac", "imei", "imsi", "phone"),
@@ -189,15 +189,15 @@ class _Table:
         if self.positions and not all(self._stands(name) for name in aps[0]):
             return False
         try:
-            moments_s = [moments(cells[name], self.time_format) - self.offset_s for name in times]
+            timestamps_s = [timestamps(cells[name], self.time_format) - self.offset_s for name in times]
         except pa.ArrowException:
             return False
         if self.tells_ends:
-            if not self.stays.possible(*moments_s).all():
+            if not self.stays.possible(*timestamps_s).all():
                 return False
-            self.stays.add_columns(devices, aps, *moments_s)
+            self.stays.add_columns(devices, aps, *timestamps_s)
         else:
-            self.events.add_columns(devices, aps, moments_s[0], line)
+            self.events.add_columns(devices, aps, timestamps_s[0], line)
         return True
 
     def _line_by_line(self, block: bytes, first_line: int) -> None:

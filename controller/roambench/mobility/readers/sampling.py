@@ -49,7 +49,7 @@ def sampled(paths: Mapping[str, Path], step_s: int, account: RowAccount) -> Fixe
         if held > MAX_SAMPLES:
             raise _too_many(step_s)
         step = np.concatenate([np.empty(0, np.int64), *(step for step, _ in touched)])
-        at_s = np.concatenate([np.empty(0), *(moments for _, moments in touched)])
+        at_s = np.concatenate([np.empty(0), *(times_s for _, times_s in touched)])
         at_s = at_s[np.unique(step, return_index=True)[1]]  # the earliest moment of every step
         device.append(np.full(len(at_s), index, np.int32))
         seconds.append(at_s)

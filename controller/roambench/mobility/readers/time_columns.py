@@ -24,8 +24,8 @@ def date_times(dates: pa.ChunkedArray, clocks: pa.ChunkedArray | None = None) ->
     for column, length in zip((dates, clocks), lengths, strict=False):
         if not pc.all(pc.equal(pc.binary_length(column), length)).as_py():
             raise pa.ArrowInvalid("a time of another form")
-    moments = dates if clocks is None else pc.binary_join_element_wise(dates, clocks, " ")
-    seconds: Ints = moments.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy().copy()
+    timestamps = dates if clocks is None else pc.binary_join_element_wise(dates, clocks, " ")
+    seconds: Ints = timestamps.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy().copy()
     return seconds
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from roambench.contract.errors import TraceError
 from roambench.mobility.readers import READERS, checkins, gps_blocks, intervals
 from roambench.mobility.readers.fixes import Fixes
-from roambench.mobility.readers.moment_columns import moments
 from roambench.mobility.readers.opening import SourceOptions, read_files
 from roambench.mobility.readers.times import TIME_FORMATS
+from roambench.mobility.readers.timestamp_columns import timestamps
 
 pytestmark = pytest.mark.lengthy
 
@@ -209,7 +209,7 @@ TIMES = [
 @given(texts=st.lists(st.sampled_from(TIMES), min_size=1, max_size=4))
 def test_times_at_once_are_those_of_each_or_none(time_format, texts) -> None:
     try:
-        found = moments(pa.chunked_array([texts]), time_format).tolist()
+        found = timestamps(pa.chunked_array([texts]), time_format).tolist()
     except pa.ArrowException:
         return
     assert found == [TIME_FORMATS[time_format](text) for text in texts]
@@ -230,5 +230,6 @@ def test_times_at_once_are_those_of_each_or_none(time_format, texts) -> None:
 )
 def test_usual_times_are_read_at_once(time_format: str, text: str) -> None:
     assert (
-        moments(pa.chunked_array([[text] * 3]), time_format).tolist() == [TIME_FORMATS[time_format](text)] * 3
+        timestamps(pa.chunked_array([[text] * 3]), time_format).tolist()
+        == [TIME_FORMATS[time_format](text)] * 3
     )

@@ -18,7 +18,7 @@ from roambench.contract.records import AgentEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Chapter:
+class RecordContext:
     """`unix_ns` of a stamp = the stamp + `unix_minus_device_ns`: seconds stay seconds of device time.
 
     `clock` names the device clock ("0/1.0" on a board: epoch and scale); where a laptop's emulated time runs
@@ -40,17 +40,19 @@ class Chapter:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     def to_event(self, ns: int) -> AgentEvent:
-        """The event that puts the chapter's begin among the records."""
+        """The event that puts the record context's begin among the records."""
         return AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, ns, self.to_json())
 
     @classmethod
-    def from_json(cls, text: str) -> Chapter:
+    def from_json(cls, text: str) -> RecordContext:
         """Inverse of `to_json`; ConfigError (a ValueError) for anything else."""
         return from_json(cls, text, EventKind.RECORD_CONTEXT_BEGINS)
 
 
-def following(last: Chapter | None, *, boot_id: str, clock: DeviceClock, meter: str, run: str) -> Chapter:
-    """The chapter that these circumstances call for: `last` itself when nothing has changed.
+def following(
+    last: RecordContext | None, *, boot_id: str, clock: DeviceClock, meter: str, run: str
+) -> RecordContext:
+    """The record context that these circumstances call for: `last` itself when nothing has changed.
 
     The wall clock is asked anew for every boot and every run (a Pi has no clock of its own: right after
     booting its time may be hours off, until the network has told it); a restart of the agent inside a run
@@ -61,4 +63,4 @@ def following(last: Chapter | None, *, boot_id: str, clock: DeviceClock, meter: 
         return replace(last, meter=meter)
     # At the epoch device time is `ahead_ns` more than the host's CLOCK_MONOTONIC.
     unix_minus_device_ns = time.time_ns() - time.monotonic_ns() - clock.ahead_ns
-    return Chapter(boot_id, name, unix_minus_device_ns, meter, run)
+    return RecordContext(boot_id, name, unix_minus_device_ns, meter, run)

@@ -11,7 +11,7 @@ from roambench.contract.model_blob import piece_bytes
 _BLOCK_BYTES = 4 * 1024 * 1024
 
 
-def ballast(total_bytes: int, mbit_s: float) -> Iterator[bytes]:
+def padding(total_bytes: int, mbit_s: float) -> Iterator[bytes]:
     """`total_bytes` of it in pieces that suit a transfer paced to `mbit_s` (0: not paced)."""
     block, size = _block(), piece_bytes(mbit_s)
     left = total_bytes
@@ -22,4 +22,4 @@ def ballast(total_bytes: int, mbit_s: float) -> Iterator[bytes]:
 
 @cache
 def _block() -> bytes:
-    return generator(0, "ballast").bytes(_BLOCK_BYTES)
+    return generator(0, "padding").bytes(_BLOCK_BYTES)

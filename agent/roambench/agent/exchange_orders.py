@@ -50,7 +50,7 @@ class _HalfStepDone:
 
 
 @dataclass(slots=True)
-class ExchangeDesk:
+class ExchangeOrders:
     """`tell` passes (kind, detail) on to the controller. `radio` hears what is on the air while models are
     exchanged (an emulated board draws power for it)."""
 

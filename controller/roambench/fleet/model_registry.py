@@ -8,7 +8,7 @@ from roambench.contract.model_blob import decode, digest_of, encode
 from roambench.contract.orders import Vector
 
 
-class ModelShop:
+class ModelRegistry:
     """Blobs by digest. All models of a run share one layout and so one size."""
 
     def __init__(self, layout: str) -> None:

@@ -17,7 +17,7 @@ from roambench.learning.training import TrainingResult, single_threaded
 Places = npt.NDArray[np.int64]
 
 
-class LessonTrainer:
+class TaskTrainer:
     """One warm thread with the training set. `parts` holds every device's indices one after the other,
     `offsets` where each device's begin (one more entry than devices)."""
 

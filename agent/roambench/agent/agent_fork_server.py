@@ -1,6 +1,6 @@
 """All agents of a local fleet from one warm process: torch is imported once and shared by fork.
 
-    python -m roambench.agent.zygote SPEC.json
+    python -m roambench.agent.agent_fork_server SPEC.json
 
 SPEC.json: {"agents": [agent settings...], "restart_delay_s": 1.0}. Commands come as JSON lines on standard
 input ({"stop": true}), news leaves as JSON lines on standard output ({"started": name, "pid": n},
@@ -46,9 +46,9 @@ class _Child:
 
 
 def main() -> int:
-    """The zygote process: import, fork agents, reap them; returns the exit status."""
+    """The agent fork server's process: import, fork agents, reap them; returns the exit status."""
     if len(sys.argv) != 2:
-        print("usage: python -m roambench.agent.zygote SPEC.json", file=sys.stderr)
+        print("usage: python -m roambench.agent.agent_fork_server SPEC.json", file=sys.stderr)
         return 2
     try:
         spec = json.loads(Path(sys.argv[1]).read_text())
@@ -58,7 +58,7 @@ def main() -> int:
         ]
         restart_delay_s = float(spec["restart_delay_s"])
     except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
-        print(f"zygote: {error}", file=sys.stderr)
+        print(f"agent fork server: {error}", file=sys.stderr)
         return 2
     die_with_parent(signal.SIGTERM)
     stopping = _catch_stop_signals()
@@ -98,7 +98,7 @@ def _start_due(children: list[_Child]) -> None:
 
 def _fork_agent(settings: AgentSettings) -> int:
     sys.stdout.flush()
-    zygote_pid = os.getpid()
+    server_pid = os.getpid()
     pid = os.fork()
     if pid:
         return pid
@@ -106,7 +106,7 @@ def _fork_agent(settings: AgentSettings) -> int:
     try:
         die_with_parent(signal.SIGTERM)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if os.getppid() == zygote_pid:
+        if os.getppid() == server_pid:
             _redirect_output(Path(settings.state_dir))
             status = run_agent(settings)
     except BaseException as error:
@@ -117,7 +117,7 @@ def _fork_agent(settings: AgentSettings) -> int:
 
 
 def _redirect_output(folder: Path) -> None:
-    """The agent's own log; standard input and the zygote's news channel are not the agent's."""
+    """The agent's own log; standard input and the fork server's standard output are not the agent's."""
     folder.mkdir(parents=True, exist_ok=True)
     log = os.open(folder / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     null = os.open(os.devnull, os.O_RDONLY)

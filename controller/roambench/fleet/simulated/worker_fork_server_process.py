@@ -1,6 +1,6 @@
 """Forks training workers: what they all need is loaded once and shared by them.
 
-    python -m roambench.fleet.simulated.nursery_process SETTING.json
+    python -m roambench.fleet.simulated.worker_fork_server_process SETTING.json
 
 Standard input is a Unix socket. Every message on it carries one end of a socket pair, on which a new worker
 says its process id, that it is warm, and then answers its jobs. Ends when standard input does.

@@ -26,7 +26,7 @@ _YEAR_1_S: Final = -62_135_596_800
 _EXACT_S: Final = 1 << 32  # up to here a float of seconds tells a microsecond
 
 
-def moments(texts: pa.ChunkedArray, time_format: str) -> Ints:
+def timestamps(texts: pa.ChunkedArray, time_format: str) -> Ints:
     """Seconds since 1970 UTC of texts of one form; `time_format` is a name of `times.TIME_FORMATS`."""
     if not len(texts):
         return np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""The gradient of an objective's springs, parameter by parameter."""
+"""The gradient of an objective's proximal terms, parameter by parameter."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from roambench.contract.orders import Vector
 from roambench.learning.objectives import Objective
 
 
-class SpringForce:
-    """Adds 2 strength (w - anchor) to gradients. `head`: entries of the flat model base springs spare."""
+class ProximalGradient:
+    """Adds 2 strength (w - anchor) to gradients. `head`: entries of the flat model base-only terms spare."""
 
     def __init__(
         self,
@@ -26,20 +26,20 @@ class SpringForce:
         head: slice,
     ) -> None:
         self._pulls: list[tuple[float, list[Tensor], list[int]]] = []
-        for spring in objective.springs:
-            if spring.strength == 0.0:
+        for term in objective.proximal_terms:
+            if term.strength == 0.0:
                 continue
-            anchor = start if spring.anchor == "start" else global_model
+            anchor = start if term.anchor == "start" else global_model
             if anchor is None:
                 raise ModelError("the objective needs the last global model, and this device holds none")
             pieces, chosen = [], []
             for index, (offset, parameter) in enumerate(_offsets(parameters)):
-                if spring.base_only and head.start <= offset < head.stop:
+                if term.base_only and head.start <= offset < head.stop:
                     continue
                 piece = np.require(anchor[offset : offset + parameter.numel()], requirements=("C", "W"))
                 pieces.append(torch.from_numpy(piece).view(parameter.shape).to(parameter.dtype))
                 chosen.append(index)
-            self._pulls.append((2.0 * spring.strength, pieces, chosen))
+            self._pulls.append((2.0 * term.strength, pieces, chosen))
 
     def add_to(self, gradients: list[Tensor], parameters: Sequence[Tensor]) -> None:
         """Call without gradient recording; writes to `gradients`."""

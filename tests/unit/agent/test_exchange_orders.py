@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roambench.agent.exchange_desk import ExchangeDesk
+from roambench.agent.exchange_orders import ExchangeOrders
 from roambench.agent.held_model import HeldModel
-from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.model_cache import ModelCache
+from roambench.agent.order_queue import OrderQueue
 from roambench.agent.peer_offers import HalfStep
 from roambench.agent.peers import Neighbour, Peers
 from roambench.agent.settings import ChaosSettings
-from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
 from roambench.agent.workplace import Workplace
@@ -47,7 +47,8 @@ def model(value: float) -> Vector:
 
 @dataclass
 class Device:
-    """An agent's desks with a hand-driven trainer: its half step adds 1 to the model and to the velocity."""
+    """An agent's order queue with a hand-driven trainer: its half step adds 1 to the model and to the
+    velocity."""
 
     name: str
     folder: Path
@@ -81,17 +82,19 @@ class Device:
             redial=lambda: None,
         )
         self.peers = Peers(self.authority.issue(self.name), clock, self.folder, lambda name, reason: None)
-        self.exchange = ExchangeDesk(
+        self.exchange = ExchangeOrders(
             place,
             self.peers,
             HeldModel(self.folder / "held"),
             lambda kind, detail: None,
             radio=lambda sending_mbit_s, coming_mbit_s: None,
         )
-        self.desk = OrdersDesk(place, Shelf(self.folder / "shelf"), ChaosSettings(), self.exchange)
+        self.order_queue = OrderQueue(
+            place, ModelCache(self.folder / "model-cache"), ChaosSettings(), self.exchange
+        )
         welcome = Welcome(run_id=RUN, data_address="127.0.0.1:50052", exchanges=True)
         await self.exchange.begin_run(welcome)
-        working = asyncio.create_task(self.desk.run())
+        working = asyncio.create_task(self.order_queue.run())
         try:
             yield self
         finally:
@@ -189,8 +192,8 @@ async def test_two_devices_go_on_from_what_their_last_exchange_left(pair: tuple[
     other.hold(20.0)
     async with one.living(), other.living():
         for step in (1, 2):
-            one.desk.submit(order(step, 0, [(1, other)]))
-            other.desk.submit(order(step, 1, [(0, one)]))
+            one.order_queue.submit(order(step, 0, [(1, other)]))
+            other.order_queue.submit(order(step, 1, [(0, one)]))
             answers = [await one.answer(step), await other.answer(step)]
             assert [answer.status for answer in answers] == [wire.Answer.DONE] * 2
             # (10 + 1 + 20 + 1) / 2, then both the same.
@@ -222,7 +225,7 @@ async def test_while_a_neighbour_is_waited_for_that_does_not_come_a_device_waits
         late = other.peers.announce(1, [near], 0.0, radio=lambda sending_mbit_s, coming_mbit_s: None)
         half_step = HalfStep(blob := encode(model(21.0), LAYOUT), digest_of(blob))
         late.offer.provide(half_step)  # who may take it, before it comes and takes
-        one.desk.submit(order(1, 0, [(1, other)]))
+        one.order_queue.submit(order(1, 0, [(1, other)]))
         async with asyncio.timeout(30):
             while late.offer.served != {one.name} or one.timeline.phase is not Phase.WAIT:
                 await asyncio.sleep(0.01)
@@ -249,10 +252,10 @@ async def test_while_a_neighbour_is_waited_for_that_does_not_come_a_device_waits
 async def test_a_device_without_a_model_says_so(pair: tuple[Device, Device]) -> None:
     one, _ = pair
     async with one.living():
-        one.desk.submit(order(3, 0, []))
+        one.order_queue.submit(order(3, 0, []))
         refused = await one.answer()
         assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
-        one.desk.submit(GivenOrder(COLLECT, 60.0))
+        one.order_queue.submit(GivenOrder(COLLECT, 60.0))
         refused = await one.answer(2)
         assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
         assert one.jobs == []
@@ -265,8 +268,8 @@ async def test_whose_model_is_collected_goes_on_being_away(
 ) -> None:
     one, _ = pair
     async with one.living():
-        one.desk.submit(GivenOrder(IdleOrder("run/3/0/idle", 0, 3, present), 60.0))
-        one.desk.submit(GivenOrder(COLLECT, 60.0))
+        one.order_queue.submit(GivenOrder(IdleOrder("run/3/0/idle", 0, 3, present), 60.0))
+        one.order_queue.submit(GivenOrder(COLLECT, 60.0))
         await one.answer(1)
         async with asyncio.timeout(5):
             while one.timeline.current.phase is not (Phase.WAIT if present else Phase.ABSENT):
@@ -279,7 +282,7 @@ async def test_another_runs_model_is_none(pair: tuple[Device, Device]) -> None:
     blob = encode(model(1.0), LAYOUT)
     HeldModel(one.folder / "held").keep("another run", "x/0/0/exchange", blob, digest_of(blob), b"")
     async with one.living():
-        one.desk.submit(order(3, 0, []))
+        one.order_queue.submit(order(3, 0, []))
         assert (await one.answer()).reason == NO_MODEL_HELD
 
 
@@ -292,8 +295,8 @@ async def test_a_half_step_that_fails_is_told_to_the_neighbours_and_leaves_the_h
     other.hold(20.0)
     other.refuses = "training diverged"
     async with one.living(), other.living():
-        one.desk.submit(order(1, 0, [(1, other)]))
-        other.desk.submit(order(1, 1, [(0, one)]))
+        one.order_queue.submit(order(1, 0, [(1, other)]))
+        other.order_queue.submit(order(1, 1, [(0, one)]))
         refused, done = await other.answer(), await one.answer()
         assert (refused.status, refused.reason) == (wire.Answer.REFUSED, "training diverged")
         (short,) = done.exchange.left_out
@@ -307,8 +310,8 @@ async def test_neighbours_of_a_device_without_a_model_hear_so_at_once(pair: tupl
     one, other = pair
     one.hold(10.0)
     async with one.living(), other.living():
-        one.desk.submit(order(1, 0, [(1, other)]))
-        other.desk.submit(order(1, 1, [(0, one)]))
+        one.order_queue.submit(order(1, 0, [(1, other)]))
+        other.order_queue.submit(order(1, 1, [(0, one)]))
         refused, done = await other.answer(), await one.answer()  # within 15 s: the deadline is 20 s
         assert (refused.status, refused.reason) == (wire.Answer.REFUSED, NO_MODEL_HELD)
         (short,) = done.exchange.left_out
@@ -321,12 +324,12 @@ async def test_an_answer_that_was_never_sent_is_told_by_the_next_life(pair: tupl
     one, _ = pair
     one.hold(10.0)
     async with one.living():
-        one.desk.submit(order(1, 0, [], own_weight=1.0))
+        one.order_queue.submit(order(1, 0, [], own_weight=1.0))
         first = await one.answer()
-    (one.folder / "shelf" / "answers.json").unlink()  # it died before it could note it
+    (one.folder / "model-cache" / "answers.json").unlink()  # it died before it could note it
     async with one.living():
         assert one.exchange.held.last().order_id == "run/1/0/exchange"
-        one.desk.submit(order(1, 0, [], own_weight=1.0))
+        one.order_queue.submit(order(1, 0, [], own_weight=1.0))
         assert await one.answer(2) == first
         assert len(one.jobs) == 1
 
@@ -351,7 +354,7 @@ async def test_an_order_that_makes_no_sense_is_refused(
     one, _ = pair
     one.hold(10.0)
     async with one.living():
-        one.desk.submit(order(1, 0, [], **fields))
+        one.order_queue.submit(order(1, 0, [], **fields))
         refused = await one.answer()
         assert refused.status == wire.Answer.REFUSED
         assert complaint in refused.reason

@@ -1,4 +1,4 @@
-"""The springs of an objective on many models at once: `learning.springs` with a leading dimension."""
+"""The proximal terms of an objective on many models at once: `learning.proximal` with a leading dimension."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from roambench.learning.objectives import Objective
 
 
-class StackedSprings:
+class StackedProximalTerms:
     """Adds 2 strength (w - anchor) to stacked gradients, each of shape (models, ...).
 
     `starts` and `globals_` are the anchors, entry by entry as `parameters`; `globals_` may be empty where no
-    spring asks for it. `in_head` tells which parameters base springs spare.
+    term asks for it. `in_head` tells which parameters base-only terms spare.
     """
 
     def __init__(
@@ -25,13 +25,13 @@ class StackedSprings:
         in_head: Sequence[bool],
     ) -> None:
         self._pulls: list[tuple[float, list[Tensor], list[int]]] = []
-        for spring in objective.springs:
-            if spring.strength == 0.0:
+        for term in objective.proximal_terms:
+            if term.strength == 0.0:
                 continue
-            anchors = starts if spring.anchor == "start" else globals_
-            chosen = [index for index in range(len(starts)) if not (spring.base_only and in_head[index])]
+            anchors = starts if term.anchor == "start" else globals_
+            chosen = [index for index in range(len(starts)) if not (term.base_only and in_head[index])]
             pieces = [anchors[index].clone() for index in chosen]
-            self._pulls.append((2.0 * spring.strength, pieces, chosen))
+            self._pulls.append((2.0 * term.strength, pieces, chosen))
 
     def add_to(self, gradients: list[Tensor], parameters: Sequence[Tensor]) -> None:
         """Call without gradient recording; writes to `gradients`."""

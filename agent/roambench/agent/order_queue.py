@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from roambench.agent.model_cache import ModelCache
 from roambench.agent.resume_point import ResumePoint
 from roambench.agent.settings import ChaosSettings
-from roambench.agent.shelf import Shelf
 from roambench.agent.train_orders import TrainOrders
 from roambench.agent.transfer_orders import TransferOrders
 from roambench.agent.undivided import undivided
@@ -34,7 +34,7 @@ from roambench.wire.frames import serialised
 
 
 class Exchanges(Protocol):
-    """Who carries out the orders of decentralised runs (`exchange_desk`)."""
+    """Who carries out the orders of decentralised runs (`exchange_orders`)."""
 
     async def carry_out(self, given: GivenOrder, order: ExchangeOrder) -> Answer:
         """Make the half step, exchange it with the neighbours and answer."""
@@ -50,11 +50,11 @@ class Exchanges(Protocol):
 
 
 @dataclass(slots=True)
-class OrdersDesk:
+class OrderQueue:
     """Without `exchanges` it knows no orders of decentralised runs."""
 
     place: Workplace
-    shelf: Shelf
+    model_cache: ModelCache
     chaos: ChaosSettings
     exchanges: Exchanges | None = None
     point: ResumePoint | None = None  # kept up to date with what orders say of it
@@ -88,9 +88,9 @@ class OrdersDesk:
     def _remembered(self, given: GivenOrder) -> Answer | KeptAnswer | None:
         """The answer of an order that was carried out before, perhaps in an earlier life of the agent."""
         order_id = given.order.order_id
-        if (answer := self.shelf.answer(order_id)) is not None:
+        if (answer := self.model_cache.answer(order_id)) is not None:
             return KeptAnswer(answer)
-        model = self.shelf.trained()
+        model = self.model_cache.trained()
         if model is not None and model.order_id == order_id:  # it died before it could note the answer
             return given.done(model.reply)
         return None if self.exchanges is None else self.exchanges.recall(order_id)
@@ -101,7 +101,7 @@ class OrdersDesk:
             case IdleOrder() as order:
                 timeline.enter(Phase.IDLE if order.present else Phase.ABSENT, order.step)
             case DiscardOrder() as order:
-                self.shelf.release(order.train_order_id, as_own=order.keeps_model)
+                self.model_cache.release(order.train_order_id, as_own=order.keeps_model)
             case UploadOrder() as order if self.exchanges is not None and order.collects:
                 before = timeline.phase
                 await self._answer(await self._attempt(self.exchanges.collect(given, order), given))
@@ -111,10 +111,10 @@ class OrdersDesk:
                 await self._answer(await self._attempt(self._action(given), given))
 
     async def _action(self, given: GivenOrder) -> Answer:
-        transfers = TransferOrders(self.place, self.shelf)
+        transfers = TransferOrders(self.place, self.model_cache)
         match given.order:
             case TrainOrder() as order:
-                return await TrainOrders(self.place, self.shelf).carry_out(given, order)
+                return await TrainOrders(self.place, self.model_cache).carry_out(given, order)
             case ExchangeOrder() as order if self.exchanges is not None:
                 return await self.exchanges.carry_out(given, order)
             case UploadOrder() as order:
@@ -122,7 +122,7 @@ class OrdersDesk:
             case SyncOrder() as order:
                 return await transfers.sync(given, order)
             case TransferOrder() as order:
-                return await transfers.ballast(given, order)
+                return await transfers.padding(given, order)
             case order:
                 return given.refused(f"{type(order).__name__} is a kind of order that is unknown here")
 
@@ -139,7 +139,7 @@ class OrdersDesk:
                 self.place.timeline.enter(Phase.WAIT, given.order.step)
 
     async def _answer(self, answer: Answer) -> None:
-        self.shelf.remember(answer.order_id, serialised(answer))
+        self.model_cache.remember(answer.order_id, serialised(answer))
         delay_s = self.chaos.fixed_delay_s
         if self.chaos.random_delay_s > 0:
             draw = generator(self.chaos.seed, f"reply delay {answer.order_id}").random()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from roambench.agent.orders_desk import OrdersDesk
+from roambench.agent.model_cache import ModelCache
+from roambench.agent.order_queue import OrderQueue
 from roambench.agent.settings import ChaosSettings
-from roambench.agent.shelf import Shelf
 from roambench.agent.timeline import PhaseTimeline
 from roambench.agent.worker import Worker
 from roambench.agent.workplace import Workplace
@@ -21,16 +21,16 @@ from roambench.wire.v1 import control_pb2 as wire
 REPLY = TrainReply(60, 8, 1.25, 2.5, "ab" * 32, cpu_s=0.5, device_s=6.0, downloaded_bytes=1000)
 
 
-Desk = Callable[[list[AgentWord]], OrdersDesk]
+QueueMaker = Callable[[list[AgentWord]], OrderQueue]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def make_queue(tmp_path: Path) -> Iterator[QueueMaker]:
     """A new life of the same agent with every call, its frames put into the list given."""
     ours, theirs = socket.socketpair()
     clock = DeviceClock()
     with ours, theirs:
-        yield lambda told: OrdersDesk(
+        yield lambda told: OrderQueue(
             Workplace(
                 timeline=PhaseTimeline(
                     "pi-01",
@@ -48,7 +48,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
                 moving=lambda first_byte_ns, total_bytes, mbit_s: None,
                 redial=lambda: None,
             ),
-            Shelf(tmp_path / "shelf"),
+            ModelCache(tmp_path / "model-cache"),
             ChaosSettings(),
         )
 
@@ -61,23 +61,25 @@ def order(order_id: str) -> GivenOrder:
     )
 
 
-def test_a_repeated_order_is_answered_from_disk_by_the_next_life_of_the_agent(desk: Desk) -> None:
+def test_a_repeated_order_is_answered_from_disk_by_the_next_life_of_the_agent(make_queue: QueueMaker) -> None:
     first = wire.Answer(order_id="run/3/0/train", status=wire.Answer.FAILED, reason="no memory")
-    desk([]).shelf.remember("run/3/0/train", first.SerializeToString())
+    make_queue([]).model_cache.remember("run/3/0/train", first.SerializeToString())
     told: list[AgentWord] = []
-    desk(told).submit(order("run/3/0/train"))
+    make_queue(told).submit(order("run/3/0/train"))
     assert told == [KeptAnswer(first.SerializeToString())]
     assert agent_frame(told[0]).answer == first
 
 
-def test_a_training_on_the_shelf_is_not_done_again_though_its_answer_was_never_noted(desk: Desk) -> None:
+def test_a_training_in_the_cache_is_not_done_again_though_its_answer_was_never_noted(
+    make_queue: QueueMaker,
+) -> None:
     """SIGKILL between the two: the model is kept first, so that no answer promises what is not there."""
-    before = desk([])
-    draft = before.shelf.draft("run/3/0/train")
+    before = make_queue([])
+    draft = before.model_cache.draft("run/3/0/train")
     draft.write_bytes(b"a trained model")
-    before.shelf.keep("run/3/0/train", REPLY, draft)
+    before.model_cache.keep("run/3/0/train", REPLY, draft)
     told: list[AgentWord] = []
-    after = desk(told)
+    after = make_queue(told)
     after.submit(order("run/3/0/train"))
     (answer,) = told
     frame = agent_frame(answer)

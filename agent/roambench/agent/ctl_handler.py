@@ -52,7 +52,7 @@ _BURN: Final = (
 
 
 @dataclass(slots=True)
-class ControlDesk:
+class CtlHandler:
     """Answers `ctl_server`. `draw(cores)` tells an emulated board what it computes; a real one just does."""
 
     device: str
@@ -156,7 +156,7 @@ class ControlDesk:
         return values
 
     def _readings(self, words: list[str]) -> dict[str, Any]:
-        """What is torn or off is among them, with its flags; a meter has at most NEWEST of them."""
+        """What is inconsistent or off is among them, with its flags; a meter has at most NEWEST of them."""
         try:
             since_ns = self.clock.now_ns() - round(float(words[0]) * 1e9)
         except (IndexError, ValueError, OverflowError):
@@ -207,16 +207,16 @@ class ControlDesk:
         return {"ok": True, "cores": cores, "began_ns": began_ns, "ended_ns": self.clock.now_ns()}
 
     async def _export(self, run: str | None) -> AsyncIterator[str]:
-        count = torn = 0
+        count = malformed = 0
         for line in self.unsent.export(run):
             if line is None:
-                torn += 1
+                malformed += 1
             else:
                 yield line
                 count += 1
-            if (count + torn) % 500 == 0:
+            if (count + malformed) % 500 == 0:
                 await asyncio.sleep(0)  # the meter's lines are stamped by this loop
-        yield json.dumps({"end": count, "torn": torn, "device": self.device})
+        yield json.dumps({"end": count, "malformed": malformed, "device": self.device})
 
     def _only_between_runs(self, what: str) -> None:
         run = self.about()["run"]

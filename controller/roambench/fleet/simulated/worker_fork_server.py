@@ -1,4 +1,4 @@
-"""The controller's end of the nursery: asks for workers and holds the line to each."""
+"""The controller's end of the worker fork server: asks for workers and holds the line to each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class WorkerLink:
         self.jobs.close()
 
 
-class Nursery:
+class WorkerForkServer:
     """Starts with the first worker that is asked for; one that was killed is replaced."""
 
     def __init__(self, setting_path: Path, log_path: Path) -> None:
@@ -90,7 +90,7 @@ class Nursery:
         assert self._orders is not None
         ours, theirs = socket.socketpair()
         answers, jobs = await asyncio.open_unix_connection(sock=ours)
-        with theirs, contextlib.suppress(OSError):  # a nursery that has died shows at the first line
+        with theirs, contextlib.suppress(OSError):  # a fork server that has died shows at the first line
             socket.send_fds(self._orders, [b"w"], [theirs.fileno()])
         born, warm = await answers.readline(), await answers.readline()
         if warm != b"{}\n":
@@ -119,7 +119,7 @@ class Nursery:
                 self._process = await asyncio.create_subprocess_exec(
                     sys.executable,
                     "-m",
-                    "roambench.fleet.simulated.nursery_process",
+                    "roambench.fleet.simulated.worker_fork_server_process",
                     str(self._setting_path),
                     stdin=theirs.fileno(),
                     stdout=log,

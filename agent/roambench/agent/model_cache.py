@@ -15,7 +15,7 @@ _KEPT_ANSWERS = 16  # more than a controller can have outstanding with one devic
 
 
 @dataclass(frozen=True, slots=True)
-class ShelvedModel:
+class CachedModel:
     """A finished training: its order, its reply, and where its blob lies."""
 
     order_id: str
@@ -23,7 +23,7 @@ class ShelvedModel:
     path: Path
 
 
-class Shelf:
+class ModelCache:
     """One trained model at most, the device's own and the global one where a system asks for them, and the
     answers to the newest orders, in `folder`.
 
@@ -44,29 +44,29 @@ class Shelf:
         """Where the trainer writes the blob of `order_id` before it is kept."""
         return self._folder / f"draft-{digest_of(order_id.encode())[:16]}.blob"
 
-    def keep(self, order_id: str, reply: TrainReply, draft: Path) -> ShelvedModel:
-        """Put the blob at `draft` on the shelf; it replaces any model that was there."""
+    def keep(self, order_id: str, reply: TrainReply, draft: Path) -> CachedModel:
+        """Put the blob at `draft` in the model cache; it replaces any model that was there."""
         path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
         take_place(draft, path)
         write_whole(self._description, json.dumps({"order_id": order_id, "reply": asdict(reply)}))
         for other in self._folder.glob("trained-*.blob"):
             if other != path:
                 other.unlink()
-        return ShelvedModel(order_id, reply, path)
+        return CachedModel(order_id, reply, path)
 
-    def trained(self) -> ShelvedModel | None:
-        """The model on the shelf, or None; a damaged one counts as none."""
+    def trained(self) -> CachedModel | None:
+        """The model in the model cache, or None; a damaged one counts as none."""
         try:
             values = json.loads(self._description.read_text())
             reply = TrainReply(**values["reply"])
             path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
-            return ShelvedModel(values["order_id"], reply, path) if path.exists() else None
+            return CachedModel(values["order_id"], reply, path) if path.exists() else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def release(self, order_id: str, *, as_own: bool = False) -> None:
-        """Take the model of `order_id` off the shelf (uploaded or discarded); `as_own` keeps it as the
-        device's own model."""
+        """Take the model of `order_id` out of the model cache (uploaded or discarded); `as_own` keeps it as
+        the device's own model."""
         model = self.trained()
         if model is not None and model.order_id == order_id:
             # Dying in between leaves a model without its description: nobody's, as if it were released.

@@ -1,6 +1,6 @@
 """What became of every training, from the journal alone; pure.
 
-Fate is the default reading of "wasted" (MOHAWK section 4.4: no edge aggregation used the model). Two
+The outcome is the default reading of "wasted" (MOHAWK section 4.4: no edge aggregation used the model). Two
 narrower readings stand beside it: section 3.1 also asks that the device came back later (`reappeared`), and
 Table 10's caption asks whether the cloud considered the model (`reached_cloud`).
 """
@@ -10,56 +10,56 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from roambench.contract.phases import Fate
+from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
-    FateDecided,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepOpened,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingFate:
-    """One train order, or the half step of an exchange. `decided_step` is -1 and `fate` PENDING while nothing
-    was decided."""
+class LocalUpdate:
+    """One train order, or the half step of an exchange. `decided_step` is -1 and `outcome` PENDING while
+    nothing was decided."""
 
     device: int
     step: int
-    fate: Fate
+    outcome: Outcome
     reason: str
     decided_step: int
     reappeared: bool
     reached_cloud: bool
 
 
-def training_fates(records: Iterable[RoundRecord]) -> dict[str, TrainingFate]:
+def local_updates(records: Iterable[RoundRecord]) -> dict[str, LocalUpdate]:
     """Every training that was ordered, by train_order_id, in the order given."""
     log = tuple(records)
     last_seen = _last_seen(log)
     reached = reached_cloud(log)
-    decided = {record.train_order_id: record for record in log if isinstance(record, FateDecided)}
-    fates = {}
+    decided = {record.train_order_id: record for record in log if isinstance(record, OutcomeDecided)}
+    updates = {}
     for record in log:
         if isinstance(record, OrderGiven) and record.kind in ("train", "exchange"):
             end = decided.get(record.order_id)
-            fates[record.order_id] = TrainingFate(
+            updates[record.order_id] = LocalUpdate(
                 device=record.device,
                 step=record.step,
-                fate=Fate.PENDING if end is None else end.fate,
+                outcome=Outcome.PENDING if end is None else end.outcome,
                 reason="" if end is None else end.reason,
                 decided_step=-1 if end is None else end.step,
                 reappeared=last_seen[record.device] > record.step,
                 reached_cloud=record.order_id in reached,
             )
-    return fates
+    return updates
 
 
 def reappeared(records: Iterable[RoundRecord]) -> set[str]:
     """The trainings whose device was present at any step after theirs, aggregated or not."""
-    return {order for order, training in training_fates(records).items() if training.reappeared}
+    return {order for order, training in local_updates(records).items() if training.reappeared}
 
 
 def reached_cloud(records: Iterable[RoundRecord]) -> set[str]:

@@ -14,7 +14,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.session import DutySchedule
 
 
-class DutyDesk:
+class DutyRunner:
     """`note(kind, detail)` keeps an event in the spool."""
 
     def __init__(

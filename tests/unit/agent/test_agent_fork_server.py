@@ -6,14 +6,14 @@ from pathlib import Path
 
 MISTAKE = """
 import os, sys
-from roambench.agent import zygote
+from roambench.agent import agent_fork_server
 from roambench.agent.settings import AgentSettings
 
 def breaks(settings):
     raise KeyError(settings.device)
 
-zygote.run_agent = breaks
-_, status = os.waitpid(zygote._fork_agent(AgentSettings("pi-01", "127.0.0.1:9", *sys.argv[1:])), 0)
+agent_fork_server.run_agent = breaks
+_, status = os.waitpid(agent_fork_server._fork_agent(AgentSettings("pi-01", "127.0.0.1:9", *sys.argv[1:])), 0)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
 
