@@ -81,7 +81,7 @@ class Spool:
         with self._explained():
             try:
                 self._open(tuple(dict.fromkeys(consumers)))
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if not is_spoilt(error):
                     raise
                 self.damage = f"{error}; its file is now {put_aside(path).name}"

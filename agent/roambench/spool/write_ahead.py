@@ -58,8 +58,12 @@ class Spoilt(sqlite3.DatabaseError):
     """A file that SQLite can read, and that is no sound spool."""
 
 
-def is_spoilt(error: sqlite3.Error) -> bool:
-    """Whether the file is at fault, and not a disk that is full or fails, or rights that are missing."""
+def is_spoilt(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Whether the file is at fault, and not a disk that is full or fails, or rights that are missing. Bytes
+    of it that are no text may stand in SQLite's own sentence.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return True
     code = getattr(error, "sqlite_errorcode", None)
     return isinstance(error, Spoilt) or (code is not None and code & 0xFF in _SPOILT)
 

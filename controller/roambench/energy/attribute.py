@@ -94,10 +94,10 @@ def attribute(
         checked = steadiness(_fitted(told_of, readings), seen)
     told, known = checked if checked is not None else (None, None)
     if told is not None and begun is not None:
-        # Readings of unknown age did not tell how trainings begin and end. Those of known age may; where none
-        # are known, that stays uncertain.
+        # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
+        # upload begins. Those of known age may; where none are known, how they begin stays uncertain.
         if not told.bears_out:
-            told_of = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
+            told_of = begun
         elif known is not None:
             parts = {STARTING} if told_of is begun else set()
             for part in [ENDING, STARTING] if not parts else [ENDING]:

@@ -39,7 +39,7 @@ LONG_S: Final = 0.1
 #: A governor raises the clock some tenths of a second after the work began, or a file is read first.
 STARTING: Final = Part("starting", 0.8, 0.8, 0.4)
 STARTING_S: Final = 0.2
-#: The last batch is short, a loader is asked again, a model is written: the same, at the other end.
+#: The last batch is short, a loader is asked again, a model is written: less, at the other end.
 ENDING: Final = Part("ending", 0.8, 0.8, 0.4)
 ENDING_S: Final = 0.2
 #: A radio stays on after a transfer, a card writes: the readings alone tell what. What is left of it after

@@ -77,7 +77,7 @@ class EventKind(StrEnum):
     SESSION_CUT_OFF = "session cut off"
     FRAMES_SLOWED = "frames slowed"
     FRAME_IGNORED = "frame ignored", _LOG_ONLY
-    ANSWER_IGNORED = "answer ignored", _LOG_ONLY
+    ANSWER_IGNORED = "answer ignored"
     CLOCK_OFFSET = "clock offset"
     CLOCK_NOT_PROBED = "clock not probed", _LOG_ONLY
 
