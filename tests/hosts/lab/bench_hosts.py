@@ -75,8 +75,12 @@ class BenchHosts:
 
     def inside(self, name: str, script: str, timeout_s: float = 60.0) -> str:
         """What a shell script prints that root runs there, without SSH; RuntimeError when it fails."""
+        there = self.state()[name]
+        if not there["init"]:
+            log = (self.folder / f"{name}.log").read_text(errors="replace")
+            raise RuntimeError(f"{name} does not run (power: {there['on']}); it said at last:\n{log[-2000:]}")
         ended = subprocess.run(
-            ["nsenter", "-t", str(self.state()[name]["init"]), "-a", "/bin/sh", "-ec", script],
+            ["nsenter", "-t", str(there["init"]), "-a", "/bin/sh", "-ec", script],
             capture_output=True,
             text=True,
             timeout=timeout_s,
