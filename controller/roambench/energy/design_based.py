@@ -40,8 +40,6 @@ NEAR_S: Final = 1.5
 MIN_READINGS: Final = 6
 #: Share (k = 1) of what power changes by towards a border that it may have changed more at the border itself.
 GOES_ON: Final = 1.0
-#: Share (k = 1) of a training's net power that its last window may be off by.
-TRAIN_ENDS: Final = 0.15
 #: Phases that have this estimate; a `wait` before or after the work is idling and none of them.
 ESTIMATED: Final = ACTIVE_PHASES | {Phase.WAIT}
 TWO_SIGMA: Final = 0.977249868
@@ -228,12 +226,9 @@ class _Touched:
         since_s = at_s[row] - fit.window.support_s - starts_s[col]
         reach_s = np.minimum(NEAR_S, 0.5 * (ends_s - starts_s))[col]
         near = (since_s <= reach_s, ends_s[col] - at_s[row] <= reach_s)
-        # Where no window lies next to it, the power of a span is known as its level is.
-        level_of = fit.level_of_span[fitted]
-        around_w = np.tile(power_w, (2, 1))
-        u_around_w = np.tile(np.sqrt(np.diag(fit.covariance_w2))[level_of], (2, 1))
-        for level in np.unique(level_of).tolist():
-            inside = level_of == level
+        around_w, u_around_w = np.tile(power_w, (2, 1)), np.zeros((2, len(power_w)))
+        for level in np.unique(fit.level_of_span[fitted]).tolist():
+            inside = fit.level_of_span[fitted] == level
             for side in (0, 1):
                 own = off_w[near[side] & inside[col]]
                 if len(own) >= MIN_READINGS:
@@ -242,9 +237,6 @@ class _Touched:
                     u_around_w[side, inside] = math.hypot(
                         own.std(ddof=1) / math.sqrt(len(own)), GOES_ON * own.mean()
                     )
-        # A training may end with less in its last tenths of a second, which no window sees alone.
-        ends = phase_of == Phase.TRAIN
-        u_around_w[1, ends] = np.hypot(u_around_w[1, ends], TRAIN_ENDS * (power_w[ends] - fit.idle_w))
         return cls(phase_of, fit.span_of[fitted], share, watts, around_w, u_around_w, at_end)
 
     def mean_of(self, phase: Phase, idle_w: float) -> tuple[float, float] | None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.account import account_device
 from roambench.energy.attribute import attribute
 from roambench.energy.attribution import Attribution
 from roambench.energy.constant_powers import Readings, constant_powers
@@ -16,12 +15,10 @@ from roambench.energy.conversion_clock import ConversionClock
 from roambench.energy.design_based import in_doubt
 from roambench.energy.lateness import BOARD_LATENESS_S
 from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.ledger import total
 from roambench.energy.near_transfers import Fitted, near_transfers
 from roambench.energy.occupancy import SP2_WINDOW
 from roambench.energy.pieces import STARTING, STARTING_S, TAIL, pieces_of
 from roambench.energy.samples import PowerSamples
-from roambench.energy.uncertainty import EXACT
 
 S = 10**9
 WINDOW_S = 0.2571
@@ -144,17 +141,6 @@ def test_known_ages_tell_how_trainings_end() -> None:
     assert fit.watts[ending] < fit.watts[rest] - 2.0 * u_w[ending]
     assert abs(fit.watts[ending] - 1.9 - 0.5 * 2.7) < 2.5 * u_w[ending]
     assert fit.watts[rest] - 1.9 == pytest.approx(2.7, rel=0.02)
-
-
-def test_uploads_behind_trainings_that_may_have_ended_with_less_are_as_uncertain() -> None:
-    """Half the power in the last 0.2 s, and no clock that tells: a quarter too cheap, and 2 u says so."""
-    spans, samples, _ = run(spent_s=0.2)
-    start_ns, end_ns = spans[0].start_ns, spans[-1].end_ns
-    account = account_device(samples, spans, {}, {}, EXACT, start_ns, end_ns, late_prior_s=BOARD_LATENESS_S)
-    true_j = sum(0.75 * span.duration_s for span in spans if span.phase is Phase.UPLOAD)
-    uploads = total((row for row in account.rows if row.phase is Phase.UPLOAD), "net")
-    assert abs(uploads.joules - true_j) < 2.0 * uploads.u_joules
-    assert 2.0 * uploads.u_joules < 0.5 * true_j
 
 
 def test_a_clock_that_does_not_keep_its_pace_is_not_believed() -> None:
