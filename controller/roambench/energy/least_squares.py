@@ -25,10 +25,9 @@ SP2_STEP_W: Final = 3.81687e-3  # of a Smart Power 2's power register
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a part of a span is thought to draw in which no byte moves, or a training begins: `share` of the
+    """Prior for the power of a part of a span in which no byte moves, or a training begins: `share` of the
     way from idle to what the rest of it, the family `moving`, draws, ± `share_sd` of that way (k = 1); single
-    ones at least `scatter` of it about their mean.
-    """
+    ones at least `scatter` of it about their mean."""
 
     moving: int
     share: float
