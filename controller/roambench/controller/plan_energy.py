@@ -29,6 +29,7 @@ class PhaseJoules:
 
     @property
     def gross_j(self) -> float:
+        """All joules of the phase, idling included."""
         return self.idle_j + self.net_j
 
 

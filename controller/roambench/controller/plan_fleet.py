@@ -42,6 +42,7 @@ class PlannedFleet:
 
     @property
     def down_mbit_s(self) -> float:
+        """Of a download that nobody paces; 0: it takes no time."""
         return self._mbit_s[1]
 
     @property

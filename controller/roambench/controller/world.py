@@ -57,6 +57,7 @@ class LearningTask:
     initial_model: Vector  # shape (parameters,)
 
     def shard(self, device: int) -> Shard:
+        """Copy of the device's part of the training set: images and labels, in the order of `parts`."""
         indices = self.parts[device]
         return Shard(self.dataset.train_images[indices], self.dataset.train_labels[indices])
 
@@ -98,6 +99,7 @@ def movement_of(experiment: Experiment) -> Movement:
 
 
 def generated(section: TraceSection, seed: int) -> Trace:
+    """Generate a trace by the section's generator; equal for equal parameters and seed."""
     return GENERATORS.load(section.generator).generate(seed, section.parameters)
 
 
@@ -174,6 +176,10 @@ def save_shards(learning_task: LearningTask, folders: Mapping[int, Path]) -> dic
 
 
 def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], ...] = ()) -> System:
+    """Compose the system `name` with the experiment's settings.
+
+    `shapes` of the model's tensors are for systems that weigh by layer. ConfigError for an unknown name.
+    """
     rounds, algorithm = experiment.rounds, experiment.algorithm
     return make_system(
         name,

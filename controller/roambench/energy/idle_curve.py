@@ -99,6 +99,8 @@ class Heat:
 
     @classmethod
     def of(cls, spans: Sequence[PhaseSpan], origin_ns: int) -> Heat:
+        """Warmth along a partition of the run's time, cold before its first span; seconds count from
+        `origin_ns`."""
         borders, trains, states = [], [], []
         state, last_s, on = np.zeros(len(HEAT_S)), None, 0.0
         for span in spans:

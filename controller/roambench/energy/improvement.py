@@ -55,6 +55,7 @@ class Interval:
     high: float
 
     def holds(self, value: float) -> bool:
+        """Whether `value` lies between `low` and `high`, both included."""
         return self.low <= value <= self.high
 
 

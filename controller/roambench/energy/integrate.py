@@ -45,6 +45,7 @@ class PowerCurve:
 
     @property
     def duration_s(self) -> float:
+        """Length of the whole interval, gaps included, s."""
         return (self.end_ns - self.start_ns) * 1e-9
 
     def energy(self) -> Energy:

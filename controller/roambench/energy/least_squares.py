@@ -159,6 +159,7 @@ class Fit:
 
     @property
     def residual_sd(self) -> float:
+        """Root mean square of the residuals, W; NaN without a used reading."""
         return float(np.sqrt(np.mean(np.square(self.residual_w)))) if self.used_readings else np.nan
 
 

@@ -118,4 +118,5 @@ def totals_by(
 
 
 def totals_by_phase(rows: Iterable[LedgerRow], kind: Kind = "gross") -> dict[Phase, Energy]:
+    """`total` of the rows of each phase, phases in order of first appearance."""
     return totals_by(rows, lambda row: row.phase, kind)

@@ -48,6 +48,7 @@ class ModelledRow:
 
     @property
     def gross_j(self) -> float:
+        """Idle plus net energy, J."""
         return self.idle_j + self.net_j
 
     @property

@@ -27,6 +27,7 @@ class LocalPlace(ThisMachine):
 
     @property
     def time_scale(self) -> float:
+        """Device seconds per second of this machine: `local.time_scale`."""
         return self.experiment.local.time_scale
 
     def agents(
@@ -38,11 +39,13 @@ class LocalPlace(ThisMachine):
         *,
         agent_cost: bool = False,
     ) -> AbstractAsyncContextManager[LocalBench]:
+        """Start one agent process and one emulated meter per device; they end with the context."""
         return local_bench(experiment, learning_task, folder, console.print, agent_cost=agent_cost)
 
     def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
     ) -> AbstractAsyncContextManager[Stage]:
+        """The agents as a stage; prints how fast they came up and what memory they take."""
         return agents_stage(play, folder, _introduced(play, folder, console, checkpoints))
 
 

@@ -27,6 +27,7 @@ class RehearsalPlace(ThisMachine):
     async def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
     ) -> AsyncIterator[Stage]:
+        """A fleet that answers every order at once, without training."""
         if play.exchanges:
             yield HostStage(PeerRehearsalFleet(play.samples), folder)
         else:

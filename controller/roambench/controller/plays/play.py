@@ -21,9 +21,14 @@ class Play(Protocol):
     """One system of an experiment, from its first step to its last."""
 
     @property
-    def experiment(self) -> Experiment: ...
+    def experiment(self) -> Experiment:
+        """As it is played."""
+        ...
+
     @property
-    def movement(self) -> Movement: ...
+    def movement(self) -> Movement:
+        """Who is where at which step."""
+        ...
 
     @property
     def learning_task(self) -> LearningTask:
@@ -56,9 +61,14 @@ class Play(Protocol):
         ...
 
     @property
-    def run_id(self) -> str: ...
+    def run_id(self) -> str:
+        """Id that every order of the run carries."""
+        ...
+
     @property
-    def steps(self) -> int: ...
+    def steps(self) -> int:
+        """Time steps, or iterations, of the whole run."""
+        ...
 
     def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
         """Go on from the checkpoint that was found, if one was. RunError where a model of it is lost."""
@@ -84,7 +94,9 @@ class World(Protocol):
         ...
 
     @property
-    def movement(self) -> Movement: ...
+    def movement(self) -> Movement:
+        """Who is where at which step; the same for all systems of the experiment."""
+        ...
 
     def announce(self, console: Console) -> None:
         """Print its size."""
