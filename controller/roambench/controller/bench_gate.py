@@ -8,8 +8,8 @@ import time
 from rich.console import Console
 
 from roambench.contract.errors import FleetError
-from roambench.controller.config.energy_section import EnergySection
 from roambench.energy.baseline import MIN_BASELINE_S
+from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Verdict
 from roambench.provision.meter_map import doubts as meter_doubts

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roambench.contract.phases import Phase
-from roambench.controller.config.link_model_file import load_link_model
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plan_fleet import PlannedFleet
 from roambench.controller.plan_rehearsed import Rehearsed
 from roambench.energy.device_power import DevicePower
 from roambench.energy.modelled import EnergyModel
+from roambench.experiment.link_model_file import load_link_model
+from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import PORT_MBIT_S, Activity, PiPower
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.modelled_accounts import modelled_rows

@@ -196,7 +196,7 @@ def _detected(paths: Sequence[Path], columns: Mapping[str, str]) -> str:
 
 
 def _reader_problems(reader: str, paths: Sequence[str]) -> list[str]:
-    from roambench.controller import catalogue
+    from roambench.experiment import catalogue
     from roambench.written.mistakes import did_you_mean
 
     known = catalogue.table("readers").names()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from roambench.controller.agent_bench import AgentBench, Watch
 from roambench.controller.agents_kept import AgentsKept
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.pacing import ClockPace, PauseGate, start_delay_s, step_length_s
 from roambench.controller.plays.play import Play
+from roambench.experiment.sections import Experiment
 from roambench.rounds.ports import Fleet
 from roambench.rounds.records import RunResumed
 from roambench.rounds.run import Pace

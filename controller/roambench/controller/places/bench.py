@@ -18,13 +18,13 @@ from roambench.controller.bench_fleet import bench_fleet
 from roambench.controller.bench_gate import energy_doubts, passed_gate
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.energy_section import CalibratedMeter
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
+from roambench.experiment.energy_section import CalibratedMeter
+from roambench.experiment.sections import Experiment
 from roambench.provision.bench import Bench, Host, MeterEntry
 from roambench.provision.holding import Held, holding
 from roambench.provision.inventory import load_bench

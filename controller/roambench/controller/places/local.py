@@ -9,13 +9,13 @@ from typing import ClassVar
 from rich.console import Console
 
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import LocalBench, local_bench
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask
+from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 

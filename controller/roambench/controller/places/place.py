@@ -13,11 +13,10 @@ from rich.console import Console
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask, versions
+from roambench.experiment.sections import Experiment, resolved
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
 

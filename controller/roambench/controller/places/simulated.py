@@ -14,9 +14,6 @@ from rich.console import Console
 
 from roambench.contract.orders import TrainOrder
 from roambench.controller.checkpoints import SIMULATION, Checkpoints
-from roambench.controller.config.link_model_file import load_link_model
-from roambench.controller.config.sections import Experiment
-from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.plays.play import Play
@@ -24,6 +21,9 @@ from roambench.controller.plays.stage import HostStage, Stage
 from roambench.controller.stopping import to_its_end
 from roambench.controller.trainers import make_trainer
 from roambench.controller.world import LearningTask, learning_spec
+from roambench.experiment.link_model_file import load_link_model
+from roambench.experiment.sections import Experiment
+from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload

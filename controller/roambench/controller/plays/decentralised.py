@@ -11,11 +11,11 @@ from rich.console import Console
 
 from roambench.contract.orders import Vector
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import average_kept
 from roambench.controller.plays.stage import Stage
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of
+from roambench.experiment.sections import Experiment
 from roambench.mobility.contacts import everybody
 from roambench.mobility.files import content_hash
 from roambench.mobility.peer_movement import (

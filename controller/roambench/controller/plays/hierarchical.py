@@ -12,7 +12,6 @@ from rich.console import Console
 
 from roambench.contract.orders import Vector
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import global_model_kept
 from roambench.controller.link_notes import link_notes
 from roambench.controller.plays.stage import Stage
@@ -20,6 +19,7 @@ from roambench.controller.replayed_orders import with_orders
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of, system_of
 from roambench.energy.link_model import DistanceStatistics, link_throughput_mbit_s
+from roambench.experiment.sections import Experiment
 from roambench.mobility.assignment_hash import assignment_hash
 from roambench.mobility.association import Association, all_pair_statistics, distance_statistics
 from roambench.mobility.trace import Trace

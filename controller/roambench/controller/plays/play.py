@@ -8,9 +8,9 @@ from typing import Protocol
 from rich.console import Console
 
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask, Movement
+from roambench.experiment.sections import Experiment
 from roambench.rounds.ports import Journal
 from roambench.rounds.run import Pace
 from roambench.runs.folder import RunFolder
