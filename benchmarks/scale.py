@@ -173,7 +173,7 @@ async def run_into(path: Path, experiment: Experiment, movement: Movement, syste
         rows = ModelRows(path / "models.bin", PARAMETERS, capacity, create=True)
         trainer = CopyTrainer(rows)
         fleet = SimulatedFleet(rows, trainer, "0" * 64, VirtualDevice(0.4, 20.0, 20.0))
-        settings = replace(rounds.settings, tell_absent=False)
+        settings = replace(rounds.settings, orders_to_absent=False)
         present: list[int] = []
         walls_s: list[float] = []
         cpu_s = [time.process_time()]

@@ -134,7 +134,7 @@ async def _serve_raw(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 async def serve(clients: int, authority: Authority) -> Served:
     identity = FleetIdentity.fixed(authority.issue(CONTROLLER_NAME))
     secure_plane, digest = _plane(
-        Guard(identity, told=lambda name, kind, reason: None, authenticated=lambda peer: None), clients
+        Guard(identity, on_report=lambda name, kind, reason: None, authenticated=lambda peer: None), clients
     )
     tls = SecurePort(
         identity,
@@ -143,7 +143,7 @@ async def serve(clients: int, authority: Authority) -> Served:
         secure_plane.handlers(),
         devices=clients,
         handshake=lambda: None,
-        told=lambda reason: None,
+        on_replaced=lambda reason: None,
     )
     open_plane, _ = _plane(OpenGuard(identity, lambda name, kind, reason: None, lambda peer: None), clients)
     plain = grpc.aio.server(options=channel_options(MAX_DATA_MESSAGE_BYTES))

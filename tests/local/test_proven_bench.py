@@ -85,7 +85,7 @@ def test_crossed_meters_are_found_by_loading_living_agents(
     wired: Wired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_asks, "AGENT", wired.agent)
-    made = identify(wired.bench, wired.bench.hosts, burn_s=8.0, rest_s=9.0, tell=print)
+    made = identify(wired.bench, wired.bench.hosts, burn_s=8.0, rest_s=9.0, report=print)
     assert [(entry.board, entry.verdict) for entry in made.entries] == [
         ("board-a", Proof.SWAPPED), ("board-b", Proof.SWAPPED), ("board-c", Proof.PROVEN),
     ]  # fmt: skip

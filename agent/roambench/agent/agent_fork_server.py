@@ -3,7 +3,7 @@
     python -m roambench.agent.agent_fork_server SPEC.json
 
 SPEC.json: {"agents": [agent settings...], "restart_delay_s": 1.0}. Commands come as JSON lines on standard
-input ({"stop": true}), news leaves as JSON lines on standard output ({"started": name, "pid": n},
+input ({"stop": true}), reports leave as JSON lines on standard output ({"started": name, "pid": n},
 {"exited": name, "pid": n, "status": n}). An agent that dies is started again, as systemd would do on a Pi.
 When standard input ends, the controller is gone: the agents are told to stop.
 36 agents forked like this were up in about 8 s with about 40 MB of their own each; spawning 36
@@ -93,7 +93,7 @@ def _start_due(children: list[_Child]) -> None:
     for child in children:
         if child.pid == 0 and not child.finished and time.monotonic() >= child.restart_at:
             child.pid = _fork_agent(child.settings)
-            _tell(started=child.settings.device, pid=child.pid)
+            _report(started=child.settings.device, pid=child.pid)
 
 
 def _fork_agent(settings: AgentSettings) -> int:
@@ -137,7 +137,7 @@ def _reap(children: list[_Child], restart_delay_s: float) -> None:
         for child in children:
             if child.pid == pid:
                 code = os.waitstatus_to_exitcode(status)
-                _tell(exited=child.settings.device, pid=pid, status=code)
+                _report(exited=child.settings.device, pid=pid, status=code)
                 child.pid = 0
                 child.finished = code == 0  # an orderly end is not restarted
                 child.restart_at = time.monotonic() + restart_delay_s
@@ -172,9 +172,9 @@ def _kill(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _tell(*, stream: TextIO = sys.stdout, **news: object) -> None:
+def _report(*, stream: TextIO = sys.stdout, **values: object) -> None:
     try:
-        stream.write(json.dumps(news) + "\n")
+        stream.write(json.dumps(values) + "\n")
         stream.flush()
     except BrokenPipeError:
         pass

@@ -20,10 +20,10 @@ from roambench.agent.held_model import HeldModel
 from roambench.agent.host_watch import HostWatch
 from roambench.agent.identity_files import IdentityFiles
 from roambench.agent.model_cache import ModelCache
-from roambench.agent.news import News, log
 from roambench.agent.order_queue import OrderQueue
 from roambench.agent.peers import Peers
 from roambench.agent.quiet import MEASURED, Quiet
+from roambench.agent.reporter import Reporter, log
 from roambench.agent.resume_point import Keeper, ResumePoint
 from roambench.agent.settings import AgentSettings
 from roambench.agent.stores import Stores
@@ -70,13 +70,13 @@ class AgentParts(ABC):
             patient=settings.service,
         )
         self._quiet = Quiet(settings.quiet, self._send)
-        self._news = News(settings.device, self._clock, self._spool.append, self._quiet.emit)
+        self._reporter = Reporter(settings.device, self._clock, self._spool.append, self._quiet.emit)
         self._stores = Stores(
             settings,
             self._spool,
             self._clock,
             self._quiet.gate,
-            self._news.tell_and_log,
+            self._reporter.report_and_log,
             lambda records: self._drain(records),
         )
         self._place = Workplace(
@@ -99,14 +99,14 @@ class AgentParts(ABC):
             lambda name, reason: self._exchange.refused(name, reason),
         )
         self._exchange = ExchangeOrders(
-            self._place, self._peers, HeldModel(folder / "held"), self._news.tell, self._radio_exchanges
+            self._place, self._peers, HeldModel(folder / "held"), self._reporter.report, self._radio_exchanges
         )
         keepers: dict[str, Keeper] = {"model-cache": self._model_cache, "held": self._exchange.held}
         self._point = ResumePoint(folder / "resume-point", keepers)
         self._order_queue = OrderQueue(
             self._place, self._model_cache, settings.chaos, self._exchange, self._point
         )
-        self._duty = DutyRunner(self._clock, self._link, self._quiet, self._news.note)
+        self._duty = DutyRunner(self._clock, self._link, self._quiet, self._reporter.note)
         self._host = HostWatch(
             settings.host,
             self._clock,

@@ -71,7 +71,7 @@ class ControlLink:
         self._address = address
         self.keepalive = keepalive  # of the next session
         self._patient = patient
-        self._told = ""
+        self._logged = ""
         self._credential = credential if callable(credential) else lambda: credential
         self._device = device
         self._hello = hello
@@ -138,15 +138,15 @@ class ControlLink:
                 self._at_once = False
                 continue
             if self._awake.is_set():
-                self._tell_of(welcomed, problem, wait_s)
+                self._log_dial(welcomed, problem, wait_s)
             await asyncio.sleep(wait_s)
 
-    def _tell_of(self, welcomed: bool, problem: str, wait_s: float) -> None:
+    def _log_dial(self, welcomed: bool, problem: str, wait_s: float) -> None:
         """A service's log has one line when its controller goes, not one for each time it dials in vain."""
         if not self._patient:
             self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
-        elif welcomed or problem != self._told:
-            self._told = problem
+        elif welcomed or problem != self._logged:
+            self._logged = problem
             now = "session ended" if welcomed else "no session"
             self._log(f"{now} ({problem}); dialling {self._address} on")
 

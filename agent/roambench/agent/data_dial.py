@@ -19,7 +19,7 @@ _AGAIN_S = 1.0  # between a connection that broke and the next
 
 
 class DataDial:
-    """`link` is None until somebody has said where to dial; `changed` hears of every other one.
+    """`link` is None until somebody has said where to dial; `changed` gets every other one.
 
     `begin_chore` carries a coroutine out beside everything else.
     """

@@ -51,15 +51,15 @@ class _HalfStepDone:
 
 @dataclass(slots=True)
 class ExchangeOrders:
-    """`tell` passes (kind, detail) on to the controller. `radio` hears what is on the air while models are
+    """`report` passes (kind, detail) on to the controller. `radio` gets what is on the air while models are
     exchanged (an emulated board draws power for it)."""
 
     place: Workplace
     peers: Peers
     held: HeldModel
-    tell: Callable[[EventKind, str], None]
+    report: Callable[[EventKind, str], None]
     radio: RadioLoad
-    _told: set[tuple[str, str]] = field(default_factory=set)
+    _reported: set[tuple[str, str]] = field(default_factory=set)
 
     async def begin_run(self, welcome: Welcome) -> None:
         """Open the peer port if the run's devices exchange models, close it if they do not."""
@@ -70,15 +70,15 @@ class ExchangeOrders:
         try:
             address = await self.peers.open(welcome.run_id, welcome.data_address, serials)
         except LinkError as error:
-            self.tell(EventKind.NO_PEER_PORT, str(error))
+            self.report(EventKind.NO_PEER_PORT, str(error))
         else:
-            self.tell(EventKind.PEER_PORT_OPEN, address)
+            self.report(EventKind.PEER_PORT_OPEN, address)
 
     def refused(self, name: str, reason: str) -> None:
         """Somebody asked for a model in vain."""
-        if (name, reason) not in self._told and len(self._told) < _MOST_REFUSALS:
-            self._told.add((name, reason))
-            self.tell(EventKind.PEER_REFUSED, f"{name}: {reason}")
+        if (name, reason) not in self._reported and len(self._reported) < _MOST_REFUSALS:
+            self._reported.add((name, reason))
+            self.report(EventKind.PEER_REFUSED, f"{name}: {reason}")
 
     def recall(self, order_id: str) -> KeptAnswer | None:
         """The answer of the exchange that left the held model, if it was this one: it may be unsent."""

@@ -19,7 +19,7 @@ class IdentityFiles:
 
     def __init__(self, folder: Path, device: str, log: Callable[[str], None]) -> None:
         self._folder, self._device, self._log = folder, device, log
-        self._told = ""
+        self._logged = ""
         self._seen = self._status()
         self.current = self._load()
 
@@ -41,11 +41,11 @@ class IdentityFiles:
         try:
             fresh = self._load()
         except IdentityError as error:
-            if str(error) != self._told:
-                self._told = str(error)
+            if str(error) != self._logged:
+                self._logged = str(error)
                 self._log(f"new certificate not used: {error}")
             return
-        self._seen, self._told, self.current = status, "", fresh
+        self._seen, self._logged, self.current = status, "", fresh
 
     def _load(self) -> Credential:
         credential = Credential.load(self._folder)

@@ -21,17 +21,17 @@ _RETIRE_S: Final = 7 * 86400.0  # a session may go on at a broken server for as 
 class LastingServer:
     """The server that `bound` makes for `address`, and its port's number; `port` stays the same.
 
-    `told` hears when it had to be replaced. Raises what `bound` raises, RuntimeError for an address that is
-    taken.
+    `on_replaced` is called when it had to be replaced. Raises what `bound` raises, RuntimeError for an
+    address that is taken.
     """
 
     def __init__(
         self,
         bound: Callable[[str], tuple[grpc.aio.Server, int]],
         address: str,
-        told: Callable[[str], None],
+        on_replaced: Callable[[str], None],
     ) -> None:
-        self._bound, self._told = bound, told
+        self._bound, self._replaced = bound, on_replaced
         self._host = address.rpartition(":")[0]
         self._retiring: dict[grpc.aio.Server, asyncio.Task[None]] = {}
         self._server, self.port = bound(address)
@@ -57,7 +57,7 @@ class LastingServer:
         """
         breaks, last_s = 0, 0.0
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(partial(_untold, loop.get_exception_handler()))
+        loop.set_exception_handler(partial(_without_traceback, loop.get_exception_handler()))
         while True:
             try:
                 if not await self._server.wait_for_termination(_LOOK_S):
@@ -67,7 +67,7 @@ class LastingServer:
                 breaks, last_s = 1 if now_s - last_s > _FORGOTTEN_S else breaks + 1, now_s
                 await asyncio.sleep(min(_LONGEST_PAUSE_S, 0.1 * 2.0 ** min(breaks, 16)))
                 await self._replace()
-                self._told(f"replaced the port's server after a malformed call ({type(error).__name__})")
+                self._replaced(f"replaced the port's server after a malformed call ({type(error).__name__})")
 
     async def _replace(self) -> None:
         broken = self._server
@@ -85,7 +85,9 @@ class LastingServer:
 _Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 
-def _untold(otherwise: _Handler | None, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _without_traceback(
+    otherwise: _Handler | None, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+) -> None:
     """Drop gRPC's traceback of a server's loop that died: `watch` reports the reason."""
     error = context.get("exception")
     if error is not None and any(

@@ -63,13 +63,13 @@ class MeterLogger:
         def note(kind: EventKind, detail: str) -> None:
             spool.append(RecordKind.EVENT, AgentEvent(kind, clock.now_ns(), detail).to_bytes())
 
-        def tell(kind: EventKind, detail: str) -> None:
+        def report(kind: EventKind, detail: str) -> None:
             text = f"{time.strftime('%F %T')} {settings.device}: {kind}: {detail}"
             print(text, file=sys.stderr, flush=True)
             note(kind, detail)
 
         note(EventKind.AGENT_STARTED, f"pid {os.getpid()}, version {version('roambench')}, meter logger")
-        stores = Stores(settings, spool, clock, Gate(), tell)
+        stores = Stores(settings, spool, clock, Gate(), report)
         tasks = [
             asyncio.create_task(
                 read_meter(settings.meter, clock, spool, self._folder, _ignored, _ignored), name="meter"

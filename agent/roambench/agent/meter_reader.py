@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from roambench.agent.meter_thread import hear
+from roambench.agent.meter_thread import meter_items
 from roambench.agent.settings import MeterSettings
 from roambench.agent.witness import Witness
 from roambench.contract.device_time import DeviceClock
@@ -21,9 +21,9 @@ async def read_meter(
     spool: Spool,
     folder: Path,
     alive: Callable[[int], None],
-    heard: Callable[[Reading | AgentEvent], None],
+    received: Callable[[Reading | AgentEvent], None],
 ) -> None:
-    """Spool readings and events until cancelled; `alive` hears the stamp of every reading, `heard` all.
+    """Spool readings and events until cancelled; `alive` gets the stamp of every reading, `received` all.
 
     They are stamped in a thread of their own, and come here when the running loop has time for them.
 
@@ -39,9 +39,9 @@ async def read_meter(
     )
     witness = Witness(folder / "witness.txt") if settings.witness else None
     try:
-        async with contextlib.aclosing(hear(meter)) as items:
+        async with contextlib.aclosing(meter_items(meter)) as items:
             async for item in items:
-                heard(item)
+                received(item)
                 if isinstance(item, Reading):
                     if witness is not None:
                         witness.before(item)

@@ -23,7 +23,7 @@ class _End:
     error: BaseException | None = None
 
 
-async def hear(meter: Meter) -> AsyncGenerator[MeterItem, None]:
+async def meter_items(meter: Meter) -> AsyncGenerator[MeterItem, None]:
     """Yield the items of `meter` in order; raises what it raises. When this is closed, the meter is closed as
     well.
 

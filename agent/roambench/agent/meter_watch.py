@@ -36,7 +36,7 @@ class MeterWatch:
     description: AgentEvent | None = field(default=None)
     newest: deque[Reading] = field(default_factory=lambda: deque(maxlen=NEWEST))
 
-    def hear(self, item: Reading | AgentEvent) -> None:
+    def take(self, item: Reading | AgentEvent) -> None:
         """Note a reading or an event of the meter."""
         if isinstance(item, Reading):
             self.reading = item
@@ -48,6 +48,6 @@ class MeterWatch:
         elif item.kind in STATES:
             self.state = item
 
-    def told_again(self, ns: int) -> list[AgentEvent]:
+    def repeated(self, ns: int) -> list[AgentEvent]:
         """The events that a run which begins at `ns` has to know."""
         return [replace(event, monotonic_ns=ns) for event in (self.description, self.state) if event]

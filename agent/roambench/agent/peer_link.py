@@ -46,7 +46,7 @@ class Silence:
     nobody: int = 0
     since_s: float = 0.0  # host monotonic; 0: the last call reached it
 
-    def heard(self) -> None:
+    def answered(self) -> None:
         """The neighbour has answered: count silence anew."""
         self.nobody, self.since_s = 0, 0.0
 
@@ -90,7 +90,7 @@ class PeerLink:
         """The model of `name`, whole but not checked, and the digest it was announced with. A connection that
         breaks costs what had come over it, and no more: it is asked again until it is known to be gone.
 
-        `coming` hears of the sender's pace when the bytes begin, `counted` of every piece, so that what
+        `coming` gets the sender's pace when the bytes begin, `counted` of every piece, so that what
         came is known however the pull ends. Raises PullFailed after `limit_s` host seconds at most, and
         ModelError for bytes that are no such stream.
         """
@@ -109,7 +109,7 @@ class PeerLink:
                         if not isinstance(error, grpc.aio.AioRpcError):
                             raise
                         if parcels:
-                            silence.heard()
+                            silence.answered()
                         if error.code() is not grpc.StatusCode.UNAVAILABLE or silence.gone(error):
                             raise PullFailed(_kind(error.code()), error.details() or "") from None
                     await asyncio.sleep(_RETRY_S)
@@ -128,7 +128,7 @@ class PeerLink:
             await call.write(_request(wanted))
             await call.done_writing()
             async for message in call:
-                silence.heard()
+                silence.answered()
                 kind = int(wire.Standing.FromString(message).kind)
                 return next((stands for stands in Standing if stands == kind), None)
         except grpc.aio.AioRpcError as error:

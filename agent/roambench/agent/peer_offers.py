@@ -60,7 +60,7 @@ class Offer:
         pace: RadioPace,
         changed: Callable[[bool], None],
     ) -> None:
-        """`changed` hears whenever sending begins or ends."""
+        """`changed` is called whenever sending begins or ends."""
         self.run_id = run_id
         self.step = step
         self.takers = frozenset(takers)

@@ -43,7 +43,7 @@ _HANDSHAKE_MS: Final = 10_000  # until a connection must have shown its certific
 
 @dataclass(frozen=True, slots=True)
 class PeerService:
-    """Answers pulls from `offers`. `refused` hears of (name, reason) of who got nothing."""
+    """Answers pulls from `offers`. `refused` gets (name, reason) of who got nothing."""
 
     offers: Offers
     refused: Callable[[str, str], None]
@@ -148,11 +148,11 @@ def peer_server(
     host: str,
     *,
     keepalive: bool = True,
-    told: Callable[[str], None],
+    on_replaced: Callable[[str], None],
 ) -> tuple[LastingServer, str]:
     """A mutual-TLS server on a free port of `host`, not started; and the address that neighbours dial.
 
-    `told` hears when it had to be replaced. Raises LinkError when the address cannot be bound.
+    `on_replaced` is called when it had to be replaced. Raises LinkError when the address cannot be bound.
     """
     options = [
         *channel_options(MAX_DATA_MESSAGE_BYTES, keepalive=keepalive, server=True),
@@ -181,7 +181,7 @@ def peer_server(
 
     bracketed = f"[{host}]" if ":" in host else host
     try:
-        server = LastingServer(bound, f"{bracketed}:0", told)
+        server = LastingServer(bound, f"{bracketed}:0", on_replaced)
     except RuntimeError as error:
         raise LinkError(f"no peer port on {host}: {error}") from None
     return server, f"{bracketed}:{server.port}"

@@ -22,7 +22,7 @@ class Traffic:
     def sending(self, on: bool) -> None:
         """All sends together go at the link's rate."""
         self._sending_mbit_s = self._limit_mbit_s if on else 0.0
-        self._tell()
+        self._report()
 
     @contextmanager
     def receiving(self) -> Iterator[Callable[[float], None]]:
@@ -34,7 +34,7 @@ class Traffic:
                 self._coming.remove(old)
             paces[:] = pace
             self._coming.extend(pace)
-            self._tell()
+            self._report()
 
         try:
             yield lambda mbit_s: now(mbit_s if 0.0 < mbit_s < math.inf else math.inf)
@@ -42,5 +42,5 @@ class Traffic:
             if paces:
                 now()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._radio(self._sending_mbit_s, min(self._limit_mbit_s, sum(self._coming)))

@@ -81,7 +81,7 @@ class Iteration:
 
 @dataclass(slots=True)
 class Peers:
-    """`refused` hears of (name, reason) of who pulled in vain; `memory_bytes` bounds the models that wait in
+    """`refused` gets (name, reason) of who pulled in vain; `memory_bytes` bounds the models that wait in
     memory to be mixed; `grace_s` is between two questions to neighbours who do not come for our model."""
 
     credential: Credential
@@ -114,7 +114,7 @@ class Peers:
                 service,
                 data_interface(data_address),
                 keepalive=self.keepalive,
-                told=partial(self.refused, "a neighbour"),
+                on_replaced=partial(self.refused, "a neighbour"),
             )
             await server.start()
             self._watch = asyncio.create_task(server.watch(), name="peer port")

@@ -76,7 +76,7 @@ class Agent(AgentParts):
         await asyncio.gather(*(t for t in tasks if t.get_name() != "session"), return_exceptions=True)
         await self._duty.end()
         self._timeline.close()
-        self._news.note(EventKind.AGENT_STOPPING, self._stop_reason)
+        self._reporter.note(EventKind.AGENT_STOPPING, self._stop_reason)
         self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
         self._end_run()
         await self._stores.flush(self._drain_s)
@@ -99,7 +99,7 @@ class Agent(AgentParts):
 
     def _report_damage(self) -> None:
         if self._spool.damage:
-            self._news.tell_and_log(EventKind.SPOOL_DAMAGED, self._spool.damage)
+            self._reporter.report_and_log(EventKind.SPOOL_DAMAGED, self._spool.damage)
 
     def _begin_phases(self) -> None:
         """One stamp for both: an AGENT_STARTED inside a phase would tell that the agent died in it."""
@@ -145,7 +145,7 @@ class Agent(AgentParts):
             case DutySchedule():
                 self._take_duty(word)
             case Silence():
-                self._begin_chore(self._quiet.tell(word.on))
+                self._begin_chore(self._quiet.set_quiet(word.on))
             case Stop():
                 self._take_stop(word)
             case None:
@@ -157,11 +157,11 @@ class Agent(AgentParts):
     def _take_welcome(self, welcome: Welcome) -> None:
         self._begin_context(welcome.run_id)
         self._point.begin(welcome.run_id, welcome.resumes_at, welcome.part)
-        self._begin_chore(self._quiet.tell(False))  # whoever wanted silence in the session before
+        self._begin_chore(self._quiet.set_quiet(False))  # whoever wanted silence in the session before
         if self._spool.damage:
-            self._news.pass_on(EventKind.SPOOL_DAMAGED, self._spool.damage)
+            self._reporter.pass_on(EventKind.SPOOL_DAMAGED, self._spool.damage)
         for trouble in self._stores.troubles:
-            self._news.pass_on(EventKind.STORE_REFUSES, trouble)
+            self._reporter.pass_on(EventKind.STORE_REFUSES, trouble)
         self._data.dial(welcome.data_address, keepalive=not self._quiet.on)  # or a restarted controller's
         self._peers.credential, self._peers.keepalive = self._identity.current, not self._quiet.on
         self._begin_chore(self._exchange.begin_run(welcome))
@@ -177,7 +177,7 @@ class Agent(AgentParts):
             before = self._identity.current
             self._identity.refresh()
             if self._identity.current is not before:
-                self._news.tell_and_log(EventKind.CERTIFICATE_RENEWED, self._settings.identity_dir)
+                self._reporter.report_and_log(EventKind.CERTIFICATE_RENEWED, self._settings.identity_dir)
                 self._data.renew(keepalive=not self._quiet.on)
 
     async def _keep_spool_synced(self) -> None:
@@ -189,30 +189,32 @@ class Agent(AgentParts):
         """Warm the trainer; a failure here comes back with the first train order, which tries again."""
         try:
             await self._worker.prepare(spec)
-            self._news.tell(EventKind.TRAINER_READY, f"{self._worker.rss_bytes} bytes resident")
+            self._reporter.report(EventKind.TRAINER_READY, f"{self._worker.rss_bytes} bytes resident")
         except (TrainerDied, TrainerRefused) as error:
-            self._news.tell(EventKind.TRAINER_NOT_READY, str(error))
+            self._reporter.report(EventKind.TRAINER_NOT_READY, str(error))
 
     async def _read_meter(self) -> None:
         """Spool what the meter says. A meter that cannot be opened costs readings, not the agent."""
         try:
             await self._follow_meter()
         except (ConfigError, MeterError) as error:
-            self._news.tell(EventKind.METER_UNAVAILABLE, str(error))
+            self._reporter.report(EventKind.METER_UNAVAILABLE, str(error))
             await self._stopping.wait()
 
     async def _follow_meter(self) -> None:
         settings, folder = self._settings.meter, Path(self._settings.state_dir)
-        await read_meter(settings, self._clock, self._spool, folder, self._timeline.alive, self._hear_meter)
+        await read_meter(
+            settings, self._clock, self._spool, folder, self._timeline.alive, self._take_meter_item
+        )
 
-    def _hear_meter(self, item: Reading | AgentEvent) -> None:
+    def _take_meter_item(self, item: Reading | AgentEvent) -> None:
         """Every reading and event of the meter comes by here."""
 
     def _take_duty(self, schedule: DutySchedule) -> None:
         try:
             self._duty.take(schedule)
         except ValueError as error:
-            self._news.tell(EventKind.DUTY_REFUSED, str(error))
+            self._reporter.report(EventKind.DUTY_REFUSED, str(error))
 
     def _stop(self, reason: str, drain_s: float) -> None:
         self._stop_reason, self._drain_s = reason, drain_s

@@ -30,7 +30,7 @@ class Quiet:
         self._send = send
         self._held: list[AgentWord] = []
         self._in_phase = False
-        self._told = False
+        self._asked = False
         self._resting = False
 
     async def before_phase(self) -> None:
@@ -44,10 +44,10 @@ class Quiet:
         self._in_phase = self.on and phase in MEASURED
         self._settle()
 
-    async def tell(self, quiet: bool) -> None:
+    async def set_quiet(self, quiet: bool) -> None:
         """The controller wants silence, or does not any more."""
-        self._told = self.on and quiet
-        if self._told:
+        self._asked = self.on and quiet
+        if self._asked:
             await self.gate.shut(PATIENCE_S)
         self._settle()
 
@@ -66,7 +66,7 @@ class Quiet:
             self._held.append(word)
 
     def _settle(self) -> None:
-        if self._in_phase or self._told or self._resting:
+        if self._in_phase or self._asked or self._resting:
             return
         self.gate.open()
         held, self._held = self._held, []

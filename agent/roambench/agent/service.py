@@ -140,7 +140,7 @@ class ServiceAgent(Agent):
             return
         if not self.run_id:
             if welcome.part and not self._point.is_before(run, welcome.resumes_at):
-                self._news.tell_and_log(EventKind.CANNOT_RESUME, run)
+                self._reporter.report_and_log(EventKind.CANNOT_RESUME, run)
                 return
             self._enter_run(run)
             if welcome.part:
@@ -152,7 +152,7 @@ class ServiceAgent(Agent):
         super()._take_welcome(welcome)
         if self._ready_for == self._spec and self._worker.is_prepared:
             # The controller may be another, or have missed it.
-            self._news.tell(EventKind.TRAINER_READY, "as before")
+            self._reporter.report(EventKind.TRAINER_READY, "as before")
 
     async def _drain(self, records: Sequence[Record]) -> int:
         """The records of a run whose controller died are none of the next one's."""
@@ -183,7 +183,7 @@ class ServiceAgent(Agent):
         self._unsent.set_aside()
         self._begin_context(run)
         self._begin_phases()
-        for event in self._meter.told_again(self._clock.now_ns()):
+        for event in self._meter.repeated(self._clock.now_ns()):
             self._spool.append(RecordKind.EVENT, event.to_bytes())
         notify(f"STATUS=in run {run}")
         self._log(f"run {run} begins")
@@ -210,11 +210,11 @@ class ServiceAgent(Agent):
             elif run:
                 self._point.clear()
             self._timeline.close()
-            await self._quiet.tell(False)
+            await self._quiet.set_quiet(False)
             self._quiet.follow(Phase.IDLE)
             if self._load is not None:
                 self._load.burn(0.0)
-            self._news.note(EventKind.AGENT_STOPPING, reason)
+            self._reporter.note(EventKind.AGENT_STOPPING, reason)
             self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
             super()._end_run()
             if drain_s is not None:
@@ -267,7 +267,7 @@ class ServiceAgent(Agent):
                 break
             except (RoambenchError, OSError) as error:
                 if attempt == _SHARD_ATTEMPTS - 1:
-                    self._news.tell_and_log(EventKind.TRAINER_NOT_READY, f"no training data: {error}")
+                    self._reporter.report_and_log(EventKind.TRAINER_NOT_READY, f"no training data: {error}")
                     self._spec = None  # the next welcome tries again
                     return
             await asyncio.sleep(1.0 + attempt)
@@ -277,7 +277,7 @@ class ServiceAgent(Agent):
     async def _fetch_shard(self, digest: str, path: Path) -> None:
         if not isinstance(self._place.data, DataLink):
             raise ConnectionError("no data plane")
-        self._news.tell(EventKind.FETCHING_DATA, digest)
+        self._reporter.report(EventKind.FETCHING_DATA, digest)
         await self._place.data.fetch_shard(digest, path, _SHARD_PATIENCE_S)
 
     # ---- the board -------------------------------------------------------------------------
@@ -291,12 +291,12 @@ class ServiceAgent(Agent):
             except (ConfigError, MeterError) as error:
                 if str(error) != told:
                     told = str(error)
-                    self._news.tell_and_log(EventKind.METER_UNAVAILABLE, told)
-                    self._meter.hear(AgentEvent(EventKind.METER_UNAVAILABLE, self._clock.now_ns(), told))
+                    self._reporter.report_and_log(EventKind.METER_UNAVAILABLE, told)
+                    self._meter.take(AgentEvent(EventKind.METER_UNAVAILABLE, self._clock.now_ns(), told))
             await asyncio.sleep(_METER_RETRY_S)
 
-    def _hear_meter(self, item: Reading | AgentEvent) -> None:
-        self._meter.hear(item)
+    def _take_meter_item(self, item: Reading | AgentEvent) -> None:
+        self._meter.take(item)
 
     def _hello(self) -> Hello:
         return replace(super()._hello(), build=build_hash())

@@ -29,7 +29,7 @@ def _log(text: str) -> None:
 class Stores:
     """Drains `spool` into the controller, InfluxDB, or both. Nothing passes while `gate` is shut.
 
-    `tell(kind, detail)` hears of trouble that a person must mend (STORE_REFUSES) and of its end
+    `report(kind, detail)` gets trouble that a person must mend (STORE_REFUSES) and of its end
     (STORE_RECOVERED).
     """
 
@@ -39,14 +39,14 @@ class Stores:
         spool: Spool,
         clock: DeviceClock,
         gate: Gate,
-        tell: Callable[[EventKind, str], None],
+        report: Callable[[EventKind, str], None],
         to_controller: Send | None = None,
     ) -> None:
         self._device = settings.device
         self._spool = spool
         self._clock = clock
         self._gate = gate
-        self._tell = tell
+        self._report = report
         self._drains: dict[str, Drain] = {}
         self._influx: InfluxSender | None = None
         if CONTROLLER in spool.consumers:
@@ -66,7 +66,7 @@ class Stores:
                 self._influx.send,
                 gate=gate,
                 backoff_most_s=settings.influxdb.retry_most_s,
-                trouble=lambda reason: self._tell_trouble(INFLUXDB, reason),
+                trouble=lambda reason: self._report_trouble(INFLUXDB, reason),
             )
 
     @property
@@ -112,11 +112,11 @@ class Stores:
         }
         return AgentEvent(EventKind.SPOOL_STATE, ns, json.dumps(state, separators=(",", ":")))
 
-    def _tell_trouble(self, store: str, reason: str) -> None:
+    def _report_trouble(self, store: str, reason: str) -> None:
         if reason:
-            self._tell(EventKind.STORE_REFUSES, f"{store}: {reason}")
+            self._report(EventKind.STORE_REFUSES, f"{store}: {reason}")
         else:
-            self._tell(EventKind.STORE_RECOVERED, store)
+            self._report(EventKind.STORE_RECOVERED, store)
 
     async def _monitor(self, influx: InfluxSender) -> None:
         """Best effort: a point that cannot be written is not kept, the next one tells more."""

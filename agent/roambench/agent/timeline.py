@@ -45,7 +45,7 @@ class PhaseTimeline:
         record: Record,
         changed: Callable[[Phase, int, float], None],
     ) -> None:
-        """`changed(phase, ns, mbit_s)` hears of every border (the emulated meter's power follows it)."""
+        """`changed(phase, ns, mbit_s)` gets every border (the emulated meter's power follows it)."""
         self._device = device
         self._boot_id = boot_id
         self._clock = clock

@@ -84,7 +84,7 @@ def load_task(name: str) -> Task:
             text = f"{where} needs the module {error.name}, which is not installed here"
         raise ConfigError([f"task {name!r}: {text}"]) from None
     except Exception as error:  # whatever the user's module does when it is imported
-        raise ConfigError([f"task {name!r}: importing {where} fails: {_told(error)}"]) from error
+        raise ConfigError([f"task {name!r}: importing {where} fails: {_error_text(error)}"]) from error
     maker = getattr(module, attribute, None)
     if not callable(maker):
         others = sorted(key for key, row in vars(module).items() if _is_task(row))
@@ -93,7 +93,7 @@ def load_task(name: str) -> Task:
     try:
         task = maker()
     except Exception as error:
-        raise ConfigError([f"task {name!r}: {attribute}() fails: {_told(error)}"]) from error
+        raise ConfigError([f"task {name!r}: {attribute}() fails: {_error_text(error)}"]) from error
     wrong = [f"has no {hook}" for hook in HOOKS if not hasattr(task, hook)]
     wrong += [
         f"has {hook}, which cannot be called"
@@ -184,7 +184,7 @@ def _asked(task: str, hook: str, *arguments: object) -> Any:
     except RoambenchError:
         raise
     except Exception as error:
-        raise ConfigError([f"task {task!r}: {hook} fails: {_told(error)}"]) from error
+        raise ConfigError([f"task {task!r}: {hook} fails: {_error_text(error)}"]) from error
 
 
 def _wrong_samples(images: Images, labels: Labels, data: Dataset) -> str:
@@ -216,7 +216,7 @@ def _is_task(row: object) -> bool:
     return isinstance(row, type) and all(callable(getattr(row, hook, None)) for hook in HOOKS)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """The error in words and, where a function of the task raised it, its line."""
     frame = extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

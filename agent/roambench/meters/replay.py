@@ -126,8 +126,8 @@ class ReplayMeter:
         assert self._describe is not None
         frames = self._frames
         readings = frames.feed(data, ns)
-        self._items.extend(AgentEvent(kind, ns, detail) for kind, detail in frames.news)
-        frames.news.clear()
+        self._items.extend(AgentEvent(kind, ns, detail) for kind, detail in frames.events)
+        frames.events.clear()
         for reading in readings:
             off = bool(reading.flags & ReadingFlag.OFF)
             self._become(MeterState.OFF if off else MeterState.OK, reading.monotonic_ns)

@@ -58,13 +58,13 @@ class StreamMeter:
         self._stale_after_s = stale_after_s
         self._state = MeterState.CLOSED
         self._items: deque[MeterItem] = deque()
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._opened = False
         self._closed = False
         self._last_line_ns = 0
         self._period_s = 0.0
-        self._told_rejected = 0
-        self._told_ns = 0
+        self._reported_rejected = 0
+        self._reported_ns = 0
         self._watchdog: asyncio.TimerHandle | None = None
         self._surviving: asyncio.TimerHandle | None = None
         self._reopening: asyncio.Task[None] | None = None
@@ -99,8 +99,8 @@ class StreamMeter:
         while not self._items:
             if self._closed:
                 raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
         return self._items.popleft()
 
     async def aclose(self) -> None:
@@ -114,7 +114,7 @@ class StreamMeter:
         await self._source.close()
         self._survived()
         self._state = MeterState.CLOSED
-        self._news.set()
+        self._arrived.set()
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -128,7 +128,7 @@ class StreamMeter:
             raise
         now_ns = self._clock.now_ns()
         self._last_line_ns = now_ns
-        self._say_described(now_ns)
+        self._report_described(now_ns)
         self._watch(self._stale_after_s)
 
     def _take(self, data: bytes) -> None:
@@ -137,17 +137,17 @@ class StreamMeter:
         now_ns = self._clock.now_ns()
         frames = self._frames
         readings = frames.feed(data, now_ns)
-        if frames.news:
-            for kind, detail in frames.news:
-                self._say(kind, now_ns, detail)
+        if frames.events:
+            for kind, detail in frames.events:
+                self._report(kind, now_ns, detail)
                 if kind == EventKind.METER_RESTARTED:
                     self._survived(restarted=True)
-            frames.news.clear()
-        if frames.counts.rejected != self._told_rejected:
-            self._tell_counts(now_ns)
+            frames.events.clear()
+        if frames.counts.rejected != self._reported_rejected:
+            self._report_counts(now_ns)
         if frames.period_s != self._period_s:
             self._period_s = frames.period_s
-            self._say_described(now_ns)
+            self._report_described(now_ns)
         for reading in readings:
             off = bool(reading.flags & ReadingFlag.OFF)
             self._become(MeterState.OFF if off else MeterState.OK, reading.monotonic_ns)
@@ -155,7 +155,7 @@ class StreamMeter:
         if readings:
             self._last_line_ns = now_ns
             self._reopen_s = REOPEN_FIRST_S
-            self._news.set()
+            self._arrived.set()
         elif frames.off:
             self._become(MeterState.OFF, now_ns)
 
@@ -200,7 +200,7 @@ class StreamMeter:
             except (OSError, ValueError):
                 continue
             except MeterError as error:  # the latch
-                self._say(EventKind.METER_LOST, self._clock.now_ns(), str(error))
+                self._report(EventKind.METER_LOST, self._clock.now_ns(), str(error))
             return
 
     def _survived(self, *, restarted: bool = False) -> None:
@@ -213,22 +213,22 @@ class StreamMeter:
             else:
                 self._latch.survived()
 
-    def _tell_counts(self, now_ns: int) -> None:
+    def _report_counts(self, now_ns: int) -> None:
         """Keep a note of the rejected lines where the readings go, seldom."""
-        if self._told_ns and now_ns - self._told_ns < COUNTS_EVERY_S * 1e9:
+        if self._reported_ns and now_ns - self._reported_ns < COUNTS_EVERY_S * 1e9:
             return
-        self._told_ns, self._told_rejected = now_ns, self._frames.counts.rejected
-        self._say(EventKind.METER_LINE_COUNTS, now_ns, self._frames.counts.told())
+        self._reported_ns, self._reported_rejected = now_ns, self._frames.counts.rejected
+        self._report(EventKind.METER_LINE_COUNTS, now_ns, self._frames.counts.text())
 
-    def _say_described(self, ns: int) -> None:
+    def _report_described(self, ns: int) -> None:
         self._items.append(self._describe(self._period_s).to_event(ns))
-        self._news.set()
+        self._arrived.set()
 
     def _become(self, state: MeterState, ns: int, detail: str = "") -> None:
         if state is not self._state:
             self._state = state
-            self._say(STATE_EVENTS[state], ns, detail)
+            self._report(STATE_EVENTS[state], ns, detail)
 
-    def _say(self, kind: EventKind, ns: int, detail: str) -> None:
+    def _report(self, kind: EventKind, ns: int, detail: str) -> None:
         self._items.append(AgentEvent(kind, ns, detail or self._port))
-        self._news.set()
+        self._arrived.set()

@@ -66,7 +66,7 @@ class Smartpower2Switch:
             await line.send(command)
             state = await self._ask(line)
             if not done(state):
-                raise MeterError(f"meter {self._uri}: {command} was sent, but {_told(state)}")
+                raise MeterError(f"meter {self._uri}: {command} was sent, but {_state_text(state)}")
 
     async def _ask(self, line: ClientConnection) -> PowerState:
         frames = Smartpower2WebsocketFrames()
@@ -106,7 +106,7 @@ class YtrikozSwitch:
             await line.send(text)
             state = await self._ask(line)
             if not done(state):
-                raise MeterError(f"meter {self._uri}: {text} was sent, but {_told(state)}")
+                raise MeterError(f"meter {self._uri}: {text} was sent, but {_state_text(state)}")
 
     async def _ask(self, line: ClientConnection) -> PowerState:
         await line.send('{"page":1}')
@@ -172,6 +172,6 @@ def _near(told: float | None, volts: float) -> bool:
     return told is not None and abs(told - volts) <= _SAME_V
 
 
-def _told(state: PowerState) -> str:
+def _state_text(state: PowerState) -> str:
     volts = "" if state.volts is None else f", set to {state.volts:.2f} V"
     return f"it says that it is {'on' if state.on else 'off'}{volts}"

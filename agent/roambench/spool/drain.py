@@ -51,7 +51,7 @@ class Drain:
 
     `gate`: nothing is sent while it is shut (a measured phase must not carry our traffic); `flush` does not
     ask it. A batch that is refused is halved until the bad record is alone; that one goes to the dead
-    letters. `trouble` hears once when nothing will work until a person acts, and once ("") when it does.
+    letters. `trouble` is called once when nothing will work until a person acts, and once ("") when it does.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Drain:
         self._batch_records = batch_records
         self._backoff_first_s = backoff_first_s
         self._backoff_most_s = backoff_most_s
-        self._tell_trouble = trouble
+        self._report_trouble = trouble
         self.trouble = ""  # what a person must mend
         self._limit = batch_records
         self._failures = 0
@@ -164,7 +164,7 @@ class Drain:
     def _not_welcome(self, reason: str) -> bool:
         if self.trouble != reason:
             self.trouble = reason
-            self._tell_trouble(reason)
+            self._report_trouble(reason)
         return self._failed(reason, self._backoff_most_s)
 
     def _failed(self, reason: str, at_least_s: float = 0.0) -> bool:
@@ -178,4 +178,4 @@ class Drain:
     def _well(self) -> None:
         if self.trouble:
             self.trouble = ""
-            self._tell_trouble("")
+            self._report_trouble("")

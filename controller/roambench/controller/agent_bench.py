@@ -50,7 +50,7 @@ class Watch:
         elif kind == EventKind.CANNOT_RESUME:
             self.not_resuming.add(name)
         elif kind == EventKind.ANSWER_IGNORED:
-            self.answering.heard()
+            self.answering.answered()
         elif kind == EventKind.FETCHING_DATA:
             self.fetching.add(name)
         elif kind == EventKind.SESSION_REFUSED:
@@ -125,6 +125,6 @@ def observe(
         say(f"[yellow]{escape(f'{name}: {kind}: {detail}')} (agents/{escape(name)}/spool.sqlite)[/]")
 
 
-def tell(watch: Watch, say: Callable[[str], None], kind: EventKind, detail: str) -> None:
+def report(watch: Watch, say: Callable[[str], None], kind: EventKind, detail: str) -> None:
     """Report an event of the controller's own store."""
     observe(watch, say, -1, "controller", kind, detail)

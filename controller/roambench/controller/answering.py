@@ -12,7 +12,7 @@ from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord, Ste
 #: Steps in a row in which nobody answers anything are the end of a fleet, whether its processes live or not.
 SILENT_STEPS: Final = 3
 #: Orders that are told, and need no answer.
-_TOLD: Final = ("idle", "discard")
+_WITHOUT_ANSWER: Final = ("idle", "discard")
 _UNANSWERED: Final = (AnswerStatus.LOST, AnswerStatus.TIMEOUT)
 
 
@@ -21,29 +21,29 @@ class Answering:
     """Follows what a run writes down. A step in which nobody was given work says nothing."""
 
     _work: set[str] = field(default_factory=set)  # orders of the open step
-    _heard: bool = False
+    _answered: bool = False
     _silent: list[int] = field(default_factory=list)  # the last steps, ascending
 
-    def heard(self) -> None:
+    def answered(self) -> None:
         """Of an answer to no matter what: one that comes too late is one."""
-        self._heard = True
+        self._answered = True
 
     def follow(self, record: RoundRecord) -> None:
         """FleetError as soon as the fleet has been silent for too long."""
         match record:
-            case OrderGiven() if record.kind not in _TOLD:
+            case OrderGiven() if record.kind not in _WITHOUT_ANSWER:
                 self._work.add(record.order_id)
             case OrderAnswered() if record.order_id in self._work and record.status not in _UNANSWERED:
-                self._heard = True
+                self._answered = True
             case StepClosed():
                 self._close(record.step)
 
     def _close(self, step: int) -> None:
-        if self._heard:
+        if self._answered:
             self._silent.clear()
         elif self._work:
             self._silent.append(step)
-        orders, self._heard = len(self._work), False
+        orders, self._answered = len(self._work), False
         self._work.clear()
         if len(self._silent) >= SILENT_STEPS:
             raise FleetError(

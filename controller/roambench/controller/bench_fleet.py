@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
-from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
+from roambench.controller.agent_bench import AgentBench, Watch, observe, report
 from roambench.controller.agents_kept import (
     BY_THE_WALL_CLOCK,
     behind_boards_ns,
@@ -79,7 +79,7 @@ async def bench_fleet(
     shards = _shards(learning_task, folder.path / "shards", names)
     watch = Watch(folder)
     say = partial(console.print, highlight=False, soft_wrap=True)
-    live = InfluxLive(folder, experiment.influxdb, clock, partial(tell, watch, say))
+    live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, say))
 
     def clock_probed(record: ClockProbed) -> None:
         if settled:

@@ -12,7 +12,7 @@ from rich.console import Console
 from roambench.contract.errors import PluginError
 from roambench.controller.bench_options import USUAL, BenchOptions
 from roambench.controller.foreign_code import foreign_code
-from roambench.controller.kept import kept_told
+from roambench.controller.kept import kept_announced
 from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place, new_run_folder
 from roambench.controller.places.table import place_of
@@ -99,7 +99,7 @@ def _begin(place: Place, world: World, system: str, runs_dir: Path, console: Con
     trace = world.movement.trace
     path = free_folder(runs_dir, f"{place.experiment.name}-{system}")
     with (
-        kept_told(path, system, trace.steps, console),
+        kept_announced(path, system, trace.steps, console),
         new_run_folder(
             place,
             path,

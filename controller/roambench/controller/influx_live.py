@@ -46,20 +46,20 @@ def influx_settings(section: InfluxdbSection) -> InfluxSettings | None:
 
 
 class InfluxLive:
-    """Runs beside a run. Nothing that goes wrong here ends the run: `tell(kind, detail)` hears of it."""
+    """Runs beside a run. Nothing that goes wrong here ends the run: `report(kind, detail)` gets it."""
 
     def __init__(
         self,
         folder: RunFolder,
         section: InfluxdbSection,
         clock: DeviceClock,
-        tell: Callable[[EventKind, str], None],
+        report: Callable[[EventKind, str], None],
     ) -> None:
         settings = influx_settings(section)
         self._names = folder.info.device_names
         self._run_id = folder.info.run_id
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._unix_minus_host_ns = time.time_ns() - time.monotonic_ns()
         self._writer = InfluxWriter(settings, self._keep) if settings is not None else None
         self._writing = asyncio.Lock()
@@ -93,7 +93,9 @@ class InfluxLive:
                 await self._forwarder.flush(flush_s)
                 left = self._forwarder.depth
                 if self._forwarder.dead:
-                    self._tell(EventKind.STORE_REFUSES, f"influxdb: {self._forwarder.dead} records for good")
+                    self._report(
+                        EventKind.STORE_REFUSES, f"influxdb: {self._forwarder.dead} records for good"
+                    )
             await self._forwarder.aclose()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
@@ -104,7 +106,7 @@ class InfluxLive:
             await forwarder.run()
         except* Exception as group:  # the run goes on; what is not forwarded is in its folder
             _LOG.exception("forwarding to InfluxDB ended")
-            self._tell(EventKind.STORE_REFUSES, f"influxdb: forwarding ended: {group.exceptions[0]}")
+            self._report(EventKind.STORE_REFUSES, f"influxdb: forwarding ended: {group.exceptions[0]}")
 
     async def _monitor(self, forwarder: InfluxForwarder) -> None:
         while True:
@@ -136,13 +138,13 @@ class InfluxLive:
 
     def _trouble(self, reason: str) -> None:
         if reason:
-            self._tell(EventKind.STORE_REFUSES, f"influxdb: {reason}")
+            self._report(EventKind.STORE_REFUSES, f"influxdb: {reason}")
         else:
-            self._tell(EventKind.STORE_RECOVERED, "influxdb")
+            self._report(EventKind.STORE_RECOVERED, "influxdb")
 
     @contextlib.contextmanager
     def _explained(self) -> Any:
         try:
             yield
         except RoambenchError as error:
-            self._tell(EventKind.STORE_REFUSES, f"influxdb: {error}")
+            self._report(EventKind.STORE_REFUSES, f"influxdb: {error}")

@@ -71,7 +71,7 @@ def average_kept(
 
 
 @contextmanager
-def kept_told(path: Path, system: str, steps: int, console: Console) -> Iterator[None]:
+def kept_announced(path: Path, system: str, steps: int, console: Console) -> Iterator[None]:
     """Where the body is interrupted: how far the run in `path` came, what is kept, how to look at it."""
     try:
         yield

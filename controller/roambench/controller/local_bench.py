@@ -15,7 +15,7 @@ from pathlib import Path
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
-from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
+from roambench.controller.agent_bench import AgentBench, Watch, observe, report
 from roambench.controller.agents_kept import BY_THE_WALL_CLOCK, clock_again, was_booted
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
@@ -73,7 +73,7 @@ async def local_bench(
         learning_task, {index: folder.path / "agents" / name for index, name in enumerate(names)}
     )
     watch = Watch(folder)
-    live = InfluxLive(folder, experiment.influxdb, clock, partial(tell, watch, say))
+    live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, say))
 
     def clock_probed(record: ClockProbed) -> None:
         watch.clock_probed(record)

@@ -22,15 +22,15 @@ class Narrator:
     def append(self, record: RoundRecord) -> None:
         """Write a record to the event log and narrate it."""
         self._journal.append(record)
-        self._tell(record)
+        self._show(record)
 
     def extend(self, records: Sequence[RoundRecord]) -> None:
         """Write records to the event log and narrate them."""
         self._journal.extend(records)
         for record in records:
-            self._tell(record)
+            self._show(record)
 
-    def _tell(self, record: RoundRecord) -> None:
+    def _show(self, record: RoundRecord) -> None:
         if self._watch is not None:
             self._progress.set_joules(self._watch.joules.total_j)
             if isinstance(record, StepOpened):

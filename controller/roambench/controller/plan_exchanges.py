@@ -34,7 +34,7 @@ def rehearse_exchanges(
     experiment, learning_task = world.experiment, world.learning_task
     steps = world.movement.trace.steps
     settings = replace(
-        peer_settings(experiment, system, run_id, learning_task, steps), tell_absent=fleet.has_agents
+        peer_settings(experiment, system, run_id, learning_task, steps), orders_to_absent=fleet.has_agents
     )
     rehearsed = not fleet.kind.trains
     model_bytes = 0 if rehearsed else costs.model_bytes

@@ -35,7 +35,7 @@ def rehearse_rounds(
     journal = _Told(fleet, costs)
     asyncio.run(
         run_rounds(
-            replace(rounds.settings, tell_absent=fleet.has_agents),
+            replace(rounds.settings, orders_to_absent=fleet.has_agents),
             rounds.system,
             rounds.association,
             RehearsalFleet(experiment.seed, samples, costs.model_bytes if fleet.kind.trains else 0),

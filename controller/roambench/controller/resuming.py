@@ -14,7 +14,7 @@ from rich.console import Console
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.checkpoints import forget, require_same
-from roambench.controller.kept import kept_told
+from roambench.controller.kept import kept_announced
 from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place
 from roambench.controller.places.table import place_again
@@ -85,7 +85,7 @@ def _carry_on(
     folder: RunFolder, checkpoint: Checkpoint, world: World, place: Place, outage_s: float, console: Console
 ) -> None:
     path, system, steps = folder.path, folder.info.system, world.movement.trace.steps
-    with kept_told(path, system, steps, console), folder, logged(path, f"run {path.name}"):
+    with kept_announced(path, system, steps, console), folder, logged(path, f"run {path.name}"):
         folder.update(state=RunState.RUNNING, reason="", end_device_ns=None)
         if place.kind.own_clocks:
             folder.doubt(NOT_AGAIN)
@@ -100,9 +100,9 @@ def _carry_on(
         run_async(play(world, system, place, folder, console, outage_s), STOPPING)
 
 
-def unfinished(place: Place, runs_dir: Path, tell: Callable[[str], None]) -> Unfinished:
+def unfinished(place: Place, runs_dir: Path, report: Callable[[str], None]) -> Unfinished:
     """The runs of this very experiment at this place that can go on, and those that are finished already
-    where others of the same go are not: by system. `tell` hears why one cannot go on."""
+    where others of the same go are not: by system. `report` gets the reason why one cannot go on."""
     experiment, found = place.experiment, Unfinished({}, {})
     if not place.kind.trains:
         return found
@@ -123,7 +123,7 @@ def unfinished(place: Place, runs_dir: Path, tell: Callable[[str], None]) -> Unf
                 resumable(experiment, folder)
                 found.to_resume[system] = path
         except RoambenchError as error:
-            tell(str(error))
+            report(str(error))
     return found if found.to_resume else Unfinished({}, {})
 
 

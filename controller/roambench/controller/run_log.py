@@ -35,11 +35,11 @@ def logged(folder: Path, what: str) -> Iterator[None]:
     UnexpectedError.
     """
     root, path = logging.getLogger(), folder / LOG
-    log, teller, before = _log_at(path), _Teller(path, what), threading.excepthook
-    for handler in (log, teller):
+    log, on_console, before = _log_at(path), _ConsoleHandler(path, what), threading.excepthook
+    for handler in (log, on_console):
         handler.addFilter(_is_ours)
     root.addHandler(log)
-    root.addHandler(teller)
+    root.addHandler(on_console)
     threading.excepthook = _thread_crashed
     try:
         yield
@@ -54,7 +54,7 @@ def logged(folder: Path, what: str) -> Iterator[None]:
         raise kind(f"{what}: {sentence or mistake(error)}; the traceback is in {path}") from error
     finally:
         threading.excepthook = before
-        root.removeHandler(teller)
+        root.removeHandler(on_console)
         root.removeHandler(log)
         log.close()
 
@@ -117,18 +117,18 @@ class _Quiet(RotatingFileHandler):
         """Nowhere to tell of it."""
 
 
-class _Teller(logging.Handler):
+class _ConsoleHandler(logging.Handler):
     """Says on standard error, once, that there is something to read in the log."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(logging.ERROR)
-        self._path, self._what, self._told = path, what, False
+        self._path, self._what, self._printed = path, what, False
 
     def emit(self, record: logging.LogRecord) -> None:
         """At the first error only: what follows is read there, too."""
-        if self._told:
+        if self._printed:
             return
-        self._told = True
+        self._printed = True
         error = record.exc_info[1] if record.exc_info else None
         said = mistake(error) if error is not None else record.getMessage().partition("\n")[0]
         with contextlib.suppress(OSError):  # nobody reads any more

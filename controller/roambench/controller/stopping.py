@@ -67,7 +67,7 @@ def run_async(work: Coroutine[Any, Any, T], stopping: str = "") -> T:
 
     async def noted() -> T:
         _Asked.task, _Asked.words = asyncio.current_task(), stopping
-        asyncio.get_running_loop().set_exception_handler(_untold)
+        asyncio.get_running_loop().set_exception_handler(_without_traceback)
         try:
             return await work
         finally:
@@ -100,7 +100,7 @@ async def to_its_end(work: Callable[P, Coroutine[Any, Any, T]], *words: P.args, 
         raise
 
 
-def _untold(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _without_traceback(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """The task that a second signal happened to hit has no traceback to show for it."""
     if not isinstance(context.get("exception"), KeyboardInterrupt):
         loop.default_exception_handler(context)

@@ -99,7 +99,7 @@ class ControlPlane:
         )
         if hello is None or refusal is not None:
             assert refusal is not None
-            self.guard.tell(identity, EventKind.SESSION_REFUSED, refusal.reason)
+            self.guard.report(identity, EventKind.SESSION_REFUSED, refusal.reason)
             await context.write(controller_frame(refusal))
             return
         session = await self.sessions.open(hello)
@@ -127,7 +127,7 @@ class ControlPlane:
         allowance = self.allowances.of(identity)
         async for message in messages:
             if await allowance.frame(len(message)) > 0:
-                self.guard.tell(
+                self.guard.report(
                     identity, EventKind.FRAMES_SLOWED, "more frames or bytes than a device may send"
                 )
             try:
@@ -138,7 +138,7 @@ class ControlPlane:
                     allowance.store(_JOURNAL_LINE_BYTES)
             except (DecodeError, QuotaExceeded) as error:
                 why = str(error) if isinstance(error, QuotaExceeded) else "a frame is not readable"
-                self.guard.tell(identity, EventKind.SESSION_CUT_OFF, why)
+                self.guard.report(identity, EventKind.SESSION_CUT_OFF, why)
                 return
             yield frame
 
@@ -208,7 +208,7 @@ class ControlPlane:
                         self._take_goodbye(frame.goodbye, session)
                     case kind:
                         what = f"unexpected {kind or 'empty frame'}"
-                        self.guard.tell(session.name, EventKind.FRAME_IGNORED, what)
+                        self.guard.report(session.name, EventKind.FRAME_IGNORED, what)
         finally:
             session.outgoing.put_nowait(None)
 
@@ -289,7 +289,7 @@ class ControlPlane:
             return wire.DrainReply(through_seq=through)
 
     async def _refuse_drain(self, identity: str, context: Context, code: grpc.StatusCode, why: str) -> None:
-        self.guard.tell(identity, EventKind.DRAIN_REFUSED, why)
+        self.guard.report(identity, EventKind.DRAIN_REFUSED, why)
         told = "not this device's records" if why.startswith("records of") else why
         await context.abort(code, told)
 

@@ -20,7 +20,7 @@ Refused = Callable[[str, EventKind, str], None]
 
 
 class FleetPorts:
-    """Control and data port. `guard` says who calls, and `refused` hears of who was not let in.
+    """Control and data port. `guard` says who calls, and `refused` gets who was not let in.
 
     `addresses` has those of devices by name, where they are known: to tell whose connection failed.
     """
@@ -33,7 +33,7 @@ class FleetPorts:
         stranger_refused: Refused,
         addresses: Mapping[str, str],
     ) -> None:
-        """`stranger_refused` hears of what is no device: an address, a port of ours."""
+        """`stranger_refused` gets what is no device: an address, a port of ours."""
         self._identity, self._limits = identity, limits
         self._stranger_refused = stranger_refused
         self.handshakes = Handshakes(self._connection_refused, LOG, dict(addresses))
@@ -62,7 +62,7 @@ class FleetPorts:
                 devices=devices,
                 limits=self._limits,
                 handshake=self.handshakes.began,
-                told=partial(self._stranger_refused, f"{name} port", EventKind.PORT_REPLACED),
+                on_replaced=partial(self._stranger_refused, f"{name} port", EventKind.PORT_REPLACED),
             )
         self.handshakes.most = self._limits.connections(devices)
         self.handshakes.ports = {port.port: name for name, port in self._ports.items()}

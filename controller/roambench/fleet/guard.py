@@ -20,7 +20,7 @@ from roambench.identity.authority import Credential, check, expiry_of, name_of, 
 
 Context = grpc.aio.ServicerContext[Any, Any]
 #: (name, kind, reason): what was refused, for the journal.
-Told = Callable[[str, EventKind, str], None]
+OnReport = Callable[[str, EventKind, str], None]
 
 _LOG: Final = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0  # how long a revoked certificate is believed after the list has changed
@@ -54,23 +54,23 @@ class _Call:
 
 
 class Guard:
-    """Reads identities from TLS; fails closed. `authenticated` hears of every peer that passed."""
+    """Reads identities from TLS; fails closed. `authenticated` gets every peer that passed."""
 
     def __init__(
         self,
         identity: FleetIdentity,
-        told: Told,
+        on_report: OnReport,
         authenticated: Callable[[str], None],
         limits: AgentLimits | None = None,
     ) -> None:
         self._identity = identity
-        self._told = told
+        self._on_report = on_report
         self._authenticated = authenticated
         self._calls_at_once = (limits or AgentLimits()).calls_at_once
         self._open: Counter[tuple[str, str]] = Counter()
         self._calls: set[_Call] = set()
         self._trusted = b""
-        self._last_told: dict[tuple[str, str, str], float] = {}
+        self._last_reported: dict[tuple[str, str, str], float] = {}
 
     def name_in(self, certificate_pem: bytes) -> str:
         """Whose certificate this is; IdentityError unless it is the bench's, valid now and not revoked.
@@ -94,7 +94,7 @@ class Guard:
             name = name_of(certificate_pem)
             return self.name_in(certificate_pem)
         except IdentityError as error:
-            self.tell(name, EventKind.IDENTITY_REFUSED, str(error))
+            self.report(name, EventKind.IDENTITY_REFUSED, str(error))
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
             raise AssertionError("abort raises") from None
 
@@ -109,7 +109,7 @@ class Guard:
         name = await self.identify(context)
         if self._open[name, method] >= self._calls_at_once:
             reason = f"{name!r} has {self._calls_at_once} calls of {method} open already"
-            self.tell(name, EventKind.CALL_REFUSED, reason)
+            self.report(name, EventKind.CALL_REFUSED, reason)
             await context.abort(grpc.StatusCode.UNAVAILABLE, reason)
         task, certificate_pem = asyncio.current_task(), _certificate(context)
         assert task is not None
@@ -123,7 +123,7 @@ class Guard:
             if not call.refusal:
                 raise
             task.uncancel()
-            self.tell(name, EventKind.IDENTITY_REFUSED, call.refusal)
+            self.report(name, EventKind.IDENTITY_REFUSED, call.refusal)
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, call.refusal)
         except grpc.aio.BaseError:  # the call is over
             raise
@@ -132,7 +132,7 @@ class Guard:
             if not isinstance(error, RoambenchError):
                 what = f"{type(error).__name__}: {error}"
                 _LOG.error("%s of %s failed", method, name, exc_info=error)
-            self.tell(name, EventKind.CALL_FAILED, f"{method}: {what}")
+            self.report(name, EventKind.CALL_FAILED, f"{method}: {what}")
             await context.abort(grpc.StatusCode.UNKNOWN, what)
         finally:
             self._calls.discard(call)
@@ -150,7 +150,7 @@ class Guard:
             try:
                 revoked, trusted = self._identity.revoked(), self._identity.credential().authority_pem
             except IdentityError as error:
-                self.tell("controller", EventKind.IDENTITY_REFUSED, str(error))
+                self.report("controller", EventKind.IDENTITY_REFUSED, str(error))
                 continue
             trust_changed, self._trusted = trusted != self._trusted, trusted
             now = dt.datetime.now(dt.UTC)
@@ -166,16 +166,16 @@ class Guard:
                 call.refusal = str(error)
                 call.task.cancel()
 
-    def tell(self, name: str, kind: EventKind, reason: str) -> None:
+    def report(self, name: str, kind: EventKind, reason: str) -> None:
         """Pass on a refusal; the same one only once a minute, however often it is tried."""
         now_s = time.monotonic()
         key = (name, kind, reason)
-        if now_s - self._last_told.get(key, -_SILENCE_S) < _SILENCE_S:
+        if now_s - self._last_reported.get(key, -_SILENCE_S) < _SILENCE_S:
             return
-        if len(self._last_told) > 1000:
-            self._last_told.clear()
-        self._last_told[key] = now_s
-        self._told(name, kind, reason)
+        if len(self._last_reported) > 1000:
+            self._last_reported.clear()
+        self._last_reported[key] = now_s
+        self._on_report(name, kind, reason)
 
 
 def _certificate(context: Context) -> bytes | None:

@@ -33,7 +33,7 @@ _UNKNOWN: Final = "none, expired, or of another authority"
 
 
 class Handshakes:
-    """Of this process's `ports` (number: name). `refused` hears of an address, a port and a reason once a
+    """Of this process's `ports` (number: name). `refused` gets an address, a port and a reason once a
     minute, with a count. `hosts` has the address (or its name) of each device that is expected."""
 
     def __init__(
@@ -48,8 +48,8 @@ class Handshakes:
         self._lock = threading.Lock()
         self._pending: dict[tuple[str, int, int], bool] = {}  # (ip, port, our port): has it passed?
         self._next_look_s = 0.0
-        self._told_s: dict[tuple[str, str, str], float] = {}
-        self._untold: Counter[tuple[str, str, str]] = Counter()
+        self._reported_s: dict[tuple[str, str, str], float] = {}
+        self._unreported: Counter[tuple[str, str, str]] = Counter()
         self.failed = 0
 
     def began(self) -> None:
@@ -85,25 +85,25 @@ class Handshakes:
             await asyncio.sleep(_LOOK_S)
             self.look()
             if self.most and looks % _LOOKS_FOR_FULL == 0:
-                self._tell_of_full(await asyncio.to_thread(self._connections))
+                self._report_full(await asyncio.to_thread(self._connections))
 
     def look(self) -> None:
         """Report the handshakes that failed since the last look."""
         if self._log is not None:
             for failure in self._log.failures(self.ports):
-                self._tell(failure.address, self.ports[failure.our_port], failure.reason)
+                self._report(failure.address, self.ports[failure.our_port], failure.reason)
         elif self._pending:
             for address, ours in self._gone():
-                self._tell(address, self.ports[ours], _UNKNOWN)
+                self._report(address, self.ports[ours], _UNKNOWN)
 
-    def _tell_of_full(self, here: set[tuple[str, int, int]]) -> None:
+    def _report_full(self, here: set[tuple[str, int, int]]) -> None:
         """gRPC ends further connections without a word, to them or to us."""
         for ours, name in self.ports.items():
             addresses = Counter(address for address, _, port in here if port == ours)
             if addresses.total() < self.most:
                 continue
             ((address, count),) = addresses.most_common(1)
-            if self._is_news((address, name, "full")):
+            if self._is_new((address, name, "full")):
                 self._refused(
                     address,
                     f"the {name} port is full: it has {addresses.total()} connections, {count} of them"
@@ -119,13 +119,13 @@ class Handshakes:
                 del self._pending[connection]
         return [(address, ours) for (address, _, ours), passed in gone.items() if not passed]
 
-    def _tell(self, address: str, port_name: str, reason: str) -> None:
+    def _report(self, address: str, port_name: str, reason: str) -> None:
         self.failed += 1
         what = (address, port_name, reason)
-        self._untold[what] += 1
-        if not self._is_news(what):
+        self._unreported[what] += 1
+        if not self._is_new(what):
             return
-        count = self._untold.pop(what)
+        count = self._unreported.pop(what)
         times = f"{count} connections" if count > 1 else "a connection"
         self._refused(
             address,
@@ -133,15 +133,15 @@ class Handshakes:
             f"bench that is valid now ({reason}): see that agent's log and `roambench fleet certs show`",
         )
 
-    def _is_news(self, what: tuple[str, str, str]) -> bool:
+    def _is_new(self, what: tuple[str, str, str]) -> bool:
         """The same is told once a minute."""
         now_s = time.monotonic()
-        if now_s - self._told_s.get(what, -_SILENCE_S) < _SILENCE_S:
+        if now_s - self._reported_s.get(what, -_SILENCE_S) < _SILENCE_S:
             return False
-        if len(self._told_s) > 1000:
-            self._told_s.clear()
-            self._untold = Counter({what: self._untold[what]})
-        self._told_s[what] = now_s
+        if len(self._reported_s) > 1000:
+            self._reported_s.clear()
+            self._unreported = Counter({what: self._unreported[what]})
+        self._reported_s[what] = now_s
         return True
 
     def _whose(self, address: str) -> str:

@@ -91,7 +91,7 @@ class LocalAgents:
         self._emulator = emulator
         self._log = log
         self._processes: dict[str, asyncio.subprocess.Process] = {}
-        self._news_task: asyncio.Task[None] | None = None
+        self._reports_task: asyncio.Task[None] | None = None
         self._stopping = False
         self._turn = -1
         self.pids: dict[str, int] = {}
@@ -115,9 +115,9 @@ class LocalAgents:
                 }
             )
         )
-        fork_server = await self._spawn("roambench.agent.agent_fork_server", str(spec_path), news=True)
+        fork_server = await self._spawn("roambench.agent.agent_fork_server", str(spec_path), report=True)
         self._processes["agent fork server"] = fork_server
-        self._news_task = asyncio.create_task(self._follow(fork_server))
+        self._reports_task = asyncio.create_task(self._follow(fork_server))
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -152,8 +152,8 @@ class LocalAgents:
             assert fork_server.stdin is not None
             fork_server.stdin.close()
             await _end(fork_server, patience_s=25.0)
-        if self._news_task is not None:
-            await self._news_task
+        if self._reports_task is not None:
+            await self._reports_task
         emulator = self._processes.pop("meter emulator", None)
         if emulator is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -209,7 +209,7 @@ class LocalAgents:
         driver, port = reader(spec.profile, Transport.SERIAL, spec.devices[index].link_path, spec.interval_ms)
         return MeterSettings(driver, port, reopen_allowed=True, witness=self._settings.witness)
 
-    async def _spawn(self, module: str, *arguments: str, news: bool = False) -> asyncio.subprocess.Process:
+    async def _spawn(self, module: str, *arguments: str, report: bool = False) -> asyncio.subprocess.Process:
         """Both processes end when the pipe to their standard input does, also by our own kill -9."""
         log_path = self._folder / f"{module.rsplit('.', 1)[-1]}.log"
         with log_path.open("ab") as log:
@@ -219,7 +219,7 @@ class LocalAgents:
                 module,
                 *arguments,
                 stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE if news else log,
+                stdout=asyncio.subprocess.PIPE if report else log,
                 stderr=log,
                 pass_fds=(self._turn,),
                 start_new_session=True,  # Ctrl-C reaches the controller alone; it ends the others in order
@@ -262,14 +262,14 @@ class LocalAgents:
     async def _follow(self, fork_server: asyncio.subprocess.Process) -> None:
         assert fork_server.stdout is not None
         async for line in fork_server.stdout:
-            news = json.loads(line)
-            if "started" in news:
-                self.pids[news["started"]] = news["pid"]
+            report = json.loads(line)
+            if "started" in report:
+                self.pids[report["started"]] = report["pid"]
             else:
-                self.pids.pop(news["exited"], None)
-                if news["status"] != 0 and not self._stopping:
+                self.pids.pop(report["exited"], None)
+                if report["status"] != 0 and not self._stopping:
                     self._log(
-                        f"{news['exited']}: agent ended with status {news['status']}, starting it again"
+                        f"{report['exited']}: agent ended with status {report['status']}, starting it again"
                     )
 
 

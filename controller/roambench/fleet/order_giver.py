@@ -49,7 +49,7 @@ class OrderGiver:
             await self._until_reachable(order)
         given = self._given(order)
         if isinstance(order, IdleOrder | DiscardOrder):
-            return self._tell(order, given)
+            return self._notify(order, given)
         # An agent that dies over it comes back present in this step, not in the one it last idled in.
         idle = IdleOrder(f"{order.order_id}/background", order.device, order.step, True)
         self.background[order.device] = self._given(idle)
@@ -82,9 +82,9 @@ class OrderGiver:
             "it had arrived",
             keeps_model=order.keeps_model,
         )
-        self._tell(discard, self._given(discard))
+        self._notify(discard, self._given(discard))
 
-    def _tell(self, order: IdleOrder | DiscardOrder, given: GivenOrder) -> Answer:
+    def _notify(self, order: IdleOrder | DiscardOrder, given: GivenOrder) -> Answer:
         """Orders that need no answer: told now, and again when the agent comes back (a session may be dead
         without knowing it; of a model that it still has, then)."""
         (self.background if isinstance(order, IdleOrder) else self.discards)[order.device] = given

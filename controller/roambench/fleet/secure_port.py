@@ -19,8 +19,8 @@ class SecurePort(LastingServer):
 
     The identity is asked at every handshake, in a thread of gRPC's, and `handshake` is called there: a new
     certificate or authority holds from the next connection on, those that are open stay. An identity that
-    cannot be read then changes nothing. `devices` is how many agents may call at once. `told` hears when
-    the server had to be replaced.
+    cannot be read then changes nothing. `devices` is how many agents may call at once. `on_replaced` is
+    called when the server had to be replaced.
 
     Raises FleetError when the address cannot be bound, IdentityError when there is no identity to begin with.
     """
@@ -36,7 +36,7 @@ class SecurePort(LastingServer):
         devices: int = 0,
         limits: AgentLimits | None = None,
         handshake: Callable[[], None],
-        told: Callable[[str], None],
+        on_replaced: Callable[[str], None],
     ) -> None:
         limits = limits or AgentLimits()
         if isinstance(identity, Credential):
@@ -54,7 +54,7 @@ class SecurePort(LastingServer):
             ("grpc.absolute_max_metadata_size", 16 * 1024),
         ]
         try:
-            super().__init__(self._serving, address, told)
+            super().__init__(self._serving, address, on_replaced)
         except RuntimeError:
             raise FleetError(
                 f"cannot listen on {address}: the port is taken or the address is not this machine's; "

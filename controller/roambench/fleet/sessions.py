@@ -74,7 +74,7 @@ class Sessions:
 
     def __init__(self, names: Sequence[str], disputed: Callable[[str, str], None]) -> None:
         """`disputed` hears, by name, of a second machine that ends the session of the first in turns."""
-        self._told = disputed
+        self._report_dispute = disputed
         self._lives: dict[int, Lives] = {}
         self._device_of = {name: index for index, name in enumerate(names)}
         self._open: dict[int, Session] = {}
@@ -134,7 +134,7 @@ class Sessions:
                 "copied SD card? Give each board its own name"
             )
             lives.refused[other] = reason
-            self._told(hello.device, reason)
+            self._report_dispute(hello.device, reason)
             if (old := self._open.get(device)) is not None:
                 old.send(Refusal(reason, final=True))
         if life in lives.refused:

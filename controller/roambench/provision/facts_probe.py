@@ -58,7 +58,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _said(root: Path, *command: str) -> str:
+def _output(root: Path, *command: str) -> str:
     """Output of a program of this host prints; a test's root has none."""
     if root != Path("/"):
         return ""
@@ -73,7 +73,7 @@ def _said(root: Path, *command: str) -> str:
 
 
 def _container(root: Path) -> str:
-    kind = _said(root, "systemd-detect-virt", "--container").strip()
+    kind = _output(root, "systemd-detect-virt", "--container").strip()
     return "" if kind == "none" else kind
 
 
@@ -94,7 +94,7 @@ def _memory_bytes(root: Path) -> int:
 
 def _packages(root: Path, names: list[str]) -> dict[str, str]:
     """The versions of those that are installed."""
-    said = _said(root, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}\t${Package}\t${Version}\n", *names)
+    said = _output(root, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}\t${Package}\t${Version}\n", *names)
     rows = [line.split("\t") for line in said.splitlines()]
     return {row[1]: row[2] for row in rows if len(row) == 3 and row[0].startswith("ii")}
 
@@ -134,7 +134,7 @@ def _group(status: os.stat_result) -> str:
 
 
 def _units(root: Path, names: list[str]) -> dict[str, dict[str, str]]:
-    said = _said(root, "systemctl", "show", "-p", "Id,ActiveState,UnitFileState,NeedDaemonReload", *names)
+    said = _output(root, "systemctl", "show", "-p", "Id,ActiveState,UnitFileState,NeedDaemonReload", *names)
     found = {}
     for name, block in zip(names, said.split("\n\n"), strict=False):
         rows = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
@@ -197,7 +197,7 @@ def _chosen(text: str) -> str:
 
 
 def _power_save(root: Path, interface: str) -> str:
-    return _said(root, "iw", "dev", interface, "get", "power_save").rpartition(":")[2].strip()
+    return _output(root, "iw", "dev", interface, "get", "power_save").rpartition(":")[2].strip()
 
 
 def _serials(root: Path) -> dict[str, str]:

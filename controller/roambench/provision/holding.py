@@ -74,12 +74,12 @@ def holding(
     bench: LeasedBench,
     purpose: str,
     wait_s: float = 0.0,
-    tell: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Held]:
     """Hold the bench for the body. FleetError says who holds it if it is not free within `wait_s` seconds,
     or at the end that the lease was lost meanwhile.
 
-    Who waits keeps a place in the queue, first come first served; `tell` hears whom one waits for. Inside a
+    Who waits keeps a place in the queue, first come first served; `report` gets whom one waits for. Inside a
     process that was started under a lease (`LEASE_VARIABLE`) that lease is used.
     """
     book = LeaseBook(bench.state_dir)
@@ -96,7 +96,7 @@ def holding(
     beat = threading.Thread(target=_renewing, args=(book, number, held, ended), daemon=True)
     try:
         if inherited is None:
-            _wait(bench.name, book, number, wait_s, tell)
+            _wait(bench.name, book, number, wait_s, report)
             beat.start()
         before = os.environ.get(LEASE_VARIABLE)
         os.environ[LEASE_VARIABLE] = f"{number} {book.path.resolve()}"
@@ -121,14 +121,14 @@ def reserve(
     purpose: str,
     lasts_s: float,
     wait_s: float = 0.0,
-    tell: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Hold the bench for this user, with no process that has to live: until its time is over or it is given
     back. FleetError says who holds it if it is not free within `wait_s` seconds."""
     book = LeaseBook(bench.state_dir)
     number = book.claim(purpose)
     try:
-        _wait(bench.name, book, number, wait_s, tell)
+        _wait(bench.name, book, number, wait_s, report)
         if not book.reserve(number, lasts_s=lasts_s):
             raise FleetError(f"{bench.name}: the place in the queue is gone: it was released by force")
     except BaseException:
@@ -162,7 +162,7 @@ def _inherited(book: LeaseBook) -> int | None:
     return int(written) if book.standing().allows(int(written)) else None
 
 
-def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, tell: Callable[[str], None]) -> None:
+def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, report: Callable[[str], None]) -> None:
     deadline_s = time.monotonic() + wait_s
     told: tuple[int, ...] = ()
     while True:
@@ -176,7 +176,7 @@ def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, tell: Callabl
             raise FleetError(refusal(bench, ahead))
         if told != (numbers := tuple(claim.number for claim in ahead)):
             told = numbers
-            tell(f"{bench}: waiting for {' and '.join(map(described, ahead))}")
+            report(f"{bench}: waiting for {' and '.join(map(described, ahead))}")
         time.sleep(min(_LOOK_S, max(0.0, deadline_s - time.monotonic())))
 
 

@@ -38,7 +38,7 @@ def identify(
     burn_s: float = BURN_S,
     rest_s: float = REST_S,
     rounds: int = 1,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> MeterMap:
     """Load each of the hosts that have a meter, `rounds` times, and find the meter that moves.
 
@@ -58,7 +58,7 @@ def identify(
     for board in (host for _ in range(rounds) for host in loadable):
         if board.name in not_loaded:
             continue  # it failed in the round before
-        tell(f"{board.name}: loaded for {burn_s:g} s")
+        report(f"{board.name}: loaded for {burn_s:g} s")
         try:
             with open_link(bench, board) as link:
                 start_s, end_s = _burnt(link, burn_s)

@@ -33,7 +33,7 @@ def probe(root: Path, interface: str) -> dict[str, Any]:
         "board": (_text(root / "proc/device-tree/model") or "").rstrip("\0"),
         "container": _container(root),
         "machine_id": _text(root / "etc/machine-id") or "",
-        "unit": _said(root, "systemctl", "is-active", "roambench-agent.service") or "",
+        "unit": _output(root, "systemctl", "is-active", "roambench-agent.service") or "",
         "build": current.parent.name if current.name == "venv" else "",
         "wheels": _wheels(current),
         "disk_free_bytes": disk[0] if disk else None,
@@ -65,7 +65,7 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _said(root: Path, *command: str) -> str | None:
+def _output(root: Path, *command: str) -> str | None:
     """Output of a program of this host prints; a test's root has none."""
     if root != Path("/"):
         return _text(root / "said" / command[0])
@@ -107,7 +107,7 @@ def _disk(path: Path) -> tuple[int, int] | None:
 
 def _container(root: Path) -> str:
     """Kind of the container, "" on a machine of its own."""
-    kind = _said(root, "systemd-detect-virt", "--container") or ""
+    kind = _output(root, "systemd-detect-virt", "--container") or ""
     return "" if kind == "none" else kind
 
 
@@ -115,7 +115,7 @@ def _throttled(root: Path) -> int | None:
     """As `vcgencmd get_throttled` spells it: bits 0 to 3 now, 16 to 19 since boot."""
     written = _text(root / "sys/devices/platform/soc/soc:firmware/get_throttled")
     if written is None:
-        written = (_said(root, "vcgencmd", "get_throttled") or "").partition("=")[2]
+        written = (_output(root, "vcgencmd", "get_throttled") or "").partition("=")[2]
     try:
         return int(written, 16)
     except ValueError:
@@ -123,14 +123,14 @@ def _throttled(root: Path) -> int | None:
 
 
 def _power_save(root: Path, interface: str) -> bool | None:
-    said = _said(root, "iw", "dev", interface, "get", "power_save") or ""
+    said = _output(root, "iw", "dev", interface, "get", "power_save") or ""
     if "Power save:" not in said:
         return None
     return said.rpartition(":")[2].strip() == "on"
 
 
 def _synchronised(root: Path) -> bool | None:
-    said = _said(root, "timedatectl", "show", "--property=NTPSynchronized", "--value")
+    said = _output(root, "timedatectl", "show", "--property=NTPSynchronized", "--value")
     return {"yes": True, "no": False}.get(said or "")
 
 

@@ -25,7 +25,7 @@ from roambench.provision.wanted import Identity, Wanted
 #: Hosts at a time: what they are sent goes through one network card and one processor here.
 _AT_ONCE: Final = 12
 
-Tell = Callable[[Host, str], None]
+Report = Callable[[Host, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +43,24 @@ class Provisioned:
 
 
 def provision(
-    bench: Bench, hosts: Sequence[Host], *, dry_run: bool = False, tell: Tell
+    bench: Bench, hosts: Sequence[Host], *, dry_run: bool = False, report: Report
 ) -> list[HostOutcome[Provisioned]]:
     """Make every host what the bench wants; a host where that fails is a row with its reason.
 
-    Doing it again changes nothing. `tell` hears of every step as it begins, from several threads. The wheels
+    Doing it again changes nothing. `report` gets each step as it begins, from several threads. The wheels
     are fetched when the first host of a kind needs them. ConfigError for an InfluxDB token that is missing.
     """
     builds = Builds(bench.state_dir)
     token = _token(bench)
 
     def work(link: HostLink) -> Provisioned:
-        return _provision(link, builds, token, dry_run=dry_run, tell=tell)
+        return _provision(link, builds, token, dry_run=dry_run, report=report)
 
     return on_hosts(bench, hosts, work, at_once=_AT_ONCE)
 
 
 def _provision(
-    link: HostLink, builds: Builds, token: bytes | None, *, dry_run: bool, tell: Tell
+    link: HostLink, builds: Builds, token: bytes | None, *, dry_run: bool, report: Report
 ) -> Provisioned:
     began_s = time.monotonic()
     facts = gather(link)
@@ -75,20 +75,20 @@ def _provision(
         wanted = Wanted(link.bench, link.host, build, Identity(reason, credential), token)
     todo = plan(facts, wanted)
     if not dry_run:
-        _perform_all(link, todo, wanted.identity, tell)
+        _perform_all(link, todo, wanted.identity, report)
         if todo.steps:
             _look_again(link, build, token)
     return Provisioned(build, todo, time.monotonic() - began_s)
 
 
-def _perform_all(link: HostLink, todo: Plan, identity: Identity, tell: Tell) -> None:
+def _perform_all(link: HostLink, todo: Plan, identity: Identity, report: Report) -> None:
     """Until the certificate is there, what fails is told to the ledger, too."""
     with ExitStack() as sending:
         if identity.credential is not None:
             authority = BenchAuthority(link.bench.state_dir)
             sending.enter_context(authority.sending(identity.credential))
         for step in todo.steps:
-            tell(link.host, f"{step.subject}: {step.reason}")
+            report(link.host, f"{step.subject}: {step.reason}")
             perform(link, step)
             if step.subject == IDENTITY_SUBJECT:
                 sending.close()

@@ -17,7 +17,7 @@ from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
 from roambench.provision.inventory import load_bench
 from roambench.provision.meter_map import read_map
-from roambench.provision.provisioning import Tell, provision
+from roambench.provision.provisioning import Report, provision
 from roambench.provision.replacements import Replacement, read_replacements, write_replacements
 
 T = TypeVar("T")
@@ -37,7 +37,9 @@ class Replaced:
     note: str
 
 
-def replace_board(bench: Bench, board: Host, spare: Host, tell: Tell, card: Path | None = None) -> Replaced:
+def replace_board(
+    bench: Bench, board: Host, spare: Host, report: Report, card: Path | None = None
+) -> Replaced:
     """Let `spare` play `board` from now on. ConfigError or FleetError where it cannot.
 
     A board that still answers is stopped and hands over its spool, its models and its unsent records. Of one
@@ -58,7 +60,7 @@ def replace_board(bench: Bench, board: Host, spare: Host, tell: Tell, card: Path
         authority.revoke_name(name, f"{board.name} is played by {spare.name}")
     after = load_bench(bench.file)
     player = after.host(board.name)
-    (done,) = provision(after, [player], tell=tell)
+    (done,) = provision(after, [player], report=report)
     if done.failed:
         raise FleetError(
             f"{board.name} is played by {spare.name}, which has what it left, but is not provisioned: "

@@ -12,7 +12,7 @@ from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import Bench, Host
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
-from roambench.provision.provisioning import Provisioned, Tell, provision
+from roambench.provision.provisioning import Provisioned, Report, provision
 from roambench.provision.removal import rollback
 
 #: An agent imports grpc and opens its spool: 15 s on a Pi 3B+.
@@ -29,7 +29,7 @@ class Upgraded:
     changed: tuple[str, ...]
 
 
-def upgrade(bench: Bench, hosts: Sequence[Host], tell: Tell) -> list[HostOutcome[Upgraded]]:
+def upgrade(bench: Bench, hosts: Sequence[Host], report: Report) -> list[HostOutcome[Upgraded]]:
     """Provision the hosts with this source tree's build, and see each agent run it.
 
     A host whose agent does not start, or does not say so within UP_S, gets its build before back, and is a
@@ -37,7 +37,7 @@ def upgrade(bench: Bench, hosts: Sequence[Host], tell: Tell) -> list[HostOutcome
     """
     found = {one.host.name: one for one in on_hosts(bench, hosts, _installed)}
     there = [host for host in hosts if not found[host.name].failed]
-    done = {one.host.name: one for one in provision(bench, there, tell=tell)}
+    done = {one.host.name: one for one in provision(bench, there, report=report)}
 
     def see(link: HostLink) -> Upgraded:
         return _seen(link, done[link.host.name], found[link.host.name].value or "")

@@ -62,7 +62,7 @@ def plan_exchanges(
 
 def plan_absent(settings: PeerSettings, step: int, present: Collection[int]) -> list[IdleOrder]:
     """Tell those who are away that they are, where the settings ask for it."""
-    if not settings.tell_absent:
+    if not settings.orders_to_absent:
         return []
     here = set(present)
     return [

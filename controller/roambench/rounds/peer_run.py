@@ -32,7 +32,7 @@ class PeerSettings:
     evaluate_every: int = 10
     exchange_mbit_s: float = 0.0  # 0: the links' own speed
     deadline_s: float = 60.0
-    tell_absent: bool = True  # False: absent devices get no IdleOrder
+    orders_to_absent: bool = True  # False: absent devices get no IdleOrder
     spectral_gap_devices: int = 200  # with more devices the spectral gap is not computed (devices³)
     stop_at_accuracy: float | None = None  # end at the first scored step whose mean accuracy is at least this
 

@@ -160,7 +160,7 @@ def plan_background(settings: RunSettings, here: Presence, busy: Collection[int]
 
     A device that trains later in this step idles until then: its phases stay a partition of its time.
     """
-    asked = range(len(settings.samples)) if settings.tell_absent else here.aps
+    asked = range(len(settings.samples)) if settings.orders_to_absent else here.aps
     return [
         IdleOrder(order_id(settings.run_id, here.step, device, "idle"), device, here.step, device in here.aps)
         for device in asked

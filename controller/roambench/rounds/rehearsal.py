@@ -136,7 +136,7 @@ async def rehearse(
         steps=trace.steps,
         aps=len(trace.ap_names),
         samples=counts,
-        tell_absent=False,
+        orders_to_absent=False,
     )
     journal = MemoryJournal()
     result = await run_rounds(

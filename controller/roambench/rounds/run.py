@@ -26,7 +26,7 @@ class RunSettings:
     aps: int
     samples: tuple[int, ...]  # training samples of every device
     pace_links: bool = False  # orders carry Eq. 2's throughput; False: links run at their own speed
-    tell_absent: bool = True  # False: absent devices get no IdleOrder (rehearsals)
+    orders_to_absent: bool = True  # False: absent devices get no IdleOrder (rehearsals)
     port_mbit_s: float = math.inf  # what a device's port can carry: a modelled rate above it is clipped
     stop_at_accuracy: float | None = None  # end at the first cloud aggregation whose model has it
     evaluate_every: int = 1  # score the model of every so many-th cloud aggregation, and of the last

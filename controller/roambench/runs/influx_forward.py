@@ -123,7 +123,7 @@ class ForwardedSpool:
 
 
 class InfluxForwarder:
-    """Forwards every spool that `store` has or will have. `trouble` hears of what a person must mend."""
+    """Forwards every spool that `store` has or will have. `trouble` gets what a person must mend."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class InfluxForwarder:
         self._cursors = open_writer(self._path, _SCHEMA, "NORMAL")
         self._writer = InfluxWriter(settings, unexpected)
         self._lock = asyncio.Lock()  # one writer for all spools: one connection, one batch at a time
-        self._said = ""
+        self._reported = ""
         self._sources: dict[tuple[str, str], ForwardedSpool] = {}
         self._drains: dict[tuple[str, str], Drain] = {}
 
@@ -189,11 +189,11 @@ class InfluxForwarder:
                     source,
                     sender.send,
                     backoff_most_s=self._settings.retry_most_s,
-                    trouble=self._tell_once,
+                    trouble=self._report_once,
                 )
 
-    def _tell_once(self, reason: str) -> None:
+    def _report_once(self, reason: str) -> None:
         """Every spool meets the same trouble; it is told once, and once when it is over."""
-        if reason != self._said:
-            self._said = reason
+        if reason != self._reported:
+            self._reported = reason
             self._trouble(reason)

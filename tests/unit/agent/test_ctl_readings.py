@@ -50,10 +50,10 @@ def told(watch: MeterWatch, *words: str) -> Any:
 def test_the_readings_of_the_last_seconds_come_with_stamps_and_flags() -> None:
     watch = MeterWatch()
     for second, watts in ((50, 1.5), (90, 2.0), (95, math.nan), (99, 3.0)):
-        watch.hear(
+        watch.take(
             Reading(second * S, 5.0, 0.4, watts, math.nan, flags=ReadingFlag.INCONSISTENT * (second == 99))
         )
-    watch.hear(AgentEvent(EventKind.METER_OK, 99 * S, ""))
+    watch.take(AgentEvent(EventKind.METER_OK, 99 * S, ""))
     assert told(watch, "10") == {
         "now_ns": 100 * S,
         "ns": [90 * S, 95 * S, 99 * S],
@@ -65,14 +65,14 @@ def test_the_readings_of_the_last_seconds_come_with_stamps_and_flags() -> None:
 def test_a_meter_that_speaks_for_days_keeps_its_newest() -> None:
     watch = MeterWatch()
     for number in range(NEWEST + 5):
-        watch.hear(Reading(number * S, 5.0, 0.4, float(number), math.nan))
+        watch.take(Reading(number * S, 5.0, 0.4, float(number), math.nan))
     assert (len(watch.newest), watch.newest[0].watts, watch.readings) == (NEWEST, 5.0, NEWEST + 5)
 
 
 def test_of_a_meter_that_speaks_every_100_ms_every_fourth_reading_is_kept() -> None:
     watch = MeterWatch()
     for number in range(40):
-        watch.hear(Reading(number * S // 10, 5.0, 0.4, float(number), math.nan))
+        watch.take(Reading(number * S // 10, 5.0, 0.4, float(number), math.nan))
     assert [reading.watts for reading in watch.newest] == [4.0 * n for n in range(10)]
     assert watch.readings == 40
 

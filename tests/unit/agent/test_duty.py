@@ -88,7 +88,7 @@ async def test_a_resting_agent_keeps_its_frames_and_its_gate_shut_whatever_the_e
     frame = SessionEvent(EventKind.METER_OK, 0)
     await quiet.rest(True)
     quiet.follow(Phase.IDLE)
-    await quiet.tell(False)  # a new session's welcome
+    await quiet.set_quiet(False)  # a new session's welcome
     quiet.emit(frame)
     assert (quiet.gate.is_open, sent) == (False, [])
     await quiet.rest(False)

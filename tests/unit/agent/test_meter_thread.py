@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from roambench.agent.meter_thread import hear
+from roambench.agent.meter_thread import meter_items
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.contract.records import AgentEvent, Reading
@@ -62,7 +62,7 @@ def listeners() -> list[threading.Thread]:
 
 @pytest.mark.asyncio
 async def test_a_line_is_read_and_stamped_while_the_loop_waits_for_something_else(line: Line) -> None:
-    async with asyncio.timeout(20), contextlib.aclosing(hear(meter_on(line.path))) as items:
+    async with asyncio.timeout(20), contextlib.aclosing(meter_items(meter_on(line.path))) as items:
         described = await anext(items)
         assert isinstance(described, AgentEvent)
         line.print()
@@ -81,7 +81,7 @@ async def test_a_line_is_read_and_stamped_while_the_loop_waits_for_something_els
 @pytest.mark.asyncio
 async def test_closing_ends_the_thread_and_frees_the_port(line: Line) -> None:
     for _ in range(2):
-        async with contextlib.aclosing(hear(meter_on(line.path))) as items:
+        async with contextlib.aclosing(meter_items(meter_on(line.path))) as items:
             await anext(items)
             assert len(listeners()) == 1
         for thread in listeners():
@@ -92,7 +92,7 @@ async def test_closing_ends_the_thread_and_frees_the_port(line: Line) -> None:
 @pytest.mark.asyncio
 async def test_who_waits_for_a_line_can_be_cancelled(line: Line) -> None:
     async def follow() -> None:
-        async with contextlib.aclosing(hear(meter_on(line.path))) as items:
+        async with contextlib.aclosing(meter_items(meter_on(line.path))) as items:
             async for _ in items:
                 pass
 
@@ -110,6 +110,6 @@ async def test_who_waits_for_a_line_can_be_cancelled(line: Line) -> None:
 @pytest.mark.asyncio
 async def test_a_port_that_cannot_be_opened_is_told_to_who_listens(tmp_path: Path) -> None:
     with pytest.raises(MeterError, match="cannot be opened"):
-        async for _ in hear(meter_on(str(tmp_path / "no-port"))):
+        async for _ in meter_items(meter_on(str(tmp_path / "no-port"))):
             pass
     assert [thread for thread in listeners() if thread.join(10) or thread.is_alive()] == []

@@ -48,21 +48,21 @@ async def test_other_phases_are_not_quiet_unless_the_controller_measures_a_basel
     quiet = Quiet(True, line.send)
     quiet.follow(phase)
     assert quiet.gate.is_open
-    await quiet.tell(True)
+    await quiet.set_quiet(True)
     quiet.follow(phase)
     quiet.emit(frame("held"))
     assert (quiet.gate.is_open, line.heard) == (False, [])
-    await quiet.tell(False)
+    await quiet.set_quiet(False)
     assert (quiet.gate.is_open, line.heard) == (True, ["held"])
 
 
 @pytest.mark.asyncio
 async def test_the_end_of_a_baseline_does_not_end_a_measured_phase() -> None:
     quiet = Quiet(True, Line().send)
-    await quiet.tell(True)
+    await quiet.set_quiet(True)
     await quiet.before_phase()
     quiet.follow(Phase.UPLOAD)
-    await quiet.tell(False)
+    await quiet.set_quiet(False)
     assert not quiet.gate.is_open
     quiet.follow(Phase.WAIT)
     assert quiet.gate.is_open
@@ -92,7 +92,7 @@ async def test_without_quiet_everything_passes_at_once() -> None:
     line = Line()
     quiet = Quiet(False, line.send)
     await quiet.before_phase()
-    await quiet.tell(True)
+    await quiet.set_quiet(True)
     quiet.follow(Phase.TRAIN)
     quiet.emit(frame("said"))
     assert (quiet.gate.is_open, line.heard) == (True, ["said"])

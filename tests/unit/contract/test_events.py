@@ -17,10 +17,10 @@ from roambench.runs.accounts import phase_begun
 from roambench.runs.record_store import RecordStore
 
 ROOT = Path(__file__).parents[3]
-#: Whoever is called with a kind stores it, sends it or passes it on; a dictionary's value is told later.
+#: Whoever is called with a kind stores it, sends it or passes it on; a dictionary's value is reported later.
 PRODUCERS = {
-    *("AgentEvent", "append", "event", "note", "observe", "partial", "pass_on", "refused", "tell"),
-    *("tell_and_log", "_note", "_refused", "_say", "_stranger_refused", "_tell"),
+    *("AgentEvent", "append", "event", "note", "observe", "partial", "pass_on", "refused", "report"),
+    *("report_and_log", "_note", "_refused", "_report", "_stranger_refused"),
 }
 #: Reasons of wasted trainings, which happen to be spelled like a kind.
 REASONS = {"upload refused"}
@@ -93,7 +93,7 @@ def test_no_kind_is_spelled_as_text() -> None:
 
 def test_the_walk_sees_what_it_is_to_see() -> None:
     tree = ast.parse(
-        "tell(EventKind.A, 1)\nif kind == EventKind.B: pass\nsize(EventKind.C)\n"
+        "report(EventKind.A, 1)\nif kind == EventKind.B: pass\nsize(EventKind.C)\n"
         "S = {EventKind.D: EventKind.E}\n"
         "match kind:\n  case EventKind.F:\n    go()\n  case EventKind.G | EventKind.H:\n    return None\n"
     )

@@ -17,7 +17,7 @@ def step(answering: Answering, number: int, *answers: str, late: bool = False) -
             answering.follow(OrderGiven(number, device, order, kind, 0))
             answering.follow(OrderAnswered(number, device, order, answer))
     if late:
-        answering.heard()
+        answering.answered()
     answering.follow(StepClosed(number, 0, (), (), None, None, 1.0))
 
 

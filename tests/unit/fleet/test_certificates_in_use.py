@@ -64,7 +64,7 @@ async def test_a_caller_without_a_certificate_is_refused_and_told(tmp_path: Path
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
                     await channel.unary_unary(method)(b"", timeout=5)
                 assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-            where.fleet._ports.handshakes._told_s.clear()
+            where.fleet._ports.handshakes._reported_s.clear()
             await until(
                 lambda name=name: any(
                     f"the {name} port" in x for x in lines(where, EventKind.CONNECTION_REFUSED)
@@ -122,7 +122,12 @@ async def test_an_agent_speaks_to_no_server_but_its_own_controller(server: str, 
     )
     trusting = Credential(theirs.certificate_pem, theirs.key_pem, ours.certificate_pem)
     false = SecurePort(
-        trusting, "127.0.0.1:0", MAX_CONTROL_MESSAGE_BYTES, handlers, handshake=lambda: None, told=print
+        trusting,
+        "127.0.0.1:0",
+        MAX_CONTROL_MESSAGE_BYTES,
+        handlers,
+        handshake=lambda: None,
+        on_replaced=print,
     )
     await false.start()
     async with bench() as where:

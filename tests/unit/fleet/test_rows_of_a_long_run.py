@@ -116,7 +116,7 @@ async def _played(folder: Path, system: System, defer: bool, refuse_each: int) -
 
     trace = wandering()
     result = await run_rounds(
-        RunSettings("r", 5, STEPS, APS, SAMPLES, tell_absent=False),
+        RunSettings("r", 5, STEPS, APS, SAMPLES, orders_to_absent=False),
         system,
         system.association(trace, 5),
         fleet,

@@ -71,7 +71,7 @@ def test_switching_twice_changes_nothing():
     outlet.on(SECOND)
     outlet.off(2 * SECOND)
     outlet.off(3 * SECOND)
-    assert outlet.take_news() == [(2 * SECOND, 0.0)]
+    assert outlet.take_changes() == [(2 * SECOND, 0.0)]
 
 
 def test_the_news_alone_rebuild_the_truth():
@@ -83,8 +83,8 @@ def test_the_news_alone_rebuild_the_truth():
     outlet.on(14 * SECOND)
     outlet.want(9 * SECOND, 5.0)
     outlet.off(30 * SECOND)
-    for ns, watts in outlet.take_news():
+    for ns, watts in outlet.take_changes():
         copy.change(ns, watts)
-    assert outlet.take_news() == []
+    assert outlet.take_changes() == []
     for second in range(40):
         assert copy.watts_at(second * SECOND) == outlet.signal.watts_at(second * SECOND)

@@ -97,10 +97,10 @@ def test_every_variant_of_a_smart_power_3_tells_the_same(variant):
     assert not flagged(readings, ReadingFlag.INCONSISTENT)
     assert any(r.meter_ms == 816_000 for r in readings)
     assert frames.period_s == pytest.approx(0.0133, abs=0.0006)
-    news = [detail for kind, detail in frames.news if kind == EventKind.METER_ALARM]
-    assert news == ["current limit", "none"] * (variant[:3] != "1.2") + ["input under-voltage", "none"]
+    events = [detail for kind, detail in frames.events if kind == EventKind.METER_ALARM]
+    assert events == ["current limit", "none"] * (variant[:3] != "1.2") + ["input under-voltage", "none"]
     if serial:
-        assert frames.news[-1] == (EventKind.METER_RESTARTED, "reset")
+        assert frames.events[-1] == (EventKind.METER_RESTARTED, "reset")
         assert readings[-1].meter_ms < 4_000
 
 

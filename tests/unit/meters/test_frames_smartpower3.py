@@ -75,7 +75,7 @@ def test_a_clock_that_begins_anew_is_a_restarted_meter():
     stamps = [900_000, 900_010, 30, 40, 50]
     found = [r.meter_ms for i, ms in enumerate(stamps) for r in frames.feed(line(ms), i)]
     assert found == [900_000, 900_010, 40, 50]
-    assert frames.news == [(EventKind.METER_RESTARTED, "its clock began anew")]
+    assert frames.events == [(EventKind.METER_RESTARTED, "its clock began anew")]
 
 
 def test_the_meters_clock_may_wrap_after_49_days():
@@ -102,7 +102,7 @@ def test_events_of_the_channel_and_the_input_are_told_once_each():
     frames = Smartpower3Frames()
     frames.feed(line(1000) + line(1010, "05098,0400,02039,1,06") + line(1020, "05098,0400,02039,1,06"), 0)
     frames.feed(line(1030, low=1) + line(1040), 0)
-    assert frames.news == [
+    assert frames.events == [
         (EventKind.METER_ALARM, "current limit, short circuit"),
         (EventKind.METER_ALARM, "input under-voltage"),
         (EventKind.METER_ALARM, "none"),

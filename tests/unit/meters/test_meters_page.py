@@ -47,7 +47,7 @@ def test_the_meter_that_the_page_adds_reads_is_described_and_is_found_by_its_nam
         "    described = MeterDescription.from_event(await anext(meter))\n"
         "    print(described.driver, TRAITS.load(described.traits).window_s)\n"
         "    found = [await anext(meter) for _ in range(3)]\n"
-        "    print(found[1].watts, found[2].kind, meter.counts.told())\n"
+        "    print(found[1].watts, found[2].kind, meter.counts.text())\n"
         "    await meter.aclose()\n"
         "asyncio.run(look())\n"
     )

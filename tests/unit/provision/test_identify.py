@@ -66,7 +66,7 @@ def wire(bench: Bench, powers: dict[str, str | None], runs: dict[str, str] | Non
 def test_swapped_cables_and_a_dead_meter_are_found_over_ssh(bench: Bench) -> None:
     wire(bench, {"pi-01": "pi-02", "pi-02": "pi-01", "pi-03": None})
     told: list[str] = []
-    made = identify(bench, bench.hosts, burn_s=4.0, rest_s=5.0, tell=told.append)
+    made = identify(bench, bench.hosts, burn_s=4.0, rest_s=5.0, report=told.append)
     assert told == [f"pi-0{n}: loaded for 4 s" for n in (1, 2, 3)]
     assert [(entry.verdict, entry.found) for entry in made.entries] == [
         (Verdict.SWAPPED, "smartpower2:SN2"),
@@ -92,4 +92,4 @@ def test_the_command_proves_the_map_and_keeps_it(bench: Bench, capsys: pytest.Ca
 def test_a_bench_without_meters_cannot_be_identified(tmp_path: Path) -> None:
     bare = bench_of(tmp_path, '[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nmeter.driver = "none"\n')
     with pytest.raises(FleetError, match="none of these hosts has a meter"):
-        identify(bare, bare.hosts, tell=print)
+        identify(bare, bare.hosts, report=print)

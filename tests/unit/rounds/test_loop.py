@@ -198,7 +198,7 @@ def test_every_closed_step_is_summed_up_for_live_progress(world):
 
 
 def test_absent_devices_need_not_be_told(world):
-    run = world.run("mohawk", world.drawn_trace("0 - 0", "- - -"), tell_absent=False)
+    run = world.run("mohawk", world.drawn_trace("0 - 0", "- - -"), orders_to_absent=False)
     assert [(o.step, o.device) for o in run.of(OrderGiven) if o.kind == "idle"] == [(0, 0)]
 
 

@@ -37,7 +37,7 @@ class Nobody:
 
 def rehearse(fleet: PeerRehearsalFleet) -> tuple[PeerState, list[RoundRecord]]:
     journal = MemoryJournal()
-    settings = PeerSettings("r", 1, 3, (4, 5, 6), "plain", evaluate_every=1, tell_absent=False)
+    settings = PeerSettings("r", 1, 3, (4, 5, 6), "plain", evaluate_every=1, orders_to_absent=False)
     held = asyncio.run(
         run_peers(
             settings,

@@ -66,7 +66,7 @@ class BoardDraw:
         self._laid_ns = start_ns  # dips are laid out up to here
         self.idle = PowerSignal(start_ns, power.idle_w)
         self.load = PowerSignal(start_ns, 0.0)
-        self._idle_news = [(start_ns, power.idle_w)]
+        self._idle_changes = [(start_ns, power.idle_w)]
 
     def work(self, activity: Activity, ns: int) -> list[tuple[int, float]]:
         """From `ns` to the next stamp told the board does `activity`: (ns, watts) of all that changes."""
@@ -90,10 +90,10 @@ class BoardDraw:
             changes += self._lay(self._laid_ns)
         return changes
 
-    def take_idle_news(self) -> list[tuple[int, float]]:
+    def take_idle_changes(self) -> list[tuple[int, float]]:
         """The changes of the idle power since the last call, for the truth's file."""
-        news, self._idle_news = self._idle_news, []
-        return news
+        changes, self._idle_changes = self._idle_changes, []
+        return changes
 
     def prune(self, before_ns: int) -> None:
         """Forget what was over before `before_ns`."""
@@ -209,7 +209,7 @@ class BoardDraw:
             risen = 1.0 - math.exp(-(ns - self._start_ns) * 1e-9 / shape.warm_s)
             watts = round(self._power.idle_w + shape.warm_w * risen + shape.heat_w * self._cores, 9)
             self.idle.change(ns, watts)
-            self._idle_news.append((ns, watts))
+            self._idle_changes.append((ns, watts))
             changed.append(ns)
         if not changed:
             return []

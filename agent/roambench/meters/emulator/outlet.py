@@ -19,7 +19,7 @@ class Outlet:
         self._boot_w = boot_w
         self._cuts: list[tuple[int, int]] = []  # [off, board is up again)
         self._off_since_ns: int | None = None
-        self._news: list[tuple[int, float]] = []
+        self._changes: list[tuple[int, float]] = []
 
     def want(self, ns: int, watts: float) -> None:
         """The board's work asks for `watts` from `ns` on."""
@@ -39,7 +39,7 @@ class Outlet:
         else:
             self._off_since_ns = ns
         undone = self.signal.cut(ns, 0.0)
-        self._news += [(ns, 0.0), *((later_ns, 0.0) for later_ns in undone)]
+        self._changes += [(ns, 0.0), *((later_ns, 0.0) for later_ns in undone)]
 
     def on(self, ns: int) -> None:
         """The output comes back at `ns`, and the board boots; nothing if it is on."""
@@ -54,13 +54,13 @@ class Outlet:
         for later_ns, watts in self._wanted.segments_after(up_ns):
             self._set(later_ns, watts)
 
-    def take_news(self) -> list[tuple[int, float]]:
+    def take_changes(self) -> list[tuple[int, float]]:
         """The changes of the true power since the last call, for the truth's file."""
-        news, self._news = self._news, []
-        return news
+        changes, self._changes = self._changes, []
+        return changes
 
     def prune(self, before_ns: int) -> None:
-        """Forget the past; whoever needs it has taken the news."""
+        """Forget the past; whoever needs it has taken the changes."""
         self.signal.prune(before_ns)
         self._wanted.prune(before_ns)
         self._cuts = [cut for cut in self._cuts if cut[1] >= before_ns]
@@ -72,4 +72,4 @@ class Outlet:
 
     def _set(self, ns: int, watts: float) -> None:
         self.signal.change(ns, watts)
-        self._news.append((ns, watts))
+        self._changes.append((ns, watts))

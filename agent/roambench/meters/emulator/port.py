@@ -91,10 +91,10 @@ class MeterPort:
     def write_truth(self) -> None:
         """Write changes of the true power to the file; what is to come may yet come otherwise."""
         now_ns = self._clock.now_ns()
-        self._to_come |= self.board.outlet.take_news()
+        self._to_come |= self.board.outlet.take_changes()
         for ns in sorted(ns for ns in self._to_come if ns <= now_ns):
             self.truth.power(ns, self._to_come.pop(ns))
-        for ns, watts in self.board.draw.take_idle_news():
+        for ns, watts in self.board.draw.take_idle_changes():
             self.truth.idle(ns, watts)
 
     def beat(self, now_ns: int) -> None:

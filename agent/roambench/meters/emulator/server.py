@@ -164,7 +164,7 @@ class EmulatorServer:
         mine: set[str] = set()
         try:
             while line := await reader.readline():
-                answer = self._hear(line, talk, mine)
+                answer = self._obey(line, talk, mine)
                 if answer is not None:
                     writer.write(json.dumps(answer).encode() + b"\n")
                     await writer.drain()
@@ -188,7 +188,7 @@ class EmulatorServer:
                 if not self._stopping.is_set():
                     port.work(IDLE, now_ns)
 
-    def _hear(self, line: bytes, owner: object, mine: set[str]) -> dict[str, object] | None:
+    def _obey(self, line: bytes, owner: object, mine: set[str]) -> dict[str, object] | None:
         command = False
         try:
             values = json.loads(line)

@@ -15,7 +15,7 @@ UNSENT_LIMIT: Final = 65_536
 
 
 class TelnetPort:
-    """Readings for whoever came first. `shell` hears what the client types (None: nobody reads it)."""
+    """Readings for whoever came first. `shell` gets what the client types (None: nobody reads it)."""
 
     def __init__(
         self, now_ns: Callable[[], int], accepts: Callable[[], bool], shell: YtrikozShell | None = None
@@ -82,7 +82,7 @@ class TelnetPort:
     def typed(self, client: asyncio.Transport, data: bytes) -> None:
         """The client has sent bytes: the shell answers."""
         if client is self.client and self.shell is not None:
-            client.write(self.shell.hear(data, self._now_ns()))
+            client.write(self.shell.receive(data, self._now_ns()))
 
     def _free(self) -> None:
         self._taken -= 1

@@ -31,7 +31,7 @@ class WebConsole(Protocol):
         """A client has gone."""
         ...
 
-    def hear(self, client: int, text: str, ns: int) -> list[Frame]:
+    def receive(self, client: int, text: str, ns: int) -> list[Frame]:
         """Obey a browser's message; the frames for whoever is to get an answer. Never raises."""
         ...
 
@@ -93,7 +93,7 @@ class Smartpower2Web:
         """The clients that get the live readings."""
         return self._clients.on(HOME) if self._panel.browser else ()
 
-    def hear(self, client: int, text: str, ns: int) -> list[Frame]:
+    def receive(self, client: int, text: str, ns: int) -> list[Frame]:
         """The frames that answer a client's text."""
         panel, rest = self._panel, text[1:]
         match text[:1]:
@@ -103,18 +103,18 @@ class Smartpower2Web:
                 return [Frame((client,), line) for line in self._status(page)]
             case "o":
                 self._firmware.switch(ns, on=_number(rest) == 0.0)
-                return self._tell(f"o{0 if panel.on else 1}", HOME, client)
+                return self._to_others(f"o{0 if panel.on else 1}", HOME, client)
             case "w":
                 panel.setting_v = _number(rest)
-                return self._tell(f"w{panel.setting_v:.2f}", HOME, client)
+                return self._to_others(f"w{panel.setting_v:.2f}", HOME, client)
             case "v":
                 panel.default_v = panel.setting_v
             case "m":
                 panel.counting = _number(rest) != 0.0
-                return self._tell(f"m{int(panel.counting)}", HOME, client)
+                return self._to_others(f"m{int(panel.counting)}", HOME, client)
             case "a" if (_number(rest) != 0.0) is not panel.autorun:
                 panel.autorun = not panel.autorun
-                return self._tell(f"a{int(panel.autorun)}", SETTINGS, client)
+                return self._to_others(f"a{int(panel.autorun)}", SETTINGS, client)
             case "n":
                 network = [*rest.split(","), "", "", ""][:3]
                 panel.ssid, panel.address, panel.password = (part[:19] for part in network)
@@ -134,7 +134,7 @@ class Smartpower2Web:
             ]
         return [f"a{int(panel.autorun)}", f"n{panel.ssid},{panel.address},{panel.password}"]
 
-    def _tell(self, text: str, page: int, client: int) -> list[Frame]:
+    def _to_others(self, text: str, page: int, client: int) -> list[Frame]:
         others = self._clients.on(page, but=client)
         return [Frame(others, text)] if others else []
 
@@ -165,7 +165,7 @@ class YtrikozWeb:
         """The clients that get the live readings."""
         return self._clients.on(self.HOME)
 
-    def hear(self, client: int, text: str, ns: int) -> list[Frame]:
+    def receive(self, client: int, text: str, ns: int) -> list[Frame]:
         """The frames that answer a client's text."""
         try:
             values = json.loads(text)
@@ -212,7 +212,7 @@ class YtrikozShell:
         self.active = False
         self._line = b""
 
-    def hear(self, data: bytes, ns: int) -> bytes:
+    def receive(self, data: bytes, ns: int) -> bytes:
         """The meter's answer to typed bytes; never raises."""
         answer = b""
         for byte in data:

@@ -20,19 +20,19 @@ MOST_BYTES: Final = 1024
 
 
 class WebsocketPort:
-    """Up to five browsers of one meter. `heard` is called after every command; it may have switched power."""
+    """Up to five browsers of one meter. `commanded` is called after every command: power may be switched."""
 
     def __init__(
         self,
         console: WebConsole,
         now_ns: Callable[[], int],
         accepts: Callable[[], bool],
-        heard: Callable[[], None],
+        commanded: Callable[[], None],
     ) -> None:
         self._console = console
         self._now_ns = now_ns
         self._accepts = accepts
-        self._heard = heard
+        self._commanded = commanded
         self._clients: dict[int, ServerConnection] = {}
         self._server: Server | None = None
         self.port = 0
@@ -83,9 +83,9 @@ class WebsocketPort:
         try:
             async for message in connection:
                 if isinstance(message, str):
-                    for frame in self._console.hear(client, message, self._now_ns()):
+                    for frame in self._console.receive(client, message, self._now_ns()):
                         self._send(frame)
-                    self._heard()
+                    self._commanded()
         except (ConnectionClosed, asyncio.CancelledError):
             pass  # it left, or the emulator stops
         finally:

@@ -32,6 +32,6 @@ class LineCounts:
             + self.repeated
         )
 
-    def told(self) -> str:
+    def text(self) -> str:
         """The kinds that occurred, for people: "accepted 20, partial 1"."""
         return ", ".join(f"{kind} {count}" for kind, count in asdict(self).items() if count) or "nothing"

@@ -29,7 +29,7 @@ class FrameParser:
     `feed` is the whole interface; what else the bytes told stands in the attributes:
     `counts` · `firmware` (as the meter spells it, "" unknown) · `off` (it has said that its output is off and
     falls silent; a reading's own flag OFF is another matter) · `period_s` (by the meter's own clock; 0: not
-    measured) · `news` (kind and detail of events since the reader emptied the list).
+    measured) · `events` (kind and detail of events since the reader emptied the list).
 
     A subclass gives `_line`; `end` ends a line and `stray` is stripped from both its ends. `whole`: every
     `feed` is a complete message (a datagram, a WebSocket frame), which ends a line.
@@ -50,7 +50,7 @@ class FrameParser:
         self.firmware = ""
         self.off = False
         self.period_s = 0.0
-        self.news: list[tuple[EventKind, str]] = []
+        self.events: list[tuple[EventKind, str]] = []
 
     def feed(self, data: bytes, received_ns: int) -> list[Reading]:
         """The readings whose lines end in `data`, which arrived at `received_ns` (device time).

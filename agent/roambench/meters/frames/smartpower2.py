@@ -50,7 +50,7 @@ class Smartpower2Frames(FrameParser):
             if banner is not None:
                 self.counts.boots += 1
                 self.firmware = banner[1].decode()
-                self.news.append((EventKind.METER_RESTARTED, f"firmware {self.firmware}"))
+                self.events.append((EventKind.METER_RESTARTED, f"firmware {self.firmware}"))
             return None
         volts, amps, watts, watt_hours = map(float, match.groups())
         if volts > MOST_V or amps > MOST_A:

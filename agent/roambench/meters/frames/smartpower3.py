@@ -107,7 +107,7 @@ class Smartpower3Frames(FrameParser):
         if not self._moves_on(meter_ms):
             self.counts.repeated += 1
             return None
-        self._tell(fields, on)
+        self._report_alarms(fields, on)
         ns, flags = self._stamp(received_ns)
         volts, amps, watts = millivolts / 1000, milliamps / 1000, milliwatts / 1000
         doubtful = doubts(volts, amps, watts)
@@ -152,10 +152,10 @@ class Smartpower3Frames(FrameParser):
 
     def _restarted(self, how: str) -> None:
         self.counts.boots += 1
-        self.news.append((EventKind.METER_RESTARTED, how))
+        self.events.append((EventKind.METER_RESTARTED, how))
         self._last_ms = self._backward_ms = None
 
-    def _tell(self, fields: list[bytes], on: int | None) -> None:
+    def _report_alarms(self, fields: list[bytes], on: int | None) -> None:
         """Events of this channel and of the input, when they change."""
         bits = 0x100 if fields[4] == b"1" else 0
         if on is not None:
@@ -166,7 +166,7 @@ class Smartpower3Frames(FrameParser):
         if bits != self._events:
             self._events = bits
             named = [name for i, name in enumerate((*_EVENTS, "input under-voltage")) if bits >> i & 1]
-            self.news.append((EventKind.METER_ALARM, ", ".join(named) or "none"))
+            self.events.append((EventKind.METER_ALARM, ", ".join(named) or "none"))
 
 
 def _folded(data: bytes) -> int:

@@ -38,13 +38,13 @@ class _Connection(asyncio.Protocol):
         self._take: Take | None = take
         self._lost: Lost | None = lost
         self._transport: asyncio.BaseTransport | None = None
-        self._heard = False
+        self._received = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._received = True
         if self._take is not None:
             self._take(data)
 
@@ -52,7 +52,7 @@ class _Connection(asyncio.Protocol):
         if self._lost is None:
             return
         why = cause(error) if error is not None else "closed by the meter"
-        if not self._heard:
+        if not self._received:
             why += " before a word; it may be serving another client"
         lost, self._take, self._lost = self._lost, None, None
         lost(why)

@@ -26,7 +26,7 @@ class UdpListener:
         self._port = port
         self._sender = sender
         self._first = ""
-        self._heard_s = 0.0
+        self._received_s = 0.0
         self._forget_s = forget_s
         self._transport: asyncio.DatagramTransport | None = None
         self.strangers = 0
@@ -46,10 +46,10 @@ class UdpListener:
 
     def _is_ours(self, host: str) -> bool:
         now_s = asyncio.get_running_loop().time()
-        if self._sender is None and (not self._first or now_s - self._heard_s >= self._forget_s):
+        if self._sender is None and (not self._first or now_s - self._received_s >= self._forget_s):
             self._first = host
         if host == (self._sender or self._first):
-            self._heard_s = now_s
+            self._received_s = now_s
             return True
         self.strangers += 1
         return False

@@ -122,30 +122,34 @@ def _run(
     path = folder.folder_of(turn.point)
     name = f"{turn.arm}{turn.pair}"
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         console.print(f"{name}: {line}", highlight=False, markup=False, soft_wrap=True)
 
     with naming(path):
         path.mkdir(parents=True, exist_ok=True)
         forget_figures(path)
     if thermometer is not None:
-        cooled = cool_down(cooling, thermometer, tell)
+        cooled = cool_down(cooling, thermometer, report)
         write_whole(path / _START, json.dumps(asdict(cooled), indent=1) + "\n")
         if cooled.note:
-            tell(cooled.note)
-    tell(f"runs, seed {turn.point.seed}")
+            report(cooled.note)
+    report(f"runs, seed {turn.point.seed}")
     run_async(run_points([turn.point], 1, folder, lambda point, outcome: None), STOPPING)
     outcome = folder.outcome_of(turn.point)
-    tell("finished" if outcome is not None and outcome.finished else f"failed: {outcome and outcome.reason}")
+    report(
+        "finished" if outcome is not None and outcome.finished else f"failed: {outcome and outcome.reason}"
+    )
 
 
-def _ours(plan: AbPlan, options: BenchOptions, tell: Callable[[str], None]) -> AbstractContextManager[object]:
+def _ours(
+    plan: AbPlan, options: BenchOptions, report: Callable[[str], None]
+) -> AbstractContextManager[object]:
     """The lease of a bench for the whole comparison: nobody comes between A and B."""
     kind, file = fleet_of(plan.asked.fleet)
     if not kind.has_file:
         return nullcontext()
     purpose = f"ab {plan.labels['A']} against {plan.labels['B']}"
-    return holding(load_bench(Path(file)), purpose, options.wait_s, tell)
+    return holding(load_bench(Path(file)), purpose, options.wait_s, report)
 
 
 def _finished(folder: SweepFolder, turn: Turn) -> bool:

@@ -51,7 +51,7 @@ class Clock:
 def cool_down(
     cooling: Cooling,
     thermometer: Thermometer,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     clock: Clock | None = None,
 ) -> Cooled:
     """Wait until every board is at most as warm as asked. Where no temperature can be read, or none was
@@ -62,7 +62,7 @@ def cool_down(
     if cooling.limit_c is None or not found:
         where, highest = _highest(found)
         if cooling.pause_s > 0.0:
-            tell(f"pause of {cooling.pause_s:g} s" + ("" if found else ": no temperature can be read here"))
+            report(f"pause of {cooling.pause_s:g} s" + ("" if found else ": no temperature can be read here"))
             clock.sleep(cooling.pause_s)
         note = ""
         if cooling.limit_c is not None:
@@ -81,7 +81,7 @@ def cool_down(
             note = f"{where or 'the bench'} {stood} after {waited_s:.0f} s, not at {cooling.limit_c:g} °C"
             return Cooled(waited_s, highest, where, note)
         if highest is not None:
-            tell(f"cooling down to {cooling.limit_c:g} °C: {where} is at {highest:.1f} °C")
+            report(f"cooling down to {cooling.limit_c:g} °C: {where} is at {highest:.1f} °C")
         clock.sleep(min(_LOOK_S, cooling.most_s - waited_s))
         found = dict(thermometer())
         known |= found.keys()

@@ -91,7 +91,7 @@ def calibrate(
             repeats,
             idle_s,
         )
-        _tell_too_short(settings, console)
+        _warn_too_short(settings, console)
         names = tuple(name.strip() for name in devices.split(",") if name.strip())
         folder = free_folder(runs_dir, f"{experiment.name}-calibration")
         options = BenchOptions(names, preflight, unproven, wait)
@@ -106,7 +106,7 @@ def calibrate(
             console.print(f"{what}: {path}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _tell_too_short(settings: SweepSettings, console: Console) -> None:
+def _warn_too_short(settings: SweepSettings, console: Console) -> None:
     """Before anything starts: which windows will not count; ConfigError where the others cannot be fitted."""
     short = settings.too_short()
     if not short:

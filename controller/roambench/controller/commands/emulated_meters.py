@@ -118,7 +118,7 @@ async def _serve(spec: EmulatorSpec, clock: DeviceClock, load: str, seconds: flo
     chores: list[asyncio.Task[None]] = []
 
     def begin(addresses: dict[str, dict[str, str]]) -> None:
-        for line in _told(spec, addresses):
+        for line in _instructions(spec, addresses):
             typer.echo(line)
         nonlocal start_ns
         start_ns = clock.now_ns()
@@ -158,7 +158,7 @@ async def _stop_after(server: EmulatorServer, clock: DeviceClock, device_s: floa
     server.stop()
 
 
-def _told(spec: EmulatorSpec, addresses: dict[str, dict[str, str]]) -> Iterator[str]:
+def _instructions(spec: EmulatorSpec, addresses: dict[str, dict[str, str]]) -> Iterator[str]:
     """Lines to type in another terminal, one to read each meter."""
     row = profile(spec.profile)
     yield f"{row.summary}; {spec.truth_dir}"

@@ -41,7 +41,7 @@ def upgrade_hosts(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "upgrade", wait_s, during_run=False):
-        outcomes = upgrade(loaded, hosts, _tell)
+        outcomes = upgrade(loaded, hosts, _print_step)
     table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, told)
     Console(highlight=False).print(table, markup=False)
     if any(one.failed for one in outcomes):
@@ -78,13 +78,13 @@ def replace(
             f"{board} is itself again; next: roambench fleet provision {bench} --only {board} --only {freed}"
         )
         return
-    done = replace_board(loaded, loaded.host(board), loaded.host(spare), _tell, card)
+    done = replace_board(loaded, loaded.host(board), loaded.host(spare), _print_step, card)
     print(done.note)
     print(f"{board} is played by {spare} at {done.host.address} from now on")
     print(f"next: roambench fleet identify {bench} (it has another meter), before the next run")
 
 
-def _tell(host: Host, text: str) -> None:
+def _print_step(host: Host, text: str) -> None:
     import sys
 
     print(f"{host.name}  {text}", file=sys.stderr)

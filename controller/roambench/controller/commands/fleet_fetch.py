@@ -70,7 +70,7 @@ def fetch(
 
         with in_hand(loaded, "fetch", wait_s, during_run=during_run):
             saved = on_hosts(loaded, hosts, save)
-        console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _told), markup=False)
+        console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _summary), markup=False)
         if any(one.failed or any(run.trouble for run in one.value or ()) for one in saved):
             raise typer.Exit(1)
         return
@@ -88,7 +88,7 @@ def fetch(
         with in_hand(loaded, "fetch", wait_s, during_run=during_run):
             outcomes = on_hosts(loaded, took_part, complete)
         title = f"{loaded.name}: fetched of {folder.info.run_id}"
-        console.print(outcome_table(title, "records", outcomes, _told), markup=False)
+        console.print(outcome_table(title, "records", outcomes, _summary), markup=False)
         # Also without news: whoever fetched before may have been interrupted here.
         if any(one.value for one in outcomes):
             export_run(folder)
@@ -111,7 +111,7 @@ def _save_all(link: HostLink, folder: Path, *, orphans: bool) -> list[Fetched]:
     return [*saved, Fetched(0, None, model)] if model is not None else saved
 
 
-def _told(fetched: list[Fetched]) -> str:
+def _summary(fetched: list[Fetched]) -> str:
     told = [
         f"{one.records} in {one.place}"
         + (f" ({one.malformed} malformed lines left out)" if one.malformed else "")

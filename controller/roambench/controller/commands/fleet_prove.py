@@ -97,11 +97,11 @@ def identify(
     hosts = loaded.only(only or (), limit)
     told = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         told.print(line, markup=False)
 
-    with holding(loaded, "identify", wait, tell):
-        made = prove(loaded, hosts, burn_s=burn, rest_s=rest, rounds=rounds, tell=tell)
+    with holding(loaded, "identify", wait, report):
+        made = prove(loaded, hosts, burn_s=burn, rest_s=rest, rounds=rounds, report=report)
     path = write_map(loaded, made)
     if as_json:
         print(json.dumps(asdict(made), indent=2))

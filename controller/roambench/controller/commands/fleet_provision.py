@@ -58,14 +58,14 @@ def provision_hosts(
     hosts = loaded.only(only or (), limit)
     progress = Console(highlight=False, soft_wrap=True, stderr=True)
 
-    def tell(host: Host, text: str) -> None:
+    def report(host: Host, text: str) -> None:
         progress.print(f"{host.name}  {text}", markup=False)
 
     lease = (
         contextlib.nullcontext() if dry_run else in_hand(loaded, "provision", wait_s, during_run=during_run)
     )
     with lease:
-        outcomes = provision(loaded, hosts, dry_run=dry_run, tell=tell)
+        outcomes = provision(loaded, hosts, dry_run=dry_run, report=report)
     if as_json:
         print(provision_json(outcomes, dry_run=dry_run))
     else:

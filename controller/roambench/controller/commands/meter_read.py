@@ -95,7 +95,7 @@ class _Printer:
         raise NotImplementedError
 
     def counts(self, counts: LineCounts) -> None:
-        print(f"lines: {counts.told()}")
+        print(f"lines: {counts.text()}")
 
 
 class _Lines(_Printer):

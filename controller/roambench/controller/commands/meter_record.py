@@ -65,6 +65,6 @@ async def record_to(path: Path, driver: str, port: str, seconds: float | None) -
         await source.close()
         writer.close()
     lasted_s = (time.monotonic_ns() - start_ns) * 1e-9
-    typer.echo(f"{path}: {heard} bytes in {lasted_s:.1f} s; lines: {frames.counts.told()}")
+    typer.echo(f"{path}: {heard} bytes in {lasted_s:.1f} s; lines: {frames.counts.text()}")
     if lost:
         raise MeterError(f"meter {port}: lost ({lost}); what came before is in {path}")

@@ -178,9 +178,9 @@ def import_(
         globe=globe,
     )
     found = import_trace(reader, [Path(path) for path in paths], recipe, options, aps_file)
-    _tell_rows(found, strict)
-    _tell_presence(found)
-    _tell_holes(found)
+    _print_rows(found, strict)
+    _print_presence(found)
+    _print_holes(found)
     trace = found.trace
     written(output, write_trace(trace, output), trace.steps, len(trace.device_names), len(trace.step))
 
@@ -219,7 +219,7 @@ def _offset_problems(reader: str) -> list[str]:
     ]
 
 
-def _tell_presence(found: Imported) -> None:
+def _print_presence(found: Imported) -> None:
     """Movement for ns-2 of which nothing says when who comes and goes."""
     trace = found.trace
     if trace.provenance["reader"] == "ns2" and len(trace.step) == trace.steps * len(trace.device_names):
@@ -230,7 +230,7 @@ def _tell_presence(found: Imported) -> None:
         )
 
 
-def _tell_holes(found: Imported) -> None:
+def _print_holes(found: Imported) -> None:
     """Steps in which nobody was seen, why that may be, and what became of them."""
     counts, recipe = (found.trace.provenance.get(key) for key in ("counts", "recipe"))
     if not isinstance(counts, dict) or not isinstance(recipe, dict):
@@ -252,7 +252,7 @@ def _tell_holes(found: Imported) -> None:
         )
 
 
-def _tell_rows(found: Imported, strict: bool) -> None:
+def _print_rows(found: Imported, strict: bool) -> None:
     """Print the account of every file and every row."""
     from roambench.mobility.candidates import centre_of
 

@@ -27,7 +27,7 @@ class AgentsStage:
     trace_step_s: float
     folder: RunFolder
     keeper: AgentsKept
-    tells_absent: bool = True
+    orders_to_absent: bool = True
 
     @property
     def fleet(self) -> Fleet:

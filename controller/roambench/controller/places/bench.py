@@ -92,12 +92,12 @@ class BenchPlace:
     def held(self, console: Console, *, baselines: bool = True) -> Iterator[BenchPlace]:
         """Leased, and past its gate; where a run goes on nothing that it passed or measured before its first
         step is done again: its boards are in it still."""
-        tell = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        report = partial(console.print, markup=False, highlight=False, soft_wrap=True)
         purpose = f"resume {self.resumed}" if self.resumed else f"run {self.experiment.name}"
         if self.missing:
             taking = f"the busiest {len(self.hosts)} take part"
             console.print(f"[yellow]{self.missing}: {taking}[/]", highlight=False)
-        with holding(self.bench, purpose, self.options.wait_s, tell) as lease:
+        with holding(self.bench, purpose, self.options.wait_s, report) as lease:
             doubts = () if self.resumed else self._gated(console, baselines=baselines)
             yield replace(self, doubts=doubts, lease=lease)
 

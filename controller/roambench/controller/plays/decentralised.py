@@ -145,7 +145,7 @@ class PeerPlay:
         on_collected: Collected | None,
     ) -> None:
         await run_peers(
-            replace(self.settings, tell_absent=stage.tells_absent),
+            replace(self.settings, orders_to_absent=stage.orders_to_absent),
             self.world.moved,
             stage.fleet,
             journal,

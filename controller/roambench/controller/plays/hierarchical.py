@@ -157,7 +157,7 @@ class HierarchicalPlay:
 
     async def _run(self, stage: Stage, journal: Journal, pace: Pace, on_step: OnStep | None) -> None:
         await run_rounds(
-            replace(self.rounds.settings, tell_absent=stage.tells_absent),
+            replace(self.rounds.settings, orders_to_absent=stage.orders_to_absent),
             self.rounds.system,
             self.rounds.association,
             stage.fleet,

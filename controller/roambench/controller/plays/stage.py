@@ -34,7 +34,7 @@ class Stage(Protocol):
         ...
 
     @property
-    def tells_absent(self) -> bool:
+    def orders_to_absent(self) -> bool:
         """Whether devices that are away get orders, too: to idle."""
         ...
 
@@ -63,7 +63,7 @@ class HostStage:
     folder: RunFolder
     keeper: Keeper | None = None
     watch: None = None
-    tells_absent: bool = False
+    orders_to_absent: bool = False
 
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
         """Journal that a run goes on, if it does; nothing is measured before it."""

@@ -16,7 +16,7 @@ from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, SweepFolde
 Listener = Callable[[Point, Outcome | None], None]
 
 
-async def run_points(points: Sequence[Point], jobs: int, folder: SweepFolder, tell: Listener) -> None:
+async def run_points(points: Sequence[Point], jobs: int, folder: SweepFolder, report: Listener) -> None:
     """Run all, each to an outcome on disk. When cancelled, the processes are stopped before this returns."""
     waiting = deque(points)
     workers = 1 if jobs > 1 else 0  # 0: one training process per core
@@ -24,8 +24,8 @@ async def run_points(points: Sequence[Point], jobs: int, folder: SweepFolder, te
     async def pull() -> None:
         while waiting:
             point = waiting.popleft()
-            tell(point, None)
-            tell(point, await _run(point, folder, workers))
+            report(point, None)
+            report(point, await _run(point, folder, workers))
 
     async with asyncio.TaskGroup() as pulling:
         for _ in range(min(jobs, len(points))):

@@ -121,11 +121,11 @@ class _Reader:
             return WrittenExperiment(value, f"{self._path.name}: experiment", self._path.parent)
         nothing = WrittenExperiment({}, "", Path())
         if not isinstance(value, str) or not value:
-            self._say("experiment", "expected an experiment file, or its keys under [experiment]", value)
+            self._mistake("experiment", "expected an experiment file, or its keys under [experiment]", value)
             return nothing
         path = self._path.parent / Path(value).expanduser()
         if not path.is_file():
-            self._say("experiment", f"expected an experiment file, {path} does not exist")
+            self._mistake("experiment", f"expected an experiment file, {path} does not exist")
             return nothing
         try:
             return written_in(path)
@@ -135,23 +135,23 @@ class _Reader:
 
     def fleet(self, value: object) -> str:
         if value not in FLEETS:
-            self._say("fleet", f"expected one of {', '.join(FLEETS)}", value)
+            self._mistake("fleet", f"expected one of {', '.join(FLEETS)}", value)
         return str(value)
 
     def metrics(self, value: object) -> tuple[str, ...]:
         names = value if isinstance(value, list) else []
         if not names:
-            self._say("metrics", "expected a list of metrics", value)
+            self._mistake("metrics", "expected a list of metrics", value)
         for name in names:
             if metric_of(str(name)) is None:
                 hint = did_you_mean(str(name), list(METRICS))
                 known = ", ".join((*METRICS, "rounds_to_<accuracy>"))
-                self._say("metrics", f"expected some of {known}", name, hint)
+                self._mistake("metrics", f"expected some of {known}", name, hint)
         return tuple(dict.fromkeys(map(str, names)))
 
     def grids(self, name: str, value: object) -> tuple[Grid, ...]:
         if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
-            self._say(name, f"expected tables, each under [[{name}]]", value)
+            self._mistake(name, f"expected tables, each under [[{name}]]", value)
             return ()
         return tuple(
             self.grid(f"{name}[{number}]", table, lists=False) for number, table in enumerate(value, start=1)
@@ -160,7 +160,7 @@ class _Reader:
     def grid(self, name: str, value: object, *, lists: bool) -> Grid:
         """`lists`: every key needs a list of values; else one value may stand alone."""
         if not isinstance(value, dict):
-            self._say(name, "expected a table of keys with lists of values", value)
+            self._mistake(name, "expected a table of keys with lists of values", value)
             return Grid(())
         axes, seed_count = list[Axis](), None
         for path, written in _leaves(value):
@@ -169,19 +169,19 @@ class _Reader:
                 if type(written) is int and written >= 1:
                     seed_count = written
                 else:
-                    self._say(where, "expected how many seeds, an integer ≥ 1", written)
+                    self._mistake(where, "expected how many seeds, an integer ≥ 1", written)
             elif path == ("name",):
-                self._say(where, "belongs to the experiment: a sweep names its runs itself")
+                self._mistake(where, "belongs to the experiment: a sweep names its runs itself")
             elif lists and not isinstance(written, list):
-                self._say(where, "expected a list of values", written)
+                self._mistake(where, "expected a list of values", written)
             elif isinstance(written, list) and not written:
-                self._say(where, "expected at least one value, got none")
+                self._mistake(where, "expected at least one value, got none")
             else:
                 axes.append(self._axis(path, written if isinstance(written, list) else [written]))
         if seed_count is not None and any(axis.path == SEED for axis in axes):
-            self._say(f"{name}: seeds", "expected either seed or seeds, got both")
+            self._mistake(f"{name}: seeds", "expected either seed or seeds, got both")
         if not axes and seed_count is None and name != "grid":
-            self._say(name, "expected at least one key")
+            self._mistake(name, "expected at least one key")
         return Grid(tuple(axes), seed_count)
 
     def _axis(self, path: tuple[str, ...], values: list[Any]) -> Axis:
@@ -193,7 +193,7 @@ class _Reader:
                 kept.append(found)
         return Axis(path, tuple(kept))
 
-    def _say(self, where: str, text: str, *got: object) -> None:
+    def _mistake(self, where: str, text: str, *got: object) -> None:
         found = f", got {shown(got[0])}{''.join(map(str, got[1:]))}" if got else ""
         self._problems.append(f"{self._path.name}: {where}: {text}{found}")
 

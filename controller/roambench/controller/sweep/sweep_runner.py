@@ -41,7 +41,7 @@ def run_sweep(sweep: SweepFile, *, jobs: int, out: Path, console: Console, fresh
         if todo:
             note_session(folder, sweep, jobs=jobs)
             with _Shown(console, len(points), len(points) - len(todo)) as shown:
-                run_async(run_points(todo, jobs, folder, shown.tell), STOPPING)
+                run_async(run_points(todo, jobs, folder, shown.report), STOPPING)
         _conclude(sweep, points, folder, console, write=True)
     except KeyboardInterrupt:
         kept = sum(o is not None and o.finished for o in map(folder.outcome_of, points))
@@ -118,7 +118,7 @@ class _Shown:
             )
             self._task = self._bar.add_task("", total=total, completed=kept)
         self._context = context
-        self.tell: Listener = self._told
+        self.report: Listener = self._report
 
     def __enter__(self) -> _Shown:
         self._context.__enter__()
@@ -127,7 +127,7 @@ class _Shown:
     def __exit__(self, *error: object) -> None:
         self._context.__exit__(None, None, None)
 
-    def _told(self, point: Point, outcome: Outcome | None) -> None:
+    def _report(self, point: Point, outcome: Outcome | None) -> None:
         if outcome is None:
             self._running.append(point)
         else:

@@ -65,13 +65,13 @@ class WorkerForkServer:
         """A warm worker. FleetError says what it could not load."""
         for _ in range(_ATTEMPTS):
             await self._ensure()
-            said = self._said()
+            said = self._output()
             link = await self._child()
             if link is not None:
                 return link
-            if not await self._has_died() and self._said() != said:
+            if not await self._has_died() and self._output() != said:
                 break  # it says what is wrong, and would again; one that was killed says nothing
-        tail = self._said().decode(errors="replace").strip().splitlines()[-1:]
+        tail = self._output().decode(errors="replace").strip().splitlines()[-1:]
         raise FleetError(f"a training worker cannot start: {' '.join(tail) or 'it said nothing'}")
 
     async def end(self) -> None:
@@ -98,7 +98,7 @@ class WorkerForkServer:
             return None
         return WorkerLink(int(json.loads(born)["pid"]), answers, jobs)
 
-    def _said(self) -> bytes:
+    def _output(self) -> bytes:
         return self._log_path.read_bytes()
 
     async def _has_died(self) -> bool:

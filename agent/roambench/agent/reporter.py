@@ -14,8 +14,8 @@ from roambench.contract.session import SessionEvent
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """`record` keeps what is told, `emit` passes it on."""
+class Reporter:
+    """Reports an agent's events: `record` keeps them, `emit` passes them on."""
 
     device: str
     clock: DeviceClock
@@ -23,22 +23,22 @@ class News:
     emit: Callable[[SessionEvent], None]
 
     def note(self, kind: EventKind, detail: str) -> None:
-        """An event for the records."""
+        """Keep an event in the records."""
         self.record(RecordKind.EVENT, AgentEvent(kind, self.clock.now_ns(), detail).to_bytes())
 
-    def tell(self, kind: EventKind, detail: str) -> None:
-        """An event that the controller should hear of now, too."""
+    def report(self, kind: EventKind, detail: str) -> None:
+        """Keep the event, and send it to the controller at once."""
         self.note(kind, detail)
         self.pass_on(kind, detail)
 
     def pass_on(self, kind: EventKind, detail: str) -> None:
-        """An event for the controller alone."""
+        """Send an event to the controller alone."""
         self.emit(SessionEvent(kind, self.clock.now_ns(), detail=detail))
 
-    def tell_and_log(self, kind: EventKind, detail: str) -> None:
+    def report_and_log(self, kind: EventKind, detail: str) -> None:
         """Spool the event, and print it."""
         log(self.device, f"{kind}: {detail}")
-        self.tell(kind, detail)
+        self.report(kind, detail)
 
 
 def log(device: str, text: str) -> None:
