@@ -1,12 +1,12 @@
 """docs/glossary.md: what it names is there, each word comes once, and the first pages lead to it."""
 
-import ast
 import re
 from pathlib import Path
 
+from source_names import is_there
+
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "glossary.md"
-PARTS = ("protos", "agent", "controller")
 
 
 def rows() -> list[list[str]]:
@@ -14,23 +14,6 @@ def rows() -> list[list[str]]:
     lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
     return [row for row in cells if row[0] != "word"]
-
-
-def is_there(name: str) -> bool:
-    """Whether `package.module` or `package.module.Name` is in the source."""
-    for part in PARTS:
-        path = ROOT / part / "roambench" / name.replace(".", "/")
-        if path.with_suffix(".py").is_file():
-            return True
-        module = path.parent.with_suffix(".py")
-        if module.is_file():
-            tree = ast.parse(module.read_text("utf-8"))
-            return path.name in {
-                node.name
-                for node in tree.body
-                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            }
-    return False
 
 
 def test_every_word_is_defined_where_the_page_says() -> None:
