@@ -29,7 +29,7 @@ from roambench.contract.orders import TrainReply
 from roambench.controller import one_run
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.composition import run_experiment
-from roambench.controller.config.sections import Experiment
+from roambench.experiment.sections import Experiment
 from roambench.rounds.records import StepClosed
 from roambench.runs.folder import RunFolder
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from rich.console import Console
 from safetensors.numpy import load_file
 
-from roambench.controller import catalogue
 from roambench.controller.composition import run_experiment
-from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import GLOBAL_MODEL
+from roambench.experiment import catalogue
+from roambench.experiment.sections import Experiment
 from roambench.rounds.records import RoundRecord, StepClosed
 from roambench.runs.folder import RunFolder
 

@@ -28,11 +28,11 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from roambench.controller.config.sections import Experiment
 from roambench.controller.narrator import Narrator
 from roambench.controller.plays.hierarchical import composed
 from roambench.controller.progress import RunProgress
 from roambench.controller.world import Movement, movement_of
+from roambench.experiment.sections import Experiment
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice

@@ -16,10 +16,10 @@ from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.composition import run_experiment
-from roambench.controller.config import load_experiment
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.controller.resuming import NOT_AGAIN
 from roambench.energy.timeline import partition_check
+from roambench.experiment.load import load_experiment
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,

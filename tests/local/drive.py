@@ -15,7 +15,7 @@ from rich.console import Console
 
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_experiment
-from roambench.controller.config import load_experiment
+from roambench.experiment.load import load_experiment
 
 
 def main(arguments: list[str]) -> None:

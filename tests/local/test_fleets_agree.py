@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import LearningTask, Movement, learning_task_of
+from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Fleet

@@ -20,11 +20,10 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.controller.composition import run_experiment
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import Movement, learning_task_of
+from roambench.experiment.sections import Experiment, resolved
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
 from roambench.learning.models import build

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase
-from roambench.controller.config import load_experiment
-from roambench.controller.config.link_model_file import load_link_model
 from roambench.energy.link_model import DistanceStatistics, throughput_mbit_s
+from roambench.experiment.link_model_file import load_link_model
+from roambench.experiment.load import load_experiment
 from roambench.rounds.records import OrderAnswered, OrderGiven
 
 # Alone: where others keep the machine busy, lines come late and readings have holes.

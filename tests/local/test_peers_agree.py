@@ -14,11 +14,10 @@ import pytest
 
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Answer, Order, Vector
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.decentralised import PeerWorld, movement_named, peer_settings
+from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.peer_movement import trace_movement
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_run import PeerState

@@ -11,7 +11,7 @@ from rich.console import Console
 from scipy import stats
 
 from roambench.controller.composition import run_experiment
-from roambench.controller.config import load_experiment
+from roambench.experiment.load import load_experiment
 from roambench.rounds.tally import Tally, tally
 from roambench.runs.folder import RunFolder
 

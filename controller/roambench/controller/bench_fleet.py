@@ -26,11 +26,11 @@ from roambench.controller.agents_kept import (
 from roambench.controller.arrivals import arrivals
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
-from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.stopping import to_its_end
 from roambench.controller.world import LearningTask, learning_spec, save_shards
+from roambench.experiment.sections import Experiment
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.shards import ShippedShard
 from roambench.provision.bench import Bench, Host

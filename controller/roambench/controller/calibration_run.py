@@ -15,13 +15,13 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
 from roambench.contract.orders import AnswerStatus, TransferOrder, order_id
 from roambench.controller.agent_bench import AgentBench
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.places.table import AGENT_FLEETS, fleet_of
 from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import learning_task_of
 from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
+from roambench.experiment.sections import Experiment
 from roambench.provision.inventory import load_bench
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 from roambench.contract.errors import RunError
 from roambench.contract.orders import Vector
 from roambench.controller.agents_kept import MODELS
-from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.world import versions
+from roambench.experiment.sections import Experiment
 from roambench.rounds.checkpoint import peers_from_json, peers_to_json, state_from_json, state_to_json
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.records import RunResumed
@@ -39,7 +39,7 @@ class Keeper(Protocol):
         ...
 
     def snapshot(self) -> dict[str, Any]:
-        """What the fleet knows, as JSON values; models that they name survive a power cut when it returns."""
+        """The fleet's state as JSON values; models that they name survive a power cut when it returns."""
         ...
 
     def keep(self, step: int) -> None:

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from roambench.contract.errors import PluginError
 from roambench.controller.bench_options import USUAL, BenchOptions
-from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.kept import kept_told
 from roambench.controller.one_run import play, world_of
@@ -22,6 +21,7 @@ from roambench.controller.resuming import Unfinished, resume_run, unfinished
 from roambench.controller.run_log import logged
 from roambench.controller.run_names import free_folder
 from roambench.controller.stopping import STOPPING, run_async
+from roambench.experiment.sections import Experiment
 from roambench.mobility.files import write_trace
 
 

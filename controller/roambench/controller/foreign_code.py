@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.sources import source_files
-from roambench.controller import catalogue
-from roambench.controller.config.rules import NAMED
-from roambench.controller.config.sections import Experiment
+from roambench.experiment import catalogue
+from roambench.experiment.rules import NAMED
+from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FleetKind
 
 _OURS: Final = "roambench"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
-from roambench.controller.config.influxdb_section import InfluxdbSection
+from roambench.experiment.influxdb_section import InfluxdbSection
 from roambench.fleet.crashes import logged_if_it_crashes
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
@@ -31,7 +31,7 @@ _OWN_NAME: Final = "controller"
 
 
 def influx_settings(section: InfluxdbSection) -> InfluxSettings | None:
-    """What whoever writes is told; None where no InfluxDB is named."""
+    """Address, database and token for a writer; None where no InfluxDB is named."""
     if not section.url:
         return None
     return InfluxSettings(

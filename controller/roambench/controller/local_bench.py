@@ -19,11 +19,11 @@ from roambench.controller.agent_bench import AgentBench, Watch, observe, tell
 from roambench.controller.agents_kept import BY_THE_WALL_CLOCK, clock_again, was_booted
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
-from roambench.controller.config.sections import Experiment
 from roambench.controller.influx_live import InfluxLive, influx_settings
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.stopping import to_its_end
 from roambench.controller.world import LearningTask, learning_spec, save_shards
+from roambench.experiment.sections import Experiment
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.link_rates import LinkRates, RatedFleet
 from roambench.fleet.local_agents import LocalAgents, LocalSettings

@@ -6,21 +6,21 @@ from rich.console import Console
 
 from roambench.contract.model_blob import encode
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.narrator import Narrator
 from roambench.controller.places.place import Place
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.plays.hierarchical import HierarchicalWorld
 from roambench.controller.plays.play import World
 from roambench.controller.progress import RunProgress
+from roambench.experiment.sections import Experiment
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
 
 def world_of(experiment: Experiment) -> World:
-    """What the experiment's systems share; they are all of one sort. Raises what loading traces and data
-    raises."""
+    """The world that the experiment's systems share; they are all of one sort. Raises what loading traces and
+    data raises."""
     return PeerWorld.of(experiment) if is_decentralised(experiment) else HierarchicalWorld.of(experiment)
 
 

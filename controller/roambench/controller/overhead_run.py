@@ -18,7 +18,6 @@ from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.controller.agent_bench import AgentBench
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async
@@ -32,6 +31,7 @@ from roambench.energy.overhead import (
     mean_overhead,
 )
 from roambench.energy.samples import UNUSABLE
+from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.truth import read_truth
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

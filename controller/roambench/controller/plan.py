@@ -1,4 +1,5 @@
-"""What an experiment will take: a rehearsal of its placements times what its work costs on this machine."""
+"""Plan of what an experiment will take: a rehearsal of its placements times what its work costs on this
+machine."""
 
 from __future__ import annotations
 
@@ -7,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plan_costs import MachineCosts, measure_costs
 from roambench.controller.plan_disk import kept_bytes, transient_bytes
 from roambench.controller.plan_energy import PhaseJoules, agents_joules, simulated_joules
@@ -19,6 +18,7 @@ from roambench.controller.plan_rounds import rehearse_rounds
 from roambench.controller.plan_times import planned_times
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of
+from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.files import write_trace
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, RoundRecord
 from roambench.runs.export import export_run
@@ -28,7 +28,8 @@ from roambench.runs.folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one system will take. `joules` by phase; empty where nothing draws any (a rehearsal).
+    """Time, disk and energy that one system will take. `joules` by phase; empty where nothing draws any (a
+    rehearsal).
 
     `device_s` is the fleet's clock from the first baseline to the last; on virtual devices, which have no
     common clock, all their seconds of work together. `peak_disk_bytes` includes what is removed at the end.

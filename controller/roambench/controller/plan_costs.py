@@ -1,4 +1,4 @@
-"""What the work of an experiment costs on this machine, measured by doing a little of it."""
+"""Costs of an experiment's work on this machine, measured by doing a little of it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
-from roambench.controller.config.sections import Experiment
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import LearningTask, learning_spec
+from roambench.experiment.sections import Experiment
 from roambench.learning.learner import Learner
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded

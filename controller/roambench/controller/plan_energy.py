@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roambench.contract.phases import Phase
-from roambench.controller.config.link_model_file import load_link_model
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plan_fleet import PlannedFleet
 from roambench.controller.plan_rehearsed import Rehearsed
 from roambench.energy.device_power import DevicePower
 from roambench.energy.modelled import EnergyModel
+from roambench.experiment.link_model_file import load_link_model
+from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import PORT_MBIT_S, Activity, PiPower
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.modelled_accounts import modelled_rows
@@ -29,13 +29,14 @@ class PhaseJoules:
 
     @property
     def gross_j(self) -> float:
+        """All joules of the phase, idling included."""
         return self.idle_j + self.net_j
 
 
 def simulated_joules(
     experiment: Experiment, records: Sequence[RoundRecord], names: Sequence[str]
 ) -> tuple[PhaseJoules, ...]:
-    """What the finished run's modelled ledger will say."""
+    """Joules of the finished run's modelled ledger, by phase."""
     section = experiment.simulated
     power = DevicePower(section.idle_w, section.train_w, section.power_spread, experiment.seed)
     model = EnergyModel(load_link_model(experiment.links.model), power, experiment.links.overhead_bytes)
@@ -56,7 +57,7 @@ def simulated_joules(
 def agents_joules(
     fleet: PlannedFleet, rehearsed: Rehearsed, devices: int, device_s: float
 ) -> tuple[PhaseJoules, ...]:
-    """What the meters of `devices` boards will see in `device_s` seconds, the rest being idle."""
+    """Joules that the meters of `devices` boards will see in `device_s` seconds, the rest being idle."""
     boards: dict[int, PiPower] = {}
     kinds = {record.order_id: record.kind for record in rehearsed.records if isinstance(record, OrderGiven)}
     last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD

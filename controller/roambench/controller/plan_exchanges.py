@@ -86,6 +86,10 @@ class ExchangeTiming:
     mixed: int = 0
 
     def of_step(self, orders: Sequence[ExchangeOrder]) -> Mapping[int, ExchangeTimes]:
+        """Device seconds of every order of one step, by device, as its fleet would take them.
+
+        Adds the step's batches, air time and mixed models to this object.
+        """
         model_bytes = self.costs.model_bytes if self.fleet.kind.trains else 0
         steps = {order.device: self._sgd_steps(order) for order in orders}
         before = {

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.table import place_of
 from roambench.energy.device_power import drawn_step_s
+from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import PiPower
 from roambench.runs.fleet_kinds import FleetKind
 
@@ -42,6 +42,7 @@ class PlannedFleet:
 
     @property
     def down_mbit_s(self) -> float:
+        """Of a download that nobody paces; 0: it takes no time."""
         return self._mbit_s[1]
 
     @property
@@ -62,7 +63,7 @@ class PlannedFleet:
         return drawn_step_s(section.sgd_step_s, section.speed_spread, self.experiment.seed, device)
 
     def board(self, device: int) -> PiPower:
-        """What a board draws."""
+        """Power that a board draws."""
         spread = self.experiment.local.radio_spread if self.kind.emulates else 0.0
         return PiPower().with_drawn_radio(self.experiment.seed, device, spread) if spread > 0 else PiPower()
 

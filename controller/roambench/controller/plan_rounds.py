@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.simulated import may_defer
 from roambench.controller.plan_costs import MachineCosts, sgd_steps
 from roambench.controller.plan_fleet import PlannedFleet
 from roambench.controller.plan_rehearsed import Batch, Rehearsed
 from roambench.controller.plays.hierarchical import composed
 from roambench.controller.world import Movement
+from roambench.experiment.sections import Experiment
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import (
     CloudAggregated,

@@ -14,8 +14,6 @@ from rich.console import Console
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.checkpoints import forget, require_same
-from roambench.controller.config.load import from_resolved, resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import kept_told
 from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place
@@ -25,6 +23,7 @@ from roambench.controller.run_log import logged
 from roambench.controller.run_names import newest_folder
 from roambench.controller.stopping import BY_THE_USER, STOPPING, run_async
 from roambench.controller.world import Movement
+from roambench.experiment.sections import Experiment, from_resolved, resolved
 from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.runs.folder import RunFolder
@@ -39,7 +38,7 @@ NOT_AGAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What an earlier go at an experiment left, by system."""
+    """The rest of an earlier go at an experiment, by system."""
 
     to_resume: dict[str, Path]
     finished: dict[str, Path]

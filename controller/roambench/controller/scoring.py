@@ -8,8 +8,8 @@ import numpy as np
 
 from roambench.contract.draws import draw_key
 from roambench.contract.orders import Vector
-from roambench.controller.config.sections import Experiment
 from roambench.controller.world import LearningTask
+from roambench.experiment.sections import Experiment
 from roambench.learning.datasets import drawn_subset
 from roambench.learning.tasks import build_model, score
 from roambench.learning.training import single_threaded

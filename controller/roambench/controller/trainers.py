@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from roambench.controller.config.simulated_section import SimulatedSection
+from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.ray_workers import RayWorkers

@@ -11,10 +11,10 @@ from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
-from roambench.controller.config.fleet_section import DEFAULT_APS
-from roambench.controller.config.learning_section import SyntheticSection
-from roambench.controller.config.sections import Experiment
-from roambench.controller.config.trace_section import TraceSection
+from roambench.experiment.fleet_section import DEFAULT_APS
+from roambench.experiment.learning_section import SyntheticSection
+from roambench.experiment.sections import Experiment
+from roambench.experiment.trace_section import TraceSection
 from roambench.learning.dataset import Dataset
 from roambench.learning.datasets import drawn_subset
 from roambench.learning.layout import Layout, flatten, layout_of
@@ -43,13 +43,13 @@ class Movement:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What a report must say before its numbers."""
+        """Doubts that a report must say before its numbers."""
         return (f"{MADE_UP}, nor does energy that depends on them",) if self.trace.made_up else ()
 
 
 @dataclass(frozen=True)
 class LearningTask:
-    """What is learned: data, who holds which part of it, and the model everybody starts from."""
+    """A learning task: data, who holds which part of it, and the model everybody starts from."""
 
     dataset: Dataset
     parts: tuple[Indices, ...]  # per device: indices into the training set
@@ -57,6 +57,7 @@ class LearningTask:
     initial_model: Vector  # shape (parameters,)
 
     def shard(self, device: int) -> Shard:
+        """Copy of the device's part of the training set: images and labels, in the order of `parts`."""
         indices = self.parts[device]
         return Shard(self.dataset.train_images[indices], self.dataset.train_labels[indices])
 
@@ -98,6 +99,7 @@ def movement_of(experiment: Experiment) -> Movement:
 
 
 def generated(section: TraceSection, seed: int) -> Trace:
+    """Generate a trace by the section's generator; equal for equal parameters and seed."""
     return GENERATORS.load(section.generator).generate(seed, section.parameters)
 
 
@@ -174,6 +176,10 @@ def save_shards(learning_task: LearningTask, folders: Mapping[int, Path]) -> dic
 
 
 def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], ...] = ()) -> System:
+    """Compose the system `name` with the experiment's settings.
+
+    `shapes` of the model's tensors are for systems that weigh by layer. ConfigError for an unknown name.
+    """
     rounds, algorithm = experiment.rounds, experiment.algorithm
     return make_system(
         name,
@@ -219,7 +225,7 @@ def refuse_unfit_systems(experiment: Experiment) -> None:
 
 
 def versions() -> dict[str, Any]:
-    """What a run was made with, for its folder."""
+    """Versions that a run was made with, for its folder."""
     import platform
     from importlib.metadata import version
 

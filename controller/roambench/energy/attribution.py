@@ -77,7 +77,7 @@ class Attribution:
 
     @property
     def unsteady(self) -> str:
-        """What the meter's conversion clock says against transfers of constant power; "" for nothing."""
+        """The conversion clock's objection to transfers of constant power; "" for nothing."""
         told = self.steadiness
         return told.sentence if told is not None and told.contradicts else ""
 
@@ -96,10 +96,12 @@ class Attribution:
 
     @property
     def idle_w(self) -> float:
+        """Fitted power of idling, W."""
         return float(self.watts[0])
 
     @property
     def u_idle_w(self) -> float:
+        """Standard uncertainty of `idle_w`, W, without the meter's gain and offset."""
         return float(np.sqrt(self.covariance_w2[0, 0]))
 
     def watts_of(self, phase: Phase) -> tuple[float, float]:

@@ -78,6 +78,7 @@ class IdleBaselines:
 
     @property
     def drifted(self) -> bool:
+        """Whether the two differ too much for either to be the run's idle power (`has_drifted`)."""
         return has_drifted(self.before, self.after)
 
 

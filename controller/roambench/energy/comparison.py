@@ -60,6 +60,7 @@ class ComparisonTotal:
 
     @property
     def achieved_mbit_s(self) -> float:
+        """Mean rate of the transfers, Mbit/s (10^6 bit): all bytes over all their time."""
         return rate_of(float(megabits(self.transferred_bytes)), self.duration_s)
 
     def modelled_j(self, basis: Basis) -> float:
@@ -89,10 +90,12 @@ class ComparisonTotal:
         return math.hypot(measured_j, self.ratio(basis) * found.u_joules) / found.joules
 
     def residual_u(self, basis: Basis) -> float:
+        """Measured minus modelled in standard uncertainties of both (`residual_of`); NaN without
+        transfers."""
         return residual_of(self.net, self.modelled.get(basis)) if self.transfers else math.nan
 
     def verdict(self, basis: Basis) -> Verdict:
-        """What may honestly be said of the model on this basis."""
+        """The honest verdict on the model on this basis."""
         return verdict_of(
             ratio=self.ratio(basis),
             u_ratio=self.u_ratio(basis),
@@ -123,10 +126,12 @@ class Comparison:
 
     @property
     def download(self) -> ComparisonTotal:
+        """Sum over the transfers to devices."""
         return self.sum(transfer for transfer in self.transfers if transfer.direction == "down")
 
     @property
     def upload(self) -> ComparisonTotal:
+        """Sum over the transfers from devices."""
         return self.sum(transfer for transfer in self.transfers if transfer.direction == "up")
 
     @property
@@ -136,6 +141,7 @@ class Comparison:
 
     @property
     def total(self) -> ComparisonTotal:
+        """Sum over all transfers."""
         return self.sum(self.transfers)
 
     def by_class(self) -> dict[tuple[str, Way], ComparisonTotal]:

@@ -71,6 +71,8 @@ class ConversionClock:
 
     @property
     def found(self) -> bool:
+        """Whether this clock explains the readings better than unknown ages, and clearly better than any
+        other."""
         return self.gain > 0.0 and self.margin > MARGIN
 
     @property

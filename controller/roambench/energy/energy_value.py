@@ -39,6 +39,7 @@ class UncertaintyBudget:
 
     @property
     def total_j(self) -> float:
+        """Combined standard uncertainty, J: root of the sum of squares."""
         return math.hypot(
             self.gain_j,
             self.offset_j,

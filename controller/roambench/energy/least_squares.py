@@ -25,10 +25,9 @@ SP2_STEP_W: Final = 3.81687e-3  # of a Smart Power 2's power register
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a part of a span is thought to draw in which no byte moves, or a training begins: `share` of the
+    """Prior for the power of a part of a span in which no byte moves, or a training begins: `share` of the
     way from idle to what the rest of it, the family `moving`, draws, ± `share_sd` of that way (k = 1); single
-    ones at least `scatter` of it about their mean.
-    """
+    ones at least `scatter` of it about their mean."""
 
     moving: int
     share: float
@@ -169,6 +168,7 @@ class Fit:
 
     @property
     def residual_sd(self) -> float:
+        """Root mean square of the residuals, W; NaN without a used reading."""
         return float(np.sqrt(np.mean(np.square(self.residual_w)))) if self.used_readings else np.nan
 
 

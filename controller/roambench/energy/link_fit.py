@@ -64,6 +64,7 @@ class LinkFit:
 
     @property
     def shares_beta(self) -> bool:
+        """Whether one beta serves both directions: the 95 % interval of their difference holds 0."""
         return abs(self.beta_difference_mw) <= self.half_width_beta_difference_mw
 
 

@@ -64,6 +64,7 @@ def is_wifi(distance_m: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def link_name(distance_m: float) -> Literal["wifi", "lte"]:
+    """Name of a link by its length: Wi-Fi up to 100 m, LTE beyond."""
     return "wifi" if distance_m <= WIFI_RADIUS_M else "lte"
 
 

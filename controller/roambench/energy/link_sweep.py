@@ -28,10 +28,12 @@ class SweepPoint:
 
     @property
     def size_mbit(self) -> float:
+        """Size of one transfer in Mbit (10^6 bit)."""
         return self.size_bytes * 8e-6
 
     @property
     def transfer_s(self) -> float:
+        """Device seconds of one transfer at the point's rate."""
         return self.size_mbit / self.mbit_s
 
 
@@ -50,6 +52,7 @@ class SweepWindow:
 
     @property
     def duration_s(self) -> float:
+        """Device seconds of all transfers of the window."""
         return self.repeats * self.point.transfer_s
 
 
@@ -86,6 +89,7 @@ class SweepSettings:
             raise ConfigError(problems)
 
     def points(self) -> list[SweepPoint]:
+        """Every direction, size and rate once, the rate changing fastest."""
         return [
             SweepPoint(direction, size, rate)
             for direction in DIRECTIONS

@@ -126,9 +126,11 @@ class ModelledLedger(Sequence[ModelledRow]):
 
     @property
     def gross_j(self) -> Numbers:
+        """Idle plus net energy of every row, J, shape (rows,)."""
         return self.idle_j + self.net_j
 
     def joules(self, kind: Kind) -> Numbers:
+        """Gross or net energy of every row, J, shape (rows,)."""
         return self.gross_j if kind == "gross" else self.net_j
 
     def total_u_j(self) -> Numbers:
@@ -143,6 +145,7 @@ class ModelledLedger(Sequence[ModelledRow]):
         return [PHASES[code] for code in found[np.argsort(first)].tolist()]
 
     def of_phase(self, *phases: Phase) -> Chosen:
+        """The rows of any of these phases, as a mask of shape (rows,)."""
         return np.isin(self.work.phase, [PHASES.index(phase) for phase in phases])
 
     def wasted(self, *, finished: bool = True) -> Chosen:

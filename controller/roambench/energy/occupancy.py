@@ -26,6 +26,7 @@ class MeterWindow:
 
     @property
     def support_s(self) -> float:
+        """Length of the past that a printed value can depend on, s."""
         return self.window_s + self.latch_s
 
     def weight_within(self, delay_s: Floats) -> Floats:

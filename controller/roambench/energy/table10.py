@@ -13,23 +13,47 @@ from roambench.energy.ledger import Kind
 
 
 class EnergyRow(Protocol):
-    """What the table reads of a row: a measured one of the ledger, or a modelled one (never both kinds)."""
+    """The fields of a row that the table reads: a measured one of the ledger, or a modelled one (never both
+    kinds)."""
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """Name of the device that used the energy."""
+        ...
+
     @property
-    def step(self) -> int: ...
+    def step(self) -> int:
+        """The round that the row is charged to."""
+        ...
+
     @property
-    def phase(self) -> Phase: ...
+    def phase(self) -> Phase:
+        """Phase of the device meanwhile."""
+        ...
+
     @property
-    def outcome(self) -> Outcome | None: ...
+    def outcome(self) -> Outcome | None:
+        """Outcome of the training that the row belongs to; None for a transfer that serves none."""
+        ...
+
     @property
-    def train_order_id(self) -> str: ...
+    def train_order_id(self) -> str:
+        """Order of that training; empty without one."""
+        ...
+
     @property
-    def gross_j(self) -> float: ...
+    def gross_j(self) -> float:
+        """Everything that the board drew, J."""
+        ...
+
     @property
-    def net_j(self) -> float: ...
-    def energy(self, kind: Kind = "gross") -> Energy: ...
+    def net_j(self) -> float:
+        """The part above idling, J."""
+        ...
+
+    def energy(self, kind: Kind = "gross") -> Energy:
+        """The row's joules with their uncertainty, to be added to others by `total`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +66,7 @@ class MeanSd:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> MeanSd:
+        """Mean and deviation of `values`; NaN, NaN and 0 without any."""
         count = len(values)
         if not count:
             return cls(math.nan, math.nan, 0)

@@ -31,6 +31,7 @@ class ThrottledSpan:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The bits in words, in order of their number."""
         return tuple(name for bit, name in THROTTLE_NAMES.items() if self.bits >> bit & 1)
 
 

@@ -1,4 +1,4 @@
-"""What may honestly be said of a model beside a measurement, in one sentence."""
+"""Honest verdict on a model beside a measurement, in one sentence."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ SETTLING: Final = 0.25
 
 
 class Finding(StrEnum):
+    """How a model stands beside a measurement."""
+
     NOTHING = "nothing"  # no transfer that was seen in full, or no model for it
     UNRESOLVED = "unresolved"  # rule R7: too short for the meter
     VAGUE = "vague"  # the interval holds 1 and a factor of two

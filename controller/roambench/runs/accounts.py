@@ -270,7 +270,7 @@ def calibration_of(config: Mapping[str, Any]) -> MeterCalibration:
 
 @dataclass(frozen=True)
 class _Found:
-    """What the record store holds of one device."""
+    """Records of one device in the record store."""
 
     readings: ReadingColumns
     spans: list[PhaseSpan]

@@ -14,7 +14,7 @@ from made_up_benches import a_bench, a_host
 from roambench.contract.errors import FleetError
 from roambench.controller import bench_gate
 from roambench.controller.bench_gate import energy_doubts, passed_gate
-from roambench.controller.config.energy_section import EnergySection
+from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
 from roambench.provision.meter_map import MapEntry, MeterMap, cabling, meter_id, write_map

@@ -19,10 +19,10 @@ from roambench.controller.agent_bench import Watch
 from roambench.controller.arrivals import arrivals, state_of
 from roambench.controller.bench_fleet import Patience, _all_ready, drain
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.config import load_experiment
 from roambench.controller.places.bench import BenchPlace, calibration_of
 from roambench.controller.stopping import to_its_end
 from roambench.energy.uncertainty import MeterCalibration
+from roambench.experiment.load import load_experiment
 from roambench.provision.holding import standing_of
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook

@@ -9,8 +9,8 @@ import pytest
 from roambench.contract.errors import ConfigError, RunError
 from roambench.controller import cli
 from roambench.controller.calibration_run import PLAN, CalibrationPlan, chosen_devices
-from roambench.controller.config import load_experiment
 from roambench.energy.link_sweep import SweepSettings
+from roambench.experiment.load import load_experiment
 from roambench.runs.folder import RunFolder
 
 

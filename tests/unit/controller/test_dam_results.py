@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.metrics import METRICS
 from roambench.controller.sweep.peer_page import peer_page
 from roambench.controller.sweep.points import Point, points_of
@@ -17,6 +16,7 @@ from roambench.controller.sweep.results_files import write_results
 from roambench.controller.sweep.results_page import ResultsPage
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.experiment.sections import Experiment
 from roambench.report.table import Table
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"

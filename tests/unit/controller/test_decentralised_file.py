@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import app
-from roambench.controller.config import load_experiment
+from roambench.experiment.load import load_experiment
 from roambench.report.report import report
 
 GOOD = """

@@ -17,12 +17,11 @@ from roambench.contract.draws import draw_key
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Vector
-from roambench.controller.config import load_experiment
-from roambench.controller.config.load import WrittenExperiment
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plays.decentralised import PeerWorld, peer_settings
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import learning_spec
+from roambench.experiment.load import WrittenExperiment, load_experiment
+from roambench.experiment.sections import Experiment
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice

@@ -17,12 +17,11 @@ from rich.console import Console
 
 from roambench.controller import one_run
 from roambench.controller.composition import run_experiment
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.controller.narrator import Narrator
 from roambench.controller.places import simulated
 from roambench.controller.sweep import point_process
+from roambench.experiment.sections import Experiment, resolved
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry

@@ -6,9 +6,9 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
-from roambench.controller.config import load_experiment
-from roambench.controller.config.link_model_file import load_link_model, write_link_model
 from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
+from roambench.experiment.link_model_file import load_link_model, write_link_model
+from roambench.experiment.load import load_experiment
 
 MODEL = LinkModel("mybench", {ANY: KnownLink(LinkPower("mybench", 10.0, 5.0, 200.0))}, Provenance("test"))
 

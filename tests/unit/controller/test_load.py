@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config import Experiment, from_resolved, load_experiment, resolved
-from roambench.controller.config.fleet_section import FleetSection
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.experiment.fleet_section import FleetSection
+from roambench.experiment.load import load_experiment
+from roambench.experiment.sections import Experiment, from_resolved, resolved
 from roambench.learning.datasets import DATASETS
 from roambench.systems.catalogue import SYSTEMS
 from roambench.systems.peers import PEER_SYSTEMS

@@ -13,8 +13,8 @@ from rich.console import Console
 from roambench.contract.errors import TraceError
 from roambench.controller.cli import main
 from roambench.controller.composition import run_experiment
-from roambench.controller.config.load import load_experiment
 from roambench.controller.world import movement_of
+from roambench.experiment.load import load_experiment
 from roambench.mobility.files import read_trace
 from roambench.report.evidence import read_runs
 from roambench.report.json_report import json_text

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config import load_experiment
-from roambench.controller.config.load import resolved
-from roambench.controller.config.meter_calibration_file import read_meter_calibrations
+from roambench.experiment.load import load_experiment
+from roambench.experiment.meter_calibration_file import read_meter_calibrations
+from roambench.experiment.sections import resolved
 from roambench.runs.meters import device_meter
 
 GOOD = """

@@ -4,7 +4,7 @@ import pytest
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
-from roambench.controller.config import load_experiment
+from roambench.experiment.load import load_experiment
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import Authority
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec

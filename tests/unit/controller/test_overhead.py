@@ -11,9 +11,9 @@ from roambench.contract.errors import FleetError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.controller.cli import main
-from roambench.controller.config import load_experiment
 from roambench.controller.overhead_run import duty_blocks, overhead_of
 from roambench.energy.overhead import DutyBlock
+from roambench.experiment.load import load_experiment
 from roambench.runs.folder import RunFolder
 
 S = 1_000_000_000

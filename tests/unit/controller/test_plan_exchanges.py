@@ -14,8 +14,6 @@ from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import ExchangeOrder
 from roambench.controller.cli import app
 from roambench.controller.composition import run_experiment
-from roambench.controller.config import load_experiment
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plan import plan_experiment
 from roambench.controller.plan_costs import MachineCosts
 from roambench.controller.plan_energy import agents_joules
@@ -23,6 +21,8 @@ from roambench.controller.plan_exchanges import ExchangeTiming
 from roambench.controller.plan_fleet import PlannedFleet, planned_fleet
 from roambench.controller.plan_rehearsed import AirTime, Batch, Rehearsed
 from roambench.controller.plan_times import planned_times
+from roambench.experiment.load import load_experiment
+from roambench.experiment.sections import Experiment
 from roambench.rounds.peer_run import PeerSettings
 from roambench.rounds.records import (
     MixingPlanned,

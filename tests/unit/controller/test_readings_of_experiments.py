@@ -10,10 +10,11 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import main
-from roambench.controller.config import Experiment, load_experiment
 from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.plays.hierarchical import composed
 from roambench.controller.world import Movement, learning_spec, learning_task_of, movement_of, system_of
+from roambench.experiment.load import load_experiment
+from roambench.experiment.sections import Experiment
 from roambench.learning.synthetic import load_synthetic
 from whereabouts import drawn_trace
 

@@ -1,14 +1,14 @@
 from pathlib import Path
 
-from roambench.controller.config.reference import configuration_page
-from roambench.controller.config.sections import Experiment
+from roambench.experiment.reference import configuration_page
+from roambench.experiment.sections import Experiment
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
 
 def test_the_configuration_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == configuration_page(), (
-        "run: python -m roambench.controller.config.reference docs/configuration.md"
+        "run: python -m roambench.experiment.reference docs/configuration.md"
     )
 
 

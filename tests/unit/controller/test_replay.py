@@ -16,8 +16,8 @@ from rich.console import Console
 from roambench.contract.errors import RunError, TraceError
 from roambench.controller.commands.pause import pause
 from roambench.controller.composition import run_experiment
-from roambench.controller.config import load_experiment
 from roambench.controller.world import movement_of
+from roambench.experiment.load import load_experiment
 from roambench.mobility.assignment_hash import hash_of_steps
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace

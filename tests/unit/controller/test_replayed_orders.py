@@ -11,7 +11,7 @@ from rich.console import Console
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.composition import run_experiment
-from roambench.controller.config import load_experiment
+from roambench.experiment.load import load_experiment
 from roambench.report.evidence import first_difference, read_runs, trainings
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

@@ -21,13 +21,12 @@ from roambench.controller.agents_kept import MODELS, AgentsKept, boot_id
 from roambench.controller.bench_options import USUAL
 from roambench.controller.checkpoints import SIMULATION, Checkpoints, made_with
 from roambench.controller.cli import main
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.bench import BenchPlace
 from roambench.controller.places.table import place_of
 from roambench.controller.resuming import ended_by_others, resume_run, unfinished
 from roambench.controller.stopping import BY_THE_USER
 from roambench.controller.world import movement_of
+from roambench.experiment.sections import Experiment, resolved
 from roambench.fleet.model_registry import ModelRegistry
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook

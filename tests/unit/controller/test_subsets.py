@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roambench.controller.config import Experiment
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import learning_task_of
+from roambench.experiment.sections import Experiment
 from roambench.learning.datasets import drawn_subset
 from roambench.learning.speech_commands import WORDS
 

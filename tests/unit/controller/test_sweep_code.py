@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller.config import load_experiment
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.experiment.load import load_experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from strangers import install, roambench
 

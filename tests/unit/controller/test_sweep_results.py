@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import RunError
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.finished_runs import finished_runs
 from roambench.controller.sweep.metrics import METRICS
 from roambench.controller.sweep.mohawk_page import mohawk_page
@@ -23,6 +21,7 @@ from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.files import write_trace
 from roambench.report.curves_svg import Curve, curves_svg
 from roambench.report.numbers import seconds

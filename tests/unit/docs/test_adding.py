@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller import catalogue
+from roambench.experiment import catalogue
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "adding.md"

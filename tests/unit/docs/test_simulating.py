@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.energy.device_power import DevicePower
 from roambench.energy.link_models import MOHAWK
+from roambench.experiment.simulated_section import SimulatedSection
 from roambench.runs.info import RunInfo
 from roambench.runs.modelled_accounts import LINK_MODEL_FILE, ModelledEnergy
 from roambench.runs.modelled_summary import SCHEMA, summary_of

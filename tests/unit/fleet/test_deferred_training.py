@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from compared_records import without_clock_and_loss
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import Movement, learning_task_of
+from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, OutcomeDecided, RoundRecord

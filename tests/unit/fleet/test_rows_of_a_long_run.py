@@ -13,8 +13,8 @@ import pytest
 
 from compared_records import without_clock_and_loss
 from roambench.contract.orders import DiscardOrder, SyncOrder, TrainOrder
-from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.controller.places.simulated import may_defer
+from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload

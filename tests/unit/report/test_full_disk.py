@@ -16,8 +16,8 @@ import pytest
 from roambench.contract.errors import RoambenchError
 from roambench.contract.link_power import LinkPower
 from roambench.controller.cli import main
-from roambench.controller.config.link_model_file import write_link_model
 from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
+from roambench.experiment.link_model_file import write_link_model
 from roambench.runs.models import load_model, save_model
 
 pytestmark = pytest.mark.lengthy

@@ -13,8 +13,8 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Outcome
-from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
+from roambench.experiment.simulated_section import SimulatedSection
 from roambench.rounds.records import (
     CloudAggregated,
     ModelsExchanged,

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config.load import load_experiment, resolved
-from roambench.controller.config.overrides import Override, parse_overrides
-from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.places.table import fleet_of, refuse_unfit
 from roambench.controller.sweep.points import Point, point_key, text
+from roambench.experiment.load import load_experiment
+from roambench.experiment.overrides import Override, parse_overrides
+from roambench.experiment.sections import Experiment, resolved
 
 ArmName = Literal["A", "B"]
 ARMS: Final[tuple[ArmName, ArmName]] = ("A", "B")
@@ -26,7 +26,7 @@ _NAMES: Final = ("name", "simulated.workers", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user asked for. `changes` hold for both, the others for one ("a.b=c" each)."""
+    """The user's request. `changes` hold for both, the others for one ("a.b=c" each)."""
 
     a: Path
     b: Path

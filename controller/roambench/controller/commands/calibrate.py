@@ -21,8 +21,8 @@ from roambench.controller.commands.run import SetOption
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from roambench.controller.config.sections import Experiment
     from roambench.energy.link_sweep import SweepSettings
+    from roambench.experiment.sections import Experiment
     from roambench.report.calibration import Calibration
 
 
@@ -78,9 +78,9 @@ def calibrate(
     if file.is_dir():
         folder = file
     else:
-        from roambench.controller.config import load_experiment
         from roambench.controller.run_names import free_folder
         from roambench.energy.link_sweep import SweepSettings
+        from roambench.experiment.load import load_experiment
 
         experiment = load_experiment(file, list(set_ or []))
         settings = SweepSettings(
@@ -140,7 +140,7 @@ def _sweep(
 
 def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
     from roambench.controller.calibration_run import CalibrationPlan
-    from roambench.controller.config.link_model_file import write_link_model
+    from roambench.experiment.link_model_file import write_link_model
     from roambench.report.calibration import calibrate as fitted
     from roambench.report.calibration_page import calibration_page
     from roambench.report.report import write_text

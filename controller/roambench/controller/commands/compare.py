@@ -62,7 +62,7 @@ def compare(
 
 
 def _model(name: str) -> LinkModel:
-    from roambench.controller.config.link_model_file import load_link_model
     from roambench.energy.radio_work import PAPER, paper_radio
+    from roambench.experiment.link_model_file import load_link_model
 
     return paper_radio(name) if name in PAPER.links else load_link_model(name)

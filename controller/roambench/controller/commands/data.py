@@ -60,7 +60,7 @@ def show(
 
     from rich.console import Console
 
-    from roambench.controller.config import load_experiment
+    from roambench.experiment.load import load_experiment
 
     experiment = load_experiment(file, list(set_ or []))
 

@@ -27,7 +27,7 @@ def list_rows(kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".joi
     from rich.console import Console
     from rich.table import Table
 
-    from roambench.controller import catalogue
+    from roambench.experiment import catalogue
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)

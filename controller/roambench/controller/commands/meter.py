@@ -38,7 +38,7 @@ def list_() -> None:
     from rich.console import Console
 
     from roambench.contract.errors import ConfigError
-    from roambench.controller import catalogue
+    from roambench.experiment import catalogue
     from roambench.meters.catalogue import driver_row
     from roambench.meters.ports import COMMON_OPTIONS
 

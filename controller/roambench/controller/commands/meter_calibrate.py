@@ -16,16 +16,17 @@ import typer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.controller.config.meter_calibration_file import (
-    read_meter_calibrations,
-    write_meter_calibration,
-)
 from roambench.energy.samples import UNUSABLE
 from roambench.energy.two_point import NO_ZERO, LoadPoint, calibrate, doubts
+from roambench.experiment.meter_calibration_file import (
+    read_meter_calibrations,
+    with_meter_calibration,
+)
 from roambench.meters.catalogue import driver_row, open_meter
 from roambench.meters.ports import Port
 from roambench.meters.protocol import Meter
 from roambench.meters.traits import TRAITS, MeterTraits
+from roambench.runs.whole_file import write_whole
 
 #: After a load was connected, before its readings count: windows that still hold the old one, old lines.
 SETTLE_S: Final = 2.0
@@ -66,7 +67,8 @@ def calibrate_meter(
         f"{point.true_w:.4f} W read {point.read.watts:.4f} ± {2.0 * point.read.u_watts:.4f} W"
         for point in (first, second)
     )
-    write_meter_calibration(path, serial, made, dt.datetime.now(dt.UTC).date(), f"{driver}: {about}")
+    today = dt.datetime.now(dt.UTC).date()
+    write_whole(path, with_meter_calibration(path, serial, made, today, f"{driver}: {about}"))
     typer.echo(
         f"{serial}: gain {made.gain:.5f} ± {2.0 * made.gain * made.u_gain:.5f}, offset "
         f"{1e3 * made.offset_w:+.1f} ± {2e3 * made.u_offset_w:.1f} mW (2u)"

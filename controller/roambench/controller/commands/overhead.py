@@ -47,12 +47,12 @@ def overhead(
     what their agents compute.
     """
     from roambench.controller.bench_options import BenchOptions
-    from roambench.controller.config import load_experiment
-    from roambench.controller.config.overrides import Override
     from roambench.controller.lasting_console import lasting_console
     from roambench.controller.overhead_run import RESULT, measure_overhead
     from roambench.controller.places.table import agents_place_of
     from roambench.controller.run_names import free_folder
+    from roambench.experiment.load import load_experiment
+    from roambench.experiment.overrides import Override
 
     more = {} if agents is None else {"--agents": [Override(("fleet", "agents"), agents)]}
     experiment = load_experiment(file, set_ or (), more=more)

@@ -59,8 +59,8 @@ def run(
 
     Runs that died or were stopped go on where they were.
     """
-    from roambench.controller.config import load_experiment
-    from roambench.controller.config.overrides import Override
+    from roambench.experiment.load import load_experiment
+    from roambench.experiment.overrides import Override
 
     more = {}
     if agents is not None:

@@ -34,9 +34,9 @@ def generate(
     ] = False,
 ) -> None:
     """Generate a synthetic trace and write it."""
-    from roambench.controller import catalogue
-    from roambench.controller.config.overrides import parse_overrides
-    from roambench.controller.config.parameters import generator_mistakes
+    from roambench.experiment import catalogue
+    from roambench.experiment.overrides import parse_overrides
+    from roambench.experiment.parameters import generator_mistakes
     from roambench.written.mistakes import did_you_mean
 
     changes, problems = parse_overrides(set_ or [])

@@ -196,7 +196,7 @@ def _detected(paths: Sequence[Path], columns: Mapping[str, str]) -> str:
 
 
 def _reader_problems(reader: str, paths: Sequence[str]) -> list[str]:
-    from roambench.controller import catalogue
+    from roambench.experiment import catalogue
     from roambench.written.mistakes import did_you_mean
 
     known = catalogue.table("readers").names()
@@ -253,7 +253,7 @@ def _tell_holes(found: Imported) -> None:
 
 
 def _tell_rows(found: Imported, strict: bool) -> None:
-    """What became of every file and every row."""
+    """Print the account of every file and every row."""
     from roambench.mobility.candidates import centre_of
 
     for source in found.sources:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from roambench.controller.agent_bench import AgentBench, Watch
 from roambench.controller.agents_kept import AgentsKept
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.pacing import ClockPace, PauseGate, start_delay_s, step_length_s
 from roambench.controller.plays.play import Play
+from roambench.experiment.sections import Experiment
 from roambench.rounds.ports import Fleet
 from roambench.rounds.records import RunResumed
 from roambench.rounds.run import Pace
@@ -31,13 +31,17 @@ class AgentsStage:
 
     @property
     def fleet(self) -> Fleet:
+        """The agents as the round loop sees them."""
         return self.bench.fleet
 
     @property
     def watch(self) -> Watch:
+        """Follows the agents: their events, and the step that they are in."""
         return self.bench.watch
 
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
+        """Probe the clocks and measure idle power; where a run goes on, journal for how long it stood
+        still."""
         folder, bench = self.folder, self.bench
         await bench.clocks.before({name: folder.records.events(name) for name in folder.info.device_names})
         found = checkpoints.found if checkpoints is not None else None
@@ -70,6 +74,7 @@ class AgentsStage:
         return end
 
     async def end(self, run_id: str, steps: int) -> None:
+        """Let the agents rest after the last step and measure idle power once more."""
         self.bench.watch.step = steps
         await self.bench.rest(run_id, steps)
         await self.bench.idle(self.experiment.energy.idle_baseline_s)

@@ -18,13 +18,13 @@ from roambench.controller.bench_fleet import bench_fleet
 from roambench.controller.bench_gate import energy_doubts, passed_gate
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.energy_section import CalibratedMeter
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
+from roambench.experiment.energy_section import CalibratedMeter
+from roambench.experiment.sections import Experiment
 from roambench.provision.bench import Bench, Host, MeterEntry
 from roambench.provision.holding import Held, holding
 from roambench.provision.inventory import load_bench
@@ -57,6 +57,8 @@ class BenchPlace:
 
     @classmethod
     def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> BenchPlace:
+        """The hosts of the bench in `file` that take part, with their calibrations. ConfigError for a
+        wrong file."""
         bench = load_bench(Path(file))
         hosts, experiment, missing = taking_part(experiment, bench, options.only)
         return cls(bench, hosts, calibrated(experiment, hosts), options, missing)
@@ -75,9 +77,11 @@ class BenchPlace:
         return cls(bench, hosts, experiment, options, resumed=folder.path.name)
 
     def names(self, devices: int) -> tuple[str, ...]:
+        """Names of the first `devices` hosts by their slot in the inventory."""
         return tuple(host.name for host in self.hosts[:devices])
 
     def is_of(self, folder: RunFolder) -> bool:
+        """Whether the run was made on these hosts, in this order, of the same inventory file."""
         try:
             file = bench_file_of(folder.path)
         except RunError:  # of a version whose runs could not go on
@@ -112,6 +116,7 @@ class BenchPlace:
         )
 
     def note(self, path: Path) -> None:
+        """Write `bench.json`: the inventory's path, every device's host and meter, the checks waived."""
         hosts = [
             {"device": index, **_host_values(host), "emulated_meter": host.meter.emulated}
             for index, host in enumerate(self.hosts)
@@ -135,6 +140,7 @@ class BenchPlace:
     def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
     ) -> AbstractAsyncContextManager[Stage]:
+        """The agents of the hosts that the play's devices need."""
         hosts = self.hosts[: len(play.learning_task.parts)]
         agents = bench_fleet(
             play.experiment, play.learning_task, folder, self.bench, hosts, console, checkpoints=checkpoints

@@ -9,13 +9,13 @@ from typing import ClassVar
 from rich.console import Console
 
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.local_bench import LocalBench, local_bench
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask
+from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 
@@ -27,6 +27,7 @@ class LocalPlace(ThisMachine):
 
     @property
     def time_scale(self) -> float:
+        """Device seconds per second of this machine: `local.time_scale`."""
         return self.experiment.local.time_scale
 
     def agents(
@@ -38,11 +39,13 @@ class LocalPlace(ThisMachine):
         *,
         agent_cost: bool = False,
     ) -> AbstractAsyncContextManager[LocalBench]:
+        """Start one agent process and one emulated meter per device; they end with the context."""
         return local_bench(experiment, learning_task, folder, console.print, agent_cost=agent_cost)
 
     def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
     ) -> AbstractAsyncContextManager[Stage]:
+        """The agents as a stage; prints how fast they came up and what memory they take."""
         return agents_stage(play, folder, _introduced(play, folder, console, checkpoints))
 
 

@@ -13,11 +13,10 @@ from rich.console import Console
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.load import resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask, versions
+from roambench.experiment.sections import Experiment, resolved
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
 
@@ -26,7 +25,9 @@ class Place(Protocol):
     """Device k of an experiment is played by the k-th of its names."""
 
     @property
-    def kind(self) -> FleetKind: ...
+    def kind(self) -> FleetKind:
+        """Row of `runs.fleet_kinds.FLEET_KINDS` that says what such a fleet can do and tell."""
+        ...
 
     @property
     def experiment(self) -> Experiment:
@@ -35,7 +36,7 @@ class Place(Protocol):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What a report must say first: checks that were waived."""
+        """Checks that were waived; a report says them first."""
         ...
 
     @property
@@ -53,7 +54,9 @@ class Place(Protocol):
         """Where the run of the folder goes on; RunError where that is no more."""
         ...
 
-    def names(self, devices: int) -> tuple[str, ...]: ...
+    def names(self, devices: int) -> tuple[str, ...]:
+        """Name of each of `devices` devices, by index; fewer where the place has fewer."""
+        ...
 
     def is_of(self, folder: RunFolder) -> bool:
         """Whether the run of the folder is made here."""
@@ -102,30 +105,36 @@ class AgentsPlace(Place, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
-    """What the places that are processes of this machine have in common."""
+    """Base of the places that are processes of this machine."""
 
     experiment: Experiment
     doubts: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:
+        """The place for a run that begins; needs neither `file` nor `options`."""
         return cls(experiment)
 
     @classmethod
     def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> Self:
+        """The place for a run that goes on: the same, as nothing outlives a controller."""
         return cls(experiment)
 
     @property
     def time_scale(self) -> float:
+        """1: device time is this machine's."""
         return 1.0
 
     def names(self, devices: int) -> tuple[str, ...]:
+        """`pi-01`, `pi-02` and so on."""
         return tuple(f"pi-{number:02d}" for number in range(1, devices + 1))
 
     def is_of(self, folder: RunFolder) -> bool:
+        """True: every such run is made on the machine that has its folder."""
         return True
 
     def held(self, console: Console, *, baselines: bool = True) -> AbstractContextManager[Self]:
+        """Itself; nobody else can hold it, and nothing is checked."""
         return nullcontext(self)
 
     def note(self, path: Path) -> None:

@@ -19,7 +19,8 @@ from roambench.runs.folder import RunFolder
 
 
 class RehearsalPlace(ThisMachine):
-    """Who would train where, upload where or exchange with whom, and whose training would be wasted."""
+    """Place of a rehearsal: who would train where, upload where or exchange with whom, and whose training
+    would be wasted."""
 
     kind: ClassVar[FleetKind] = FLEET_KINDS["rehearsal"]
 
@@ -27,6 +28,7 @@ class RehearsalPlace(ThisMachine):
     async def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
     ) -> AsyncIterator[Stage]:
+        """A fleet that answers every order at once, without training."""
         if play.exchanges:
             yield HostStage(PeerRehearsalFleet(play.samples), folder)
         else:

@@ -14,9 +14,6 @@ from rich.console import Console
 
 from roambench.contract.orders import TrainOrder
 from roambench.controller.checkpoints import SIMULATION, Checkpoints
-from roambench.controller.config.link_model_file import load_link_model
-from roambench.controller.config.sections import Experiment
-from roambench.controller.config.simulated_section import SimulatedSection
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.plays.play import Play
@@ -24,6 +21,9 @@ from roambench.controller.plays.stage import HostStage, Stage
 from roambench.controller.stopping import to_its_end
 from roambench.controller.trainers import make_trainer
 from roambench.controller.world import LearningTask, learning_spec
+from roambench.experiment.link_model_file import load_link_model
+from roambench.experiment.sections import Experiment
+from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
@@ -45,6 +45,7 @@ class SimulatedPlace(ThisMachine):
     async def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
     ) -> AsyncIterator[Stage]:
+        """A fleet of virtual devices whose trainings this machine's workers compute; notes the link model."""
         save_link_model_json(folder.path, load_link_model(play.experiment.links.model))
         async with simulated_fleet(
             play.experiment,
@@ -140,7 +141,7 @@ def may_defer(section: SimulatedSection, system: System) -> bool:
 
 
 def foresight(experiment: Experiment, learning_task: LearningTask) -> Callable[[TrainOrder], Workload]:
-    """What a training will consist of, before it is computed."""
+    """Foretell the workload of a training before it is computed."""
 
     def workload(order: TrainOrder) -> Workload:
         samples = len(learning_task.parts[order.device])
@@ -152,7 +153,7 @@ def foresight(experiment: Experiment, learning_task: LearningTask) -> Callable[[
 def save_learning_task(
     experiment: Experiment, learning_task: LearningTask, folder: Path, capacity: int
 ) -> WorkerSetting:
-    """What the workers map instead of copying: the training set and every device's part of it."""
+    """Save what the workers map instead of copying: the training set and every device's part of it."""
     offsets = np.cumsum([0, *(len(part) for part in learning_task.parts)], dtype=np.int64)
     arrays: dict[str, npt.NDArray[Any]] = {
         "images": learning_task.dataset.train_images,

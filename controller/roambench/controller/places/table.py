@@ -8,9 +8,9 @@ from typing import Final, cast
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.bench_options import USUAL, BenchOptions
-from roambench.controller.config.sections import Experiment
 from roambench.controller.places.place import AgentsPlace, Place
 from roambench.controller.world import refuse_unfit_systems
+from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from roambench.contract.orders import Vector
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import average_kept
 from roambench.controller.plays.stage import Stage
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of
+from roambench.experiment.sections import Experiment
 from roambench.mobility.contacts import everybody
 from roambench.mobility.files import content_hash
 from roambench.mobility.peer_movement import (
@@ -52,6 +52,7 @@ class PeerWorld:
         return cls(for_half_steps(experiment, learning_task), learning_task, moved, movement_named(moved))
 
     def announce(self, console: Console) -> None:
+        """Print devices, iterations and how many devices are of high mobility."""
         trace = self.movement.trace
         console.print(
             f"movement {self.movement.content_hash[:12]}: {len(trace.device_names)} devices, {trace.steps} "
@@ -60,6 +61,7 @@ class PeerWorld:
         )
 
     def play(self, system: str, folder: RunFolder, *, trains: bool) -> PeerPlay:
+        """The play of one decentralised system, by name, with the run id of `folder`."""
         steps = self.movement.trace.steps
         settings = peer_settings(self.experiment, system, folder.info.run_id, self.learning_task, steps)
         return PeerPlay(self, system, settings, trains)
@@ -80,14 +82,17 @@ class PeerPlay:
 
     @property
     def experiment(self) -> Experiment:
+        """The world's: with the batch size of its half steps."""
         return self.world.experiment
 
     @property
     def movement(self) -> Movement:
+        """The devices' movement, replayed or drawn."""
         return self.world.movement
 
     @property
     def learning_task(self) -> LearningTask:
+        """Data, its shares and the first model."""
         return self.world.learning_task
 
     @property
@@ -97,23 +102,28 @@ class PeerPlay:
 
     @property
     def samples(self) -> tuple[int, ...]:
+        """Training samples of every device."""
         return self.settings.samples
 
     @property
     def run_id(self) -> str:
+        """Id that every order of the run carries."""
         return self.settings.run_id
 
     @property
     def steps(self) -> int:
+        """Iterations of the whole run."""
         return self.settings.steps
 
     def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
+        """Go on from the checkpoint that was found, if one was. RunError where a model of it is lost."""
         if stage.keeper is not None:
             self._found = checkpoints.peers(stage.keeper)
 
     async def perform(
         self, stage: Stage, folder: RunFolder, journal: Journal, pace: Pace, checkpoints: Checkpoints | None
     ) -> None:
+        """Play every iteration that is left; the mean of all models lies in `folder`, however it ends."""
         if not self.trains:
             await self._run(stage, journal, pace, np.zeros(4, dtype=np.float32), None, None)
             return
@@ -149,6 +159,7 @@ class PeerPlay:
         )
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
+        """No notes: links between devices are not paced by distance."""
         return ()
 
 

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from roambench.contract.orders import Vector
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.kept import global_model_kept
 from roambench.controller.link_notes import link_notes
 from roambench.controller.plays.stage import Stage
@@ -20,6 +19,7 @@ from roambench.controller.replayed_orders import with_orders
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of, system_of
 from roambench.energy.link_model import DistanceStatistics, link_throughput_mbit_s
+from roambench.experiment.sections import Experiment
 from roambench.mobility.assignment_hash import assignment_hash
 from roambench.mobility.association import Association, all_pair_statistics, distance_statistics
 from roambench.mobility.trace import Trace
@@ -49,6 +49,7 @@ class HierarchicalWorld:
         return learning_task_of(self.experiment, len(self.movement.trace.device_names))
 
     def announce(self, console: Console) -> None:
+        """Print devices, access points, steps, presence, and what is doubtful about the trace."""
         trace = self.movement.trace
         present = [len(trace.present(step)) for step in range(trace.steps)]
         console.print(
@@ -65,6 +66,7 @@ class HierarchicalWorld:
             )
 
     def play(self, system: str, folder: RunFolder, *, trains: bool) -> HierarchicalPlay:
+        """The play of one system, by name. Without `trains` models are four zeros, and no data are loaded."""
         if trains:
             samples = [len(part) for part in self.learning_task.parts]
             first, shapes = self.learning_task.initial_model, self.learning_task.layout.shapes
@@ -89,47 +91,58 @@ class HierarchicalPlay:
 
     @property
     def experiment(self) -> Experiment:
+        """The world's."""
         return self.world.experiment
 
     @property
     def movement(self) -> Movement:
+        """The trace that is replayed."""
         return self.world.movement
 
     @property
     def learning_task(self) -> LearningTask:
+        """Data, its shares and the first model; loaded when first asked for."""
         return self.world.learning_task
 
     @property
     def aps(self) -> int:
+        """Access points of the trace."""
         return self.rounds.settings.aps
 
     @property
     def peak_models(self) -> int:
+        """The most models that devices and access points hold at a time."""
         return models_at_once(self.movement.trace)
 
     @property
     def only_system(self) -> System:
+        """The system's rules."""
         return self.rounds.system
 
     @property
     def samples(self) -> tuple[int, ...]:
+        """Training samples of every device."""
         return self.rounds.settings.samples
 
     @property
     def run_id(self) -> str:
+        """Id that every order of the run carries."""
         return self.rounds.settings.run_id
 
     @property
     def steps(self) -> int:
+        """Time steps of the whole run."""
         return self.rounds.settings.steps
 
     def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
+        """Go on from the checkpoint that was found, if one was. RunError where a model of it is lost."""
         if stage.keeper is not None:
             self._found = checkpoints.rounds(stage.keeper)
 
     async def perform(
         self, stage: Stage, folder: RunFolder, journal: Journal, pace: Pace, checkpoints: Checkpoints | None
     ) -> None:
+        """Play every step that is left; the global model lies in `folder`, however it ends."""
         if not self.trains:
             await self._run(stage, journal, pace, None)
             return
@@ -158,12 +171,13 @@ class HierarchicalPlay:
         )
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
+        """How many transfers were paced, and clipped to the port (`link_notes`)."""
         return link_notes(folder.read_journal(), self.experiment.links.port_mbit_s)
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """What the round loop needs besides a fleet, the same for every fleet."""
+    """The round loop's input besides a fleet, the same for every fleet."""
 
     system: System
     association: Association

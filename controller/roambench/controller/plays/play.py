@@ -1,4 +1,4 @@
-"""What a fleet and a run have to know of a system, with access points or without a server."""
+"""The protocol of a system that is played, with access points or without a server."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Protocol
 from rich.console import Console
 
 from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.config.sections import Experiment
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask, Movement
+from roambench.experiment.sections import Experiment
 from roambench.rounds.ports import Journal
 from roambench.rounds.run import Pace
 from roambench.runs.folder import RunFolder
@@ -21,9 +21,14 @@ class Play(Protocol):
     """One system of an experiment, from its first step to its last."""
 
     @property
-    def experiment(self) -> Experiment: ...
+    def experiment(self) -> Experiment:
+        """As it is played."""
+        ...
+
     @property
-    def movement(self) -> Movement: ...
+    def movement(self) -> Movement:
+        """The trace: who is where at which step."""
+        ...
 
     @property
     def learning_task(self) -> LearningTask:
@@ -56,9 +61,14 @@ class Play(Protocol):
         ...
 
     @property
-    def run_id(self) -> str: ...
+    def run_id(self) -> str:
+        """Id that every order of the run carries."""
+        ...
+
     @property
-    def steps(self) -> int: ...
+    def steps(self) -> int:
+        """Time steps, or iterations, of the whole run."""
+        ...
 
     def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
         """Go on from the checkpoint that was found, if one was. RunError where a model of it is lost."""
@@ -71,12 +81,12 @@ class Play(Protocol):
         ...
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
-        """What whoever started a finished run on agents reads about it."""
+        """Lines about a finished run on agents, for whoever started it."""
         ...
 
 
 class World(Protocol):
-    """What the systems of an experiment share: who moves where, and the data."""
+    """The world that the systems of an experiment share: who moves where, and the data."""
 
     @property
     def experiment(self) -> Experiment:
@@ -84,7 +94,9 @@ class World(Protocol):
         ...
 
     @property
-    def movement(self) -> Movement: ...
+    def movement(self) -> Movement:
+        """The trace, the same for all systems of the experiment."""
+        ...
 
     def announce(self, console: Console) -> None:
         """Print its size."""

@@ -1,4 +1,4 @@
-"""What a system is played on: a fleet that is ready, and how time passes there."""
+"""The stage that a system is played on: a fleet that is ready, and how time passes there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class Stage(Protocol):
     """A fleet while one run lasts."""
 
     @property
-    def fleet(self) -> Fleet: ...
+    def fleet(self) -> Fleet:
+        """Answers the orders of the round loop."""
+        ...
 
     @property
     def keeper(self) -> Keeper | None:
@@ -37,16 +39,16 @@ class Stage(Protocol):
         ...
 
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
-        """What comes before the first step: clocks, an idle baseline; or the record of where a run goes on,
-        `outage_s` after its controller died."""
+        """Prepare the first step: clocks, an idle baseline; or journal where a run goes on, `outage_s` after
+        its controller died."""
         ...
 
     def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
-        """What every step ends with, `first_step` being the next; `say` hears of pauses."""
+        """The end of every step, `first_step` being the next; `say` prints pauses."""
         ...
 
     async def end(self, run_id: str, steps: int) -> None:
-        """What comes after the last of all `steps`."""
+        """Finish after the last of all `steps`."""
         ...
 
 
@@ -64,11 +66,14 @@ class HostStage:
     tells_absent: bool = False
 
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
+        """Journal that a run goes on, if it does; nothing is measured before it."""
         if checkpoints is not None and checkpoints.found is not None:
             self.folder.journal.append(RunResumed(checkpoints.found.next_step, 0, outage_s))
 
     def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
+        """A pause where `roambench pause` asks for one; steps follow each other at once."""
         return PauseGate(self.folder.path, self.folder.journal, None, say).hold
 
     async def end(self, run_id: str, steps: int) -> None:
+        """Do nothing: there is nothing to measure after a run."""
         pass

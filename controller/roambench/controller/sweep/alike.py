@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import RunError
-from roambench.controller.config.load import resolved
 from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
+from roambench.experiment.sections import resolved
 
 #: What may differ between the seeds of a setting.
 _FREE: Final = frozenset({"name", "seed", "simulated.workers"})

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import RunError
-from roambench.controller.config.load import from_resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.sweep_folder import Outcome, read_outcome
+from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.paper_runs import PaperRun, setting_of
 
 

@@ -23,14 +23,13 @@ from roambench.contract.errors import RoambenchError, RunError
 from roambench.contract.json_values import from_values
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_experiment
-from roambench.controller.config.load import from_resolved
-from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.places.table import fleet_of, place_of
 from roambench.controller.resuming import unfinished
 from roambench.controller.stopping import exit_status, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
 from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, write_outcome
+from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.report import report
 from roambench.runs.lock import WriterLock
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config.load import load_experiment, resolved
-from roambench.controller.config.overrides import Override
-from roambench.controller.config.sections import Experiment
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.sweep.sweep_file import SEED, SYSTEMS, Axis, Grid, SweepFile
+from roambench.experiment.load import load_experiment
+from roambench.experiment.overrides import Override
+from roambench.experiment.sections import Experiment, resolved
 from roambench.runs.fleet_kinds import FLEET_KINDS
 
 #: One combination of values, in the order of the axes.

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config.load import WrittenExperiment, anchored, written_in
-from roambench.controller.config.overrides import Override, parse_overrides
-from roambench.controller.config.sections import Experiment
 from roambench.controller.sweep.metrics import METRICS, USUAL, metric_of
+from roambench.experiment.load import WrittenExperiment, anchored, written_in
+from roambench.experiment.overrides import Override, parse_overrides
+from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.written.mistakes import did_you_mean, shown
 from roambench.written.toml_file import read_toml

@@ -20,9 +20,9 @@ from typing import Final
 
 from roambench.contract.json_values import without_nan
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.config.load import resolved
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, rounds_to
 from roambench.controller.sweep.points import Point
+from roambench.experiment.sections import resolved
 from roambench.runs.database import naming
 from roambench.runs.whole_file import write_whole
 

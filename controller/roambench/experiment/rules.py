@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import ConfigError
-from roambench.controller import catalogue
-from roambench.controller.config.link_model_file import load_link_model
-from roambench.controller.config.local_section import LocalSection
-from roambench.controller.config.parameters import generator_mistakes
-from roambench.controller.config.peer_rules import peer_mistakes
-from roambench.controller.config.trace_section import DEFAULT_GENERATOR
+from roambench.experiment import catalogue
+from roambench.experiment.link_model_file import load_link_model
+from roambench.experiment.local_section import LocalSection
+from roambench.experiment.parameters import generator_mistakes
+from roambench.experiment.peer_rules import peer_mistakes
+from roambench.experiment.trace_section import DEFAULT_GENERATOR
 from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport, profile
 from roambench.spool.influx_settings import url_mistake

@@ -13,14 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config.link_model_file import link_model_path
-from roambench.controller.config.meter_calibration_file import (
+from roambench.experiment.link_model_file import link_model_path
+from roambench.experiment.meter_calibration_file import (
     read_meter_calibrations,
     reference_problems,
 )
-from roambench.controller.config.overrides import Override, apply_override, parse_overrides
-from roambench.controller.config.rules import broken_rules
-from roambench.controller.config.sections import Experiment
+from roambench.experiment.overrides import Override, apply_override, parse_overrides
+from roambench.experiment.rules import broken_rules
+from roambench.experiment.sections import Experiment
 from roambench.written.mistakes import Mistake, mistakes_of
 from roambench.written.toml_file import read_toml
 
@@ -103,19 +103,6 @@ def anchored(change: Override, folder: Path) -> Override:
         found = link_model_path(change.value, folder)
         return change if found is None else Override(change.path, str(found))
     return change
-
-
-def resolved(experiment: Experiment) -> dict[str, Any]:
-    """Every key with its value, JSON-ready, for the run folder; `from_resolved` is the inverse."""
-    return experiment.model_dump(mode="json")
-
-
-def from_resolved(values: Mapping[str, Any], source: str = "run folder") -> Experiment:
-    """The experiment a run folder recorded; its names and paths are not looked up again."""
-    try:
-        return Experiment.model_validate(dict(values))
-    except ValidationError as error:
-        raise ConfigError([f"{source}: {mistake}" for mistake in mistakes_of(error, Experiment)]) from None
 
 
 class _Source:

@@ -1,6 +1,6 @@
 """The page `docs/configuration.md`, made from the models' own descriptions, ranges and defaults.
 
-python -m roambench.controller.config.reference docs/configuration.md
+python -m roambench.experiment.reference docs/configuration.md
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from roambench.controller.config.sections import Experiment
+from roambench.experiment.sections import Experiment
 from roambench.written.expected import expected, section_at
 
 _INTRODUCTION = """\
-<!-- Made by `python -m roambench.controller.config.reference docs/configuration.md`; do not edit. -->
+<!-- Made by `python -m roambench.experiment.reference docs/configuration.md`; do not edit. -->
 
 # Experiment files
 

@@ -6,27 +6,30 @@ strictly (no text for a number, no 1 for true) and an unknown key is a mistake, 
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import Field, Strict
+from pydantic import Field, Strict, ValidationError
 
-from roambench.controller.config.algorithm_section import AlgorithmSection
-from roambench.controller.config.clock_section import ClockSection
-from roambench.controller.config.energy_section import EnergySection
-from roambench.controller.config.fleet_section import FleetSection
-from roambench.controller.config.host_section import HostSection
-from roambench.controller.config.influxdb_section import InfluxdbSection
-from roambench.controller.config.learning_section import LearningSection, SyntheticSection
-from roambench.controller.config.links_section import LinksSection
-from roambench.controller.config.local_section import LocalSection
-from roambench.controller.config.peer_sections import (
+from roambench.contract.errors import ConfigError
+from roambench.experiment.algorithm_section import AlgorithmSection
+from roambench.experiment.clock_section import ClockSection
+from roambench.experiment.energy_section import EnergySection
+from roambench.experiment.fleet_section import FleetSection
+from roambench.experiment.host_section import HostSection
+from roambench.experiment.influxdb_section import InfluxdbSection
+from roambench.experiment.learning_section import LearningSection, SyntheticSection
+from roambench.experiment.links_section import LinksSection
+from roambench.experiment.local_section import LocalSection
+from roambench.experiment.peer_sections import (
     ContactsSection,
     DecentralisedSection,
     MobilitySection,
 )
-from roambench.controller.config.rounds_section import RoundsSection
-from roambench.controller.config.simulated_section import SimulatedSection
-from roambench.controller.config.trace_section import TraceSection
+from roambench.experiment.rounds_section import RoundsSection
+from roambench.experiment.simulated_section import SimulatedSection
+from roambench.experiment.trace_section import TraceSection
+from roambench.written.mistakes import mistakes_of
 from roambench.written.section import Section
 
 
@@ -64,3 +67,16 @@ class Experiment(Section):
     clock: ClockSection = Field(default_factory=lambda: ClockSection.model_validate({}))
     host: HostSection = Field(default_factory=lambda: HostSection.model_validate({}))
     influxdb: InfluxdbSection = Field(default_factory=lambda: InfluxdbSection.model_validate({}))
+
+
+def resolved(experiment: Experiment) -> dict[str, Any]:
+    """Every key with its value, JSON-ready, for the run folder; `from_resolved` is the inverse."""
+    return experiment.model_dump(mode="json")
+
+
+def from_resolved(values: Mapping[str, Any], source: str = "run folder") -> Experiment:
+    """The experiment a run folder recorded; its names and paths are not looked up again."""
+    try:
+        return Experiment.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError([f"{source}: {mistake}" for mistake in mistakes_of(error, Experiment)]) from None

@@ -11,9 +11,8 @@ import tomlkit
 from pydantic import ValidationError
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.config.energy_section import CalibratedMeter
 from roambench.energy.uncertainty import MeterCalibration
-from roambench.runs.whole_file import write_whole
+from roambench.experiment.energy_section import CalibratedMeter
 from roambench.written.mistakes import mistakes_of
 from roambench.written.toml_file import read_toml
 
@@ -49,10 +48,10 @@ def read_meter_calibrations(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def write_meter_calibration(
+def with_meter_calibration(
     path: Path, serial: str, calibration: MeterCalibration, date: dt.date, about: str
-) -> None:
-    """Put the meter's table into the file, in place of the one it had, and leave all else as it is written.
+) -> str:
+    """The file's text with the meter's table in place of the one it had, all else as it is written there.
 
     `about` is one line of comment. ConfigError lists what is wrong with a file that is there already.
     """
@@ -70,7 +69,7 @@ def write_meter_calibration(
     table["reference"] = calibration.reference
     table["u_reference"] = min(round(calibration.u_reference, 6), table["u_gain"])
     written[serial] = table
-    write_whole(path, tomlkit.dumps(written))
+    return tomlkit.dumps(written)
 
 
 def reference_problems(name: str, values: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from roambench.controller.config.peer_sections import MobilitySection
+from roambench.experiment.peer_sections import MobilitySection
 from roambench.systems.peers import is_peer_system
 from roambench.written.mistakes import Mistake
 
