@@ -1,1 +1,1 @@
-"""What runs on a Pi: the link to the controller, the trainer process, the meter reader."""
+"""The process on a board: the link to the controller, the trainer process, the meter reader."""

@@ -1,4 +1,4 @@
-"""What an agent consists of, and how its parts are wired to each other; each part is testable alone."""
+"""The parts of an agent, wired to each other; each part is testable alone."""
 
 from __future__ import annotations
 
@@ -164,7 +164,8 @@ class AgentParts(ABC):
         self._spool.begin_context(context, self._clock.now_ns())
 
     def _end_run(self) -> None:
-        """What comes after an orderly end belongs to no run, until a controller names the next."""
+        """End the run: what comes after an orderly end belongs to no run, until a controller names the
+        next."""
         last = self._spool.context
         if last is not None:
             self._spool.begin_context(replace(last, run=""), self._clock.now_ns())

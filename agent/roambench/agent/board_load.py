@@ -1,4 +1,4 @@
-"""What an emulated board is told to draw: it follows the agent's phases, its radio, perhaps the agent."""
+"""Load of an emulated board: it follows the agent's phases, its radio, perhaps the agent."""
 
 from __future__ import annotations
 

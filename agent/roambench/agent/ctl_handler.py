@@ -1,5 +1,5 @@
-"""What the control socket can be asked, and how the agent answers: bounded, and never in a measured phase
-where it would cost power.
+"""The control socket's questions and the agent's answers: bounded, and never in a measured phase where it
+would cost power.
 
 status                  who it is, its run, spool, meter, clock and board
 readings SECONDS        what the meter said in the last SECONDS: stamps, watts and flags
@@ -156,7 +156,8 @@ class CtlHandler:
         return values
 
     def _readings(self, words: list[str]) -> dict[str, Any]:
-        """What is inconsistent or off is among them, with its flags; a meter has at most NEWEST of them."""
+        """The newest readings; inconsistent ones and those of a meter that is off are among them, with their
+        flags. A meter has at most NEWEST of them."""
         try:
             since_ns = self.clock.now_ns() - round(float(words[0]) * 1e9)
         except (IndexError, ValueError, OverflowError):

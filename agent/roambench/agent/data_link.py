@@ -40,9 +40,8 @@ class BrokeOff(LinkError):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one transfer moved (model bytes), how long it lasted in device time, and when its first and last
-    bytes moved (an upload's: were handed to the link).
-    """
+    """The model bytes that one transfer moved, how long it lasted in device time, and when its first and last
+    bytes moved (an upload's: were handed to the link)."""
 
     moved: Moved
     duration_s: float

@@ -23,7 +23,7 @@ _EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 
 
 async def dial_trouble(address: str, credential: Credential) -> str:
-    """What is wrong between this agent and the controller at `address`; empty when a handshake works now."""
+    """The trouble between this agent and the controller at `address`; empty when a handshake works now."""
     try:
         check(credential.certificate_pem, credential.authority_pem)
         context = _context(credential)

@@ -1,4 +1,4 @@
-"""What a device of a decentralised run must keep through its agent's death: the model it holds."""
+"""The model that a device of a decentralised run holds, kept through its agent's death."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ class IdentityFiles:
         self.current = self._load()
 
     def credential(self) -> Credential:
-        """What to dial with now; IdentityError says why there is nothing to dial with, and what to do."""
+        """The credential to dial with now; IdentityError says why there is nothing to dial with, and what to
+        do."""
         self.refresh()
         try:
             check(self.current.certificate_pem, self.current.authority_pem)

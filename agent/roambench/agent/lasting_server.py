@@ -86,7 +86,7 @@ _Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 
 def _untold(otherwise: _Handler | None, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What a server's loop died of is told by `watch`; gRPC's own task for it has a traceback besides."""
+    """Drop gRPC's traceback of a server's loop that died: `watch` reports the reason."""
     error = context.get("exception")
     if error is not None and any(
         frame.name.endswith("_server_main_loop") for frame in traceback.extract_tb(error.__traceback__)

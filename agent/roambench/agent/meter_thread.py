@@ -24,7 +24,8 @@ class _End:
 
 
 async def hear(meter: Meter) -> AsyncGenerator[MeterItem, None]:
-    """What `meter` says, in order; raises what it raises. When this is closed, the meter is closed as well.
+    """Yield the items of `meter` in order; raises what it raises. When this is closed, the meter is closed as
+    well.
 
     The meter lives in the thread's own event loop: nobody else may touch it.
     """

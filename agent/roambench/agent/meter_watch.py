@@ -1,4 +1,5 @@
-"""What the meter said last: for whoever asks, and for runs that begin long after it was opened."""
+"""The meter's last description and state: for whoever asks, and for runs that begin long after it was
+opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What must survive the agent's death: the trained model until it is uploaded, and the last answers given."""
+"""Files that survive the agent's death: the trained model until it is uploaded, and the last answers
+given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent has to say of itself: into the spool, to the controller, into its own log."""
+"""An agent's own events: into the spool, to the controller, into its own log."""
 
 from __future__ import annotations
 

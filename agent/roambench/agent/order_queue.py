@@ -34,7 +34,7 @@ from roambench.wire.frames import serialised
 
 
 class Exchanges(Protocol):
-    """Who carries out the orders of decentralised runs (`exchange_orders`)."""
+    """Port that carries out the orders of decentralised runs (`exchange_orders`)."""
 
     async def carry_out(self, given: GivenOrder, order: ExchangeOrder) -> Answer:
         """Make the half step, exchange it with the neighbours and answer."""

@@ -41,7 +41,7 @@ class PullFailed(LinkError):
 
 @dataclass(slots=True)
 class Silence:
-    """What calls to a neighbour came to, until it is known to be gone."""
+    """The calls to a neighbour that got no answer, until it is known to be gone."""
 
     nobody: int = 0
     since_s: float = 0.0  # host monotonic; 0: the last call reached it

@@ -12,7 +12,7 @@ from roambench.vectors import RunningSum
 
 @dataclass(slots=True)
 class Receipt:
-    """What came of one neighbour's model: the whole, checked `parcel`, or the `reason` why it is left out.
+    """The end of one neighbour's model: the whole, checked `parcel`, or the `reason` why it is left out.
 
     `weight` is W_ij; the reason begins with late, lost, refused or garbage.
     """

@@ -1,4 +1,4 @@
-"""What a device gives away in an iteration: its half-step model, to its neighbours, once it is there."""
+"""The half-step model that a device gives its neighbours in an iteration, once it is there."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Offer:
 
     @property
     def share_mbit_s(self) -> float:
-        """What each taker gets while all of them take; 0: the link's native speed."""
+        """Rate for each taker while all of them take, Mbit/s; 0: the link's native speed."""
         return self.pace.mbit_s / max(1, len(self.takers))
 
     def provide(self, half_step: HalfStep) -> None:

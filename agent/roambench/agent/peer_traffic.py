@@ -1,4 +1,4 @@
-"""What of an exchange is on the air at a moment, for the emulated radio."""
+"""Bytes of an exchange that are on the air at a moment, for the emulated radio."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ async def _unheard(resting: bool, moved_bytes: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Who takes our half-step model in an iteration, and whose we take. `weight` is W_ij of theirs."""
+    """A device that takes our half-step model in an iteration, and whose model we take. `weight` is W_ij of
+    theirs."""
 
     device: int
     name: str
@@ -58,7 +59,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """What an exchange left: the mixed model, shape (parameters,), and who fell short, each ascending."""
+    """The end of an exchange: the mixed model, shape (parameters,), and who fell short, each ascending."""
 
     model: Vector
     layout: str

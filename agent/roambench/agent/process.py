@@ -111,7 +111,7 @@ class Agent(AgentParts):
         await self._order_queue.run()
 
     def _more_tasks(self) -> list[asyncio.Task[None]]:
-        """What else runs for as long as the agent does."""
+        """Further tasks that run for as long as the agent does."""
         return []
 
     def _hello(self) -> Hello:

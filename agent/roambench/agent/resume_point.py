@@ -1,4 +1,4 @@
-"""What a device held before the step with which its run goes on should the controller die."""
+"""The models that a device held before the step with which its run goes on should the controller die."""
 
 from __future__ import annotations
 

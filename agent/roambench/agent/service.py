@@ -310,7 +310,7 @@ class ServiceAgent(Agent):
         return "open" if self._link.is_open else "dialling"
 
     def about(self) -> dict[str, Any]:
-        """Who this is and what it does, JSON-ready."""
+        """The agent's identity, versions and state, JSON-ready."""
         return {
             "device": self._settings.device,
             "version": version("roambench"),

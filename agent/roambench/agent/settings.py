@@ -1,4 +1,4 @@
-"""What one agent is told when it starts: who it is, whom it dials, where its meter and its state are."""
+"""Settings with which one agent starts: who it is, whom it dials, where its meter and its state are."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class AgentSettings:
         return settings
 
     def doubts(self) -> list[str]:
-        """What does not fit together, one line each."""
+        """Settings that do not fit together, one line each."""
         problems = []
         if not self.state_dir:
             problems.append("state_dir: is missing")

@@ -71,7 +71,8 @@ class Stores:
 
     @property
     def troubles(self) -> list[str]:
-        """What a person must mend now, one line per store: a controller that comes later wants to know it."""
+        """Faults that a person must mend now, one line per store: a controller that comes later wants to know
+        it."""
         return [f"{name}: {drain.trouble}" for name, drain in self._drains.items() if drain.trouble]
 
     @property

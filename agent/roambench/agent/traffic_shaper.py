@@ -40,7 +40,7 @@ _QUEUE_MS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What an interface is held to, in Mbit/s (10^6 bit); None: that direction is left alone."""
+    """The rates that an interface is held to, in Mbit/s (10^6 bit); None: that direction is left alone."""
 
     interface: str
     up_mbit_s: float | None = None
@@ -60,7 +60,7 @@ class Shape:
 
 
 def clearing(interface: str) -> list[Command]:
-    """What removes every shape of `interface`; each may fail because there was none."""
+    """Commands that remove every shape of `interface`; each may fail because there was none."""
     return [
         ("tc", "qdisc", "del", "dev", interface, "root"),
         ("tc", "qdisc", "del", "dev", interface, "ingress"),
@@ -69,7 +69,7 @@ def clearing(interface: str) -> list[Command]:
 
 
 def shaping(shape: Shape) -> list[Command]:
-    """What holds a cleared interface to `shape`, in order."""
+    """Commands that hold a cleared interface to `shape`, in order."""
     commands: list[Command] = []
     if shape.up_mbit_s is not None:
         commands.append(_bucket(shape.interface, shape.up_mbit_s))

@@ -29,7 +29,8 @@ _PAUSES_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a training phase gave, how long it lasted, and by how much this machine was late (device time)."""
+    """The result of a training phase, how long it lasted, and by how much this machine was late (device
+    time)."""
 
     outcome: TrainOutcome
     device_s: float
@@ -84,7 +85,7 @@ class Workplace:
     async def transferred(
         self, given: GivenOrder, attempt: Callable[[DataLink, float], Awaitable[Result]]
     ) -> Result:
-        """What `attempt(link, limit_s)` returns. One that breaks off is followed by another, over a new
+        """The result of `attempt(link, limit_s)`. One that breaks off is followed by another, over a new
         connection and after a pause that is a phase of waiting, until the order's time is up."""
         now_s = asyncio.get_running_loop().time
         end_s, pauses_s = now_s() + self.limit_s(given), iter(_PAUSES_S)

@@ -1,4 +1,5 @@
-"""What carries a train order out: one model as a workplace, set up from the learning settings of a run."""
+"""The learner that carries out train orders: one model as a workplace, set up from the learning settings of a
+run."""
 
 from __future__ import annotations
 

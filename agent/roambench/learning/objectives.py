@@ -1,4 +1,4 @@
-"""What local training minimises: a loss of every sample, and perhaps proximal terms that hold the model near
+"""Objectives of local training: a loss of every sample, and perhaps proximal terms that hold the model near
 others.
 
 An order spells its objective with its numbers: "ce", "fedprox:mu=0.01", "middle_plus:lambda2=0.01".

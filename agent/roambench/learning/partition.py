@@ -1,4 +1,4 @@
-"""Who gets which training images: MOHAWK's class mix per device, drawn from a Dirichlet distribution."""
+"""Partition of the training images: MOHAWK's class mix per device, drawn from a Dirichlet distribution."""
 
 from __future__ import annotations
 

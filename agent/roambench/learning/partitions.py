@@ -19,7 +19,7 @@ GROUP: Final = "roambench.partitions"
 
 @dataclass(frozen=True, slots=True)
 class PartitionRequest:
-    """Who wants what of the training set. Every rule reads what concerns it."""
+    """A request to divide the training set. Every rule reads what concerns it."""
 
     labels: Labels
     devices: int

@@ -15,7 +15,7 @@ from roambench.vectors import cosine, weighted_mean
 
 @dataclass(frozen=True, slots=True)
 class StartInputs:
-    """What a device has when it starts: flat models of shape (parameters,), never written to.
+    """The models that a device has when it starts: flat models of shape (parameters,), never written to.
 
     `own` is its own model: that of its last training since the last global synchronisation, else that
     synchronisation's global model; None for a device that has neither. `head` are the entries of the

@@ -37,7 +37,8 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class Task(Protocol):
-    """What a run learns. A user's own needs `load` and `build`; the others have the usual meaning if absent.
+    """A learning task's functions. A user's own needs `load` and `build`; the others have the usual meaning
+    if absent.
 
     The same call must give the same result in every process: draws are keyed by the seed that is passed.
     """
@@ -216,7 +217,7 @@ def _is_task(row: object) -> bool:
 
 
 def _told(error: Exception) -> str:
-    """What was raised and, where a function of the task raised it, its line."""
+    """The error in words and, where a function of the task raised it, its line."""
     frame = extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"{text} ({frame.filename}:{frame.lineno})"

@@ -133,7 +133,7 @@ Told = tuple[float, float, float, int]
 
 @dataclass(slots=True)
 class Trial:
-    """What a parser made of damaged bytes.
+    """A parser's results for damaged bytes.
 
     `false` counts the lines, by damage, that were believed without a flag though nobody had sent them;
     `flagged` those that came with the flag INCONSISTENT. `worst_w` is the largest distance of a false line's

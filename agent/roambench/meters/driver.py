@@ -64,7 +64,8 @@ class Driver:
         return parse_port(self.name, text, self.options)
 
     def description(self, port: Port, measured_s: float = 0.0) -> MeterDescription:
-        """What the analysis is told. `measured_s` is the period by the meter's own clock, 0 when unknown."""
+        """The meter's description for the analysis. `measured_s` is the period by the meter's own clock, 0
+        when unknown."""
         period_s = self.period_s(port) or measured_s
         return MeterDescription(
             driver=self.name,

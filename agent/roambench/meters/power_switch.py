@@ -28,7 +28,7 @@ class Unavailable:
 
 
 def power_switch(driver: str, port: str, wifi_hop: str = "") -> PowerSwitch | Unavailable:
-    """What switches the output of the meter that `driver` reads at `port`.
+    """The switch of the output of the meter that `driver` reads at `port`.
 
     `wifi_hop` is HOST[:PORT] at which the meter's WebSocket is reached, as is the port's option `wifi`.
     ConfigError for an unknown driver or a port that it does not understand.

@@ -1,4 +1,4 @@
-"""What every power meter is to the rest: a stream of readings and of news about the meter itself."""
+"""The protocol of every power meter: a stream of readings and of events about the meter itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MeterItem = Reading | AgentEvent
 
 
 class MeterState(StrEnum):
-    """What is known of a meter now. Silence is never zero watts (rule R6)."""
+    """State of a meter as known now. Silence is never zero watts (rule R6)."""
 
     CLOSED = "closed"
     OK = "ok"

@@ -1,4 +1,4 @@
-"""What a switch of a meter's output can do, and what it reports."""
+"""The protocol of a switch of a meter's output, and its report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_V: Final = 5.3
 
 @dataclass(frozen=True, slots=True)
 class PowerState:
-    """What the meter says of its output. `volts` is what it is set to, None when it does not tell."""
+    """The meter's report of its output. `volts` is what it is set to, None when it does not report it."""
 
     on: bool
     volts: float | None = None

@@ -1,4 +1,4 @@
-"""What the analysis must know of a meter type: how often it speaks, what a value is a mean of."""
+"""Traits of a meter type that the analysis needs: how often it prints, what a value is a mean of."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def read_transcript(path: Path) -> list[TimedBytes]:
 
 
 def recorded_meter(path: Path) -> str:
-    """What the transcript's comment `# meter:` says, "" without one; MeterError when it cannot be read."""
+    """The meter named in the transcript's comment `# meter:`, "" without one; MeterError when it cannot be
+    read."""
     try:
         with path.open(encoding="ascii") as file:
             for line in file:

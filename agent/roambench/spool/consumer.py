@@ -1,4 +1,4 @@
-"""What a consumer of a queue works on: records, and the source that hands them out."""
+"""A consumer's side of a queue: records, and the source that hands them out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Record = tuple[int, RecordKind, bytes]
 
 
 class Source(Protocol):
-    """What a drain empties: a queue of records with a place in it that only moves forward."""
+    """The source of a drain: a queue of records with a place in it that only moves forward."""
 
     @property
     def key(self) -> int:

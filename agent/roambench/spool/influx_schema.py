@@ -1,4 +1,4 @@
-"""What roambench keeps in InfluxDB: measurements, tags and fields with their types.
+"""Schema of roambench's points in InfluxDB: measurements, tags and fields with their types.
 
 The line encoder writes it, the controller reads it back, `docs/storage.md` shows it; tests hold the three
 together. A field's type is settled by the first point that carries it, so a change of type is a new field.

@@ -47,7 +47,7 @@ class InfluxSettings:
 
 
 def url_mistake(url: str) -> str | None:
-    """What is wrong with an InfluxDB's address, or None."""
+    """The mistake in an InfluxDB's address, or None."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018

@@ -1,4 +1,4 @@
-"""What holds for all records from one sequence number on: boot, run, meter, and where device time lies.
+"""The context of all records from one sequence number on: boot, run, meter, and where device time lies.
 
 A point in a database needs a wall-clock time and tags, and both must be the same however often and by
 whomever the record is written, else a repeat makes a second point. So they are settled once, kept in the

@@ -105,7 +105,7 @@ class Spool:
             raise
 
     def _read_back(self) -> None:
-        """What this object knows of the file, from the file; Spoilt where that makes no sense."""
+        """Read again from the file what this object keeps of it; Spoilt where that makes no sense."""
         count, payload_bytes, first_seq, last_seq, strange = self._rows.execute(_STATE).fetchone()
         row = self._rows.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
         known = self._rows.execute("SELECT name, acknowledged FROM consumers").fetchall()

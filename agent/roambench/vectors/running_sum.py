@@ -26,7 +26,7 @@ class RunningSum:
             add_scaled(self._total, model, weight)
 
     def total(self) -> Vector:
-        """What was added, and the end of this sum. ValueError if nothing was."""
+        """Return the sum of what was added, and end it. ValueError if nothing was."""
         if self._total is None:
             raise ValueError("a sum of models needs at least one")
         total, self._total = self._total, None

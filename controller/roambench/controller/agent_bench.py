@@ -126,5 +126,5 @@ def observe(
 
 
 def tell(watch: Watch, say: Callable[[str], None], kind: EventKind, detail: str) -> None:
-    """What the controller itself has to say of its own store."""
+    """Report an event of the controller's own store."""
     observe(watch, say, -1, "controller", kind, detail)

@@ -1,4 +1,4 @@
-"""What a run on real agents goes on from besides the round loop's state: published models, its clock."""
+"""The part of a checkpoint of real agents besides the round loop's state: published models, its clock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AgentsKept:
         self._named: set[str] = set()
 
     def snapshot(self) -> dict[str, Any]:
-        """What going on needs of the fleet, as JSON values; models are files beside it."""
+        """The fleet's part of a checkpoint, as JSON values; models are files beside it."""
         at_ns, unix_ns, published = self._clock.now_ns(), time.time_ns(), self._fleet.published
         with naming(self._models):
             self._models.mkdir(exist_ok=True)

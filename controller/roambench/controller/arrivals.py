@@ -1,4 +1,4 @@
-"""Who of a bench has come, and how far it is, while a run waits for all: a live table, or a few lines."""
+"""Progress of a bench's hosts while a run waits for all of them: a live table, or a few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bench has to pass before a run measures anything on it, and what was waived."""
+"""The checks that a bench has to pass before a run measures anything on it, and those that were waived."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def passed_gate(
 def energy_doubts(
     energy: EnergySection, hosts: tuple[Host, ...], console: Console, *, baselines: bool
 ) -> list[str]:
-    """What the experiment says of idling and of these meters, and should not; printed, too.
+    """Doubts about the experiment's idle baseline and these meters, one line each; printed, too.
 
     Doubts about calibrations are printed only: the report finds them by itself. `baselines`: it has any.
     """

@@ -1,4 +1,4 @@
-"""What a user says of a run on a bench besides the bench itself."""
+"""Options of a run on a bench."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What a user may waive. `wait_s`: how long to queue for a bench that somebody else holds."""
+    """Checks that a user waives, and patience. `wait_s`: how long to queue for a bench that somebody else
+    holds."""
 
     only: tuple[str, ...] = ()
     preflight: bool = True

@@ -39,7 +39,7 @@ class Keeper(Protocol):
         ...
 
     def snapshot(self) -> dict[str, Any]:
-        """What the fleet knows, as JSON values; models that they name survive a power cut when it returns."""
+        """The fleet's state as JSON values; models that they name survive a power cut when it returns."""
         ...
 
     def keep(self, step: int) -> None:

@@ -1,4 +1,4 @@
-"""What `roambench data` prints, as rich tables and JSON values made of a partition's own numbers."""
+"""Tables of `roambench data`, as rich tables and JSON values made of a partition's own numbers."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _OWN_NAME: Final = "controller"
 
 
 def influx_settings(section: InfluxdbSection) -> InfluxSettings | None:
-    """What whoever writes is told; None where no InfluxDB is named."""
+    """Address, database and token for a writer; None where no InfluxDB is named."""
     if not section.url:
         return None
     return InfluxSettings(

@@ -1,4 +1,4 @@
-"""What a run leaves behind however it ends: its model, and a word on what is kept."""
+"""Files that a run leaves behind however it ends: its model, and a word on what is kept."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ GLOBAL_MODEL = "models/global.safetensors"
 def global_model_kept(
     folder: RunFolder, system: str, learning_task: LearningTask, state: RunState | None = None
 ) -> Iterator[OnStep]:
-    """What follows a run's steps in the body; behind it the global model of the last one is in `folder`, or
-    that of the `state` that the run went on from."""
+    """Follow a run's steps in the body; behind it the global model of the last one is in `folder`, or that of
+    the `state` that the run went on from."""
     last: tuple[Vector, str, int] | None = None  # not the state: it has every AP's model, too
     if state is not None:
         last = state.global_model, state.global_digest, state.next_step

@@ -1,4 +1,4 @@
-"""What a run's links were held to, in one line for the person who started it."""
+"""The rates that a run's links were held to, in one line for the person who started it."""
 
 from __future__ import annotations
 

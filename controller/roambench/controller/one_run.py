@@ -19,8 +19,8 @@ from roambench.runs.info import RunState
 
 
 def world_of(experiment: Experiment) -> World:
-    """What the experiment's systems share; they are all of one sort. Raises what loading traces and data
-    raises."""
+    """The world that the experiment's systems share; they are all of one sort. Raises what loading traces and
+    data raises."""
     return PeerWorld.of(experiment) if is_decentralised(experiment) else HierarchicalWorld.of(experiment)
 
 

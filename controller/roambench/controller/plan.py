@@ -1,4 +1,5 @@
-"""What an experiment will take: a rehearsal of its placements times what its work costs on this machine."""
+"""Plan of what an experiment will take: a rehearsal of its placements times what its work costs on this
+machine."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from roambench.runs.folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one system will take. `joules` by phase; empty where nothing draws any (a rehearsal).
+    """Time, disk and energy that one system will take. `joules` by phase; empty where nothing draws any (a
+    rehearsal).
 
     `device_s` is the fleet's clock from the first baseline to the last; on virtual devices, which have no
     common clock, all their seconds of work together. `peak_disk_bytes` includes what is removed at the end.

@@ -1,4 +1,4 @@
-"""What the work of an experiment costs on this machine, measured by doing a little of it."""
+"""Costs of an experiment's work on this machine, measured by doing a little of it."""
 
 from __future__ import annotations
 

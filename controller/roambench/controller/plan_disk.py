@@ -31,7 +31,8 @@ def kept_bytes(
     device_s: float,
     costs: MachineCosts,
 ) -> int:
-    """What stays: the final model, and of agents their data, spools and model caches, and their records.
+    """Bytes on disk that stay: the final model, and of agents their data, spools and model caches, and their
+    records.
 
     A bench's boards keep the spools and model caches, the run folder the data that was sent to them.
     """
@@ -58,7 +59,8 @@ def _kept_models(fleet: PlannedFleet, rehearsed: Rehearsed) -> int:
 
 
 def transient_bytes(fleet: PlannedFleet, learning_task: LearningTask, rehearsed: Rehearsed) -> int:
-    """What the workers of virtual devices share on disk while they run: the data and a row per model held."""
+    """Bytes that the workers of virtual devices share on disk while they run: the data and a row per model
+    held."""
     if not fleet.kind.is_virtual:
         return 0
     data = int(learning_task.dataset.train_images.nbytes + learning_task.dataset.train_labels.nbytes)

@@ -36,7 +36,7 @@ class PhaseJoules:
 def simulated_joules(
     experiment: Experiment, records: Sequence[RoundRecord], names: Sequence[str]
 ) -> tuple[PhaseJoules, ...]:
-    """What the finished run's modelled ledger will say."""
+    """Joules of the finished run's modelled ledger, by phase."""
     section = experiment.simulated
     power = DevicePower(section.idle_w, section.train_w, section.power_spread, experiment.seed)
     model = EnergyModel(load_link_model(experiment.links.model), power, experiment.links.overhead_bytes)
@@ -57,7 +57,7 @@ def simulated_joules(
 def agents_joules(
     fleet: PlannedFleet, rehearsed: Rehearsed, devices: int, device_s: float
 ) -> tuple[PhaseJoules, ...]:
-    """What the meters of `devices` boards will see in `device_s` seconds, the rest being idle."""
+    """Joules that the meters of `devices` boards will see in `device_s` seconds, the rest being idle."""
     boards: dict[int, PiPower] = {}
     kinds = {record.order_id: record.kind for record in rehearsed.records if isinstance(record, OrderGiven)}
     last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD

@@ -63,7 +63,7 @@ class PlannedFleet:
         return drawn_step_s(section.sgd_step_s, section.speed_spread, self.experiment.seed, device)
 
     def board(self, device: int) -> PiPower:
-        """What a board draws."""
+        """Power that a board draws."""
         spread = self.experiment.local.radio_spread if self.kind.emulates else 0.0
         return PiPower().with_drawn_radio(self.experiment.seed, device, spread) if spread > 0 else PiPower()
 

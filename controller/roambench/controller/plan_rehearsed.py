@@ -1,4 +1,4 @@
-"""What rehearsing an experiment tells its plan: the event log to be, and what is done side by side."""
+"""A rehearsal of an experiment for its plan: the event log to be, and what is done side by side."""
 
 from __future__ import annotations
 

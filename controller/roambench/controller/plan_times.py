@@ -103,7 +103,7 @@ def _orders_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts) ->
 
 
 def _controller_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts) -> float:
-    """What the controller does between batches: orders, aggregation or mixing, names, scores."""
+    """Seconds of the controller between batches: orders, aggregation or mixing, names, scores."""
     exchanging = rehearsed.exchanging
     each_s = _EXCHANGE_S if exchanging and fleet.kind.is_virtual else _order_s(fleet)
     rounds_s = each_s * sum(len(batch.device_s) for batch in rehearsed.batches)

@@ -62,7 +62,7 @@ InfluxTokenFileOption = Annotated[
 def open_records(
     readings: Readings, url: str = "", database: str = "", token_file: Path | None = None
 ) -> OpenRecords | None:
-    """What `read_runs` and `compare_runs` take; None stands for the run folders themselves.
+    """The source that `read_runs` and `compare_runs` take; None stands for the run folders themselves.
 
     ConfigError when an InfluxDB is described that would not be asked.
     """

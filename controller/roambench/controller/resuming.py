@@ -38,7 +38,7 @@ NOT_AGAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What an earlier go at an experiment left, by system."""
+    """The rest of an earlier go at an experiment, by system."""
 
     to_resume: dict[str, Path]
     finished: dict[str, Path]

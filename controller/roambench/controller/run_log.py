@@ -1,4 +1,4 @@
-"""What nobody foresaw while a run goes on is kept in its folder, whole; the console gets one sentence."""
+"""Log of unforeseen errors while a run goes on, kept whole in its folder; the console gets one sentence."""
 
 from __future__ import annotations
 

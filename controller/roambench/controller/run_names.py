@@ -1,4 +1,4 @@
-"""What run folders are called: no run overwrites another."""
+"""Names of run folders: no run overwrites another."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ STOPPING: Final = "stopping: what was measured is being brought in (once more: a
 
 
 class _Asked:
-    """What this process was asked, and the work that is to end in good order."""
+    """The request to stop that this process got, and the work that is to end in good order."""
 
     by: signal.Signals | None = None
     task: asyncio.Task[Any] | None = None
@@ -57,12 +57,12 @@ def signals_heeded(*, also_ignored: bool = False) -> Iterator[None]:
 
 
 def exit_status() -> int:
-    """What a shell expects of a process that a signal ended: 130 after Ctrl-C, 143 after SIGTERM."""
+    """Exit status of a process that a signal ended: 130 after Ctrl-C, 143 after SIGTERM."""
     return 128 + (_Asked.by or signal.SIGINT)
 
 
 def run_async(work: Coroutine[Any, Any, T], stopping: str = "") -> T:
-    """What `asyncio.run` does; a signal cancels `work`, whose clean-up is then awaited, and raises
+    """Run `work` as `asyncio.run` does; a signal cancels `work`, whose clean-up is then awaited, and raises
     KeyboardInterrupt, also where `work` came to its end all the same. `stopping` is then printed at once."""
 
     async def noted() -> T:

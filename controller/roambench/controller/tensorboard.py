@@ -103,7 +103,8 @@ def joules(folder: RunFolder, records: Sequence[RoundRecord]) -> Iterator[Scalar
 
 
 def _library() -> tuple[Any, Any]:
-    """What opens an event file, and what makes an event of a point: its time is the run's begin."""
+    """TensorBoard's writer of an event file, and a maker of an event from a point: its time is the run's
+    begin."""
     try:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary

@@ -1,4 +1,4 @@
-"""What `roambench trace stats` and `show` print, as rich tables made of a trace's own numbers."""
+"""Tables of `roambench trace stats` and `show`, made of a trace's own numbers."""
 
 from __future__ import annotations
 

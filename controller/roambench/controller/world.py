@@ -43,13 +43,13 @@ class Movement:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What a report must say before its numbers."""
+        """Doubts that a report must say before its numbers."""
         return (f"{MADE_UP}, nor does energy that depends on them",) if self.trace.made_up else ()
 
 
 @dataclass(frozen=True)
 class LearningTask:
-    """What is learned: data, who holds which part of it, and the model everybody starts from."""
+    """A learning task: data, who holds which part of it, and the model everybody starts from."""
 
     dataset: Dataset
     parts: tuple[Indices, ...]  # per device: indices into the training set
@@ -225,7 +225,7 @@ def refuse_unfit_systems(experiment: Experiment) -> None:
 
 
 def versions() -> dict[str, Any]:
-    """What a run was made with, for its folder."""
+    """Versions that a run was made with, for its folder."""
     import platform
     from importlib.metadata import version
 

@@ -77,7 +77,7 @@ class Attribution:
 
     @property
     def unsteady(self) -> str:
-        """What the meter's conversion clock says against transfers of constant power; "" for nothing."""
+        """The conversion clock's objection to transfers of constant power; "" for nothing."""
         told = self.steadiness
         return told.sentence if told is not None and told.contradicts else ""
 

@@ -53,9 +53,8 @@ class ClockProbe:
 
 @dataclass(frozen=True, slots=True)
 class ClockBurst:
-    """What one burst of probes found: at `at_ns` (asker's clock) the answerer's clock was ahead of the
-    asker's by `offset_ns`, wrong by `bound_ns` at most; `probes` is how many were exchanged.
-    """
+    """Result of one burst of probes: at `at_ns` (asker's clock) the answerer's clock was ahead of the asker's
+    by `offset_ns`, wrong by `bound_ns` at most; `probes` is how many were exchanged."""
 
     at_ns: int
     offset_ns: float
@@ -147,7 +146,7 @@ class ClockFit:
         return np.asarray(np.asarray(ns, dtype=np.int64) - first_ns, dtype=np.float64)
 
     def _weights(self, since_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """What each burst's offset counts in the line's value: shape (stamps, bursts)."""
+        """Weight of each burst's offset in the line's value: shape (stamps, bursts)."""
         at = self._since_ns(np.array([burst.at_ns for burst in self.bursts]))
         # A bound of nothing would shut the others out: no stamp is better than a microsecond.
         weight = np.array([1.0 / max(burst.bound_ns, 1e3) ** 2 for burst in self.bursts])

@@ -25,7 +25,7 @@ MIN_COVERAGE: Final = 0.99
 
 
 class Basis(StrEnum):
-    """What Eq. 1 was given."""
+    """Parameters and rate that Eq. 1 was given."""
 
     ACTUAL = "actual"  # the paper's parameters, the throughput that really was
     PLACEMENT = "placement"  # the paper's parameters, Eq. 2's throughput at the placement's distance
@@ -34,7 +34,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """What the placement gave an order: the link's name and its throughput by Eq. 2 (0: none).
+    """The link that the placement gave an order: the link's name and its throughput by Eq. 2 (0: none).
 
     `sent_bytes` of what an exchange moved were the device's own.
     """

@@ -95,7 +95,7 @@ class ComparisonTotal:
         return residual_of(self.net, self.modelled.get(basis)) if self.transfers else math.nan
 
     def verdict(self, basis: Basis) -> Verdict:
-        """What may honestly be said of the model on this basis."""
+        """The honest verdict on the model on this basis."""
         return verdict_of(
             ratio=self.ratio(basis),
             u_ratio=self.u_ratio(basis),

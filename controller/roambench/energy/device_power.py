@@ -1,4 +1,4 @@
-"""What a virtual device is taken to draw and how fast it is: assumed figures, drawn per device; pure."""
+"""Assumed power and speed of a virtual device: assumed figures, drawn per device; pure."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ TENTHS: Final = 10
 
 #: Neighbouring readings of steady power are as independent as noise is, and their deviation is that of the
 #: middle half of them: how sure (in standard deviations) and how large correlation and excess must be.
-RESTLESS_Z: Final = (4.5, 5.5)
+RESTLESS_Z: Final = (3.8, 5.5)
 RESTLESS_LEAST: Final = (0.15, 0.3)
 #: What the ratio of both deviations scatters by, times the root of the number of readings.
 _RATIO_SD: Final = 1.2

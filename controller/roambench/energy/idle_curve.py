@@ -1,4 +1,4 @@
-"""What a board would draw idling at any moment of its run: slow drift and the warmth of its trainings.
+"""Idle power of a board at any moment of its run: slow drift and the warmth of its trainings.
 
 Idle readings see b + g(t) + h(t); waiting and absent ones a level of their own more, and all of them what an
 active phase leaves behind, by the seconds since its end (a radio's tail, a stick that falls asleep). b is
@@ -66,7 +66,7 @@ class IdleCurve:
     _models: tuple[tuple[float, _Posterior], ...]
 
     def above_level(self, at_s: Floats) -> Floats:
-        """What idling draws above `level_w` at some moments, W, same shape."""
+        """Idle power above `level_w` at some moments, W, same shape."""
         knots = self.start_s + KNOT_S * np.arange(len(self.drift_w))
         return np.asarray(np.interp(at_s, knots, self.drift_w) + self._heat.at(at_s) @ self.heat_w)
 

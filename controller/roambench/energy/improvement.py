@@ -43,7 +43,7 @@ class Measured:
     terms: tuple[Term, ...] = ()
 
     def lasting(self) -> dict[tuple[Part, str], float]:
-        """What is wrong in every run alike, by part and source."""
+        """Uncertainties that every run has alike, by part and source."""
         return {(part, source): u for part, source, u in self.terms if part in _LASTING and source}
 
 
@@ -180,5 +180,5 @@ def _mean_terms(runs: Iterable[Measured], *, relative: bool) -> dict[tuple[Part,
 
 
 def _apart(a: dict[tuple[Part, str], float], b: dict[tuple[Part, str], float]) -> float:
-    """What sources of error leave in the difference: of one that both have alike, nothing."""
+    """Uncertainty that sources of error leave in the difference: of one that both have alike, nothing."""
     return math.hypot(*(b.get(key, 0.0) - a.get(key, 0.0) for key in {**a, **b}))

@@ -239,7 +239,8 @@ def _curve(
 
 
 def _rounding_j(watts: Watts, seconds: Floats, step_w: float) -> float:
-    """What rounding to `step_w` leaves: the same error for as long as the meter shows the same value."""
+    """Uncertainty left by rounding to `step_w`, J: the same error for as long as the meter shows the same
+    value."""
     _, value = np.unique(watts, return_inverse=True)
     at_value_s = np.bincount(value, seconds)
     return float(step_w / np.sqrt(12.0) * np.sqrt(np.square(at_value_s).sum()))

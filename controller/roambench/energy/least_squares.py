@@ -25,10 +25,9 @@ SP2_STEP_W: Final = 3.81687e-3  # of a Smart Power 2's power register
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a part of a span is thought to draw in which no byte moves, or a training begins: `share` of the
+    """Prior for the power of a part of a span in which no byte moves, or a training begins: `share` of the
     way from idle to what the rest of it, the family `moving`, draws, ± `share_sd` of that way (k = 1); single
-    ones at least `scatter` of it about their mean.
-    """
+    ones at least `scatter` of it about their mean."""
 
     moving: int
     share: float
@@ -36,7 +35,7 @@ class Waiting:
     scatter: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Families:
     """Which levels draw alike. `of_level`, shape (levels,): levels of one number are kinds of one phase type.
 
@@ -48,7 +47,17 @@ class Families:
     resting: tuple[int, ...] = ()
     waits: Mapping[int, Waiting] = field(default_factory=dict)
 
-    @property
+    @cached_property
+    def contrasts(self) -> Floats:
+        """Of each level of a part its power above its share of the way, by level: shape (waits, levels)."""
+        contrasts = np.zeros((len(self.waits), len(self.of_level)))
+        for row, (level, waiting) in zip(contrasts, self.waits.items(), strict=True):
+            row[level], row[0] = 1.0, waiting.share - 1.0
+            kinds = self.of_level == waiting.moving
+            row[kinds] = -waiting.share / np.count_nonzero(kinds)
+        return contrasts
+
+    @cached_property
     def noise_of_level(self) -> Columns:
         """Shape (levels,): levels of one number are equally noisy."""
         number = np.arange(len(self.of_level))
@@ -257,19 +266,15 @@ def _precision(families: Families, prior_sd: float, kind_sd: Floats) -> Floats:
     share of the way from idle to its family.
     """
     family = families.of_level
-    precision = np.eye(len(family)) / prior_sd**2
-    for number in np.flatnonzero(np.bincount(family) > 1).tolist():
-        own = np.flatnonzero(family == number)
-        kind_w2 = float(kind_sd[own[0]]) ** 2
-        share = prior_sd**2 / (kind_w2 + len(own) * prior_sd**2)
-        precision[np.ix_(own, own)] = (np.eye(len(own)) - share) / kind_w2
-    for level, waiting in families.waits.items():
-        kinds = np.flatnonzero(family == waiting.moving)
-        contrast = np.zeros(len(family))
-        contrast[level], contrast[0] = 1.0, waiting.share - 1.0
-        contrast[kinds] = -waiting.share / len(kinds)
-        precision += np.outer(contrast, contrast) / float(kind_sd[level]) ** 2
-    return precision
+    _, first, size = np.unique(family, return_index=True, return_counts=True)
+    kind_w2, several = np.square(kind_sd[first[family]]), size[family] > 1
+    share = prior_sd**2 / (kind_w2 + size[family] * prior_sd**2)
+    alike = (family[:, None] == family) & several
+    precision = np.where(alike, -share / kind_w2, 0.0)
+    np.fill_diagonal(precision, precision.diagonal() + 1.0 / np.where(several, kind_w2, prior_sd**2))
+    levels = list(families.waits)
+    contrasts = families.contrasts / kind_sd[levels, None]
+    return np.asarray(precision + contrasts.T @ contrasts)
 
 
 def level_noise(design: Design, readings_w: Floats, step_w: float) -> Floats:

@@ -75,7 +75,7 @@ class LedgerRow:
         return Energy(joules, 0.0, self.covered_s, gap_s, tuple(shared))
 
     def _shared(self, joules: float, kind: Kind) -> list[Term]:
-        """What the row shares with others, by whom."""
+        """Uncertainty terms that the row shares with others, each with its source."""
         gross = kind == "gross"
         board, level = self.device, f"{self.device} {self.phase.value}"
         own_gain = _less(self.u_gain, self.u_reference)
@@ -96,7 +96,7 @@ class LedgerRow:
 
 
 def _less(u: float, shared: float) -> float:
-    """What is left of a standard uncertainty without an independent part of it."""
+    """The rest of a standard uncertainty without an independent part of it."""
     return math.sqrt(max(0.0, u * u - shared * shared))
 
 

@@ -1,4 +1,4 @@
-"""What a device drew in each window of a calibration sweep, above what it drew idle just before and after."""
+"""Power of a device in each window of a calibration sweep, above its idle power just before and after."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class EnergyModel:
         return self._powers[number]
 
     def sources(self, link: str, device: str) -> tuple[str, str, str, str]:
-        """What a transfer's errors come from: the three directions of its parameters' error, and the gain."""
+        """Sources of a transfer's errors: the three directions of its parameters' error, and the gain."""
         own = device in self.links.devices
         source, gain = (device, device) if own else (f"{self.links.name} {link}", self.links.name)
         return f"{source} 0", f"{source} 1", f"{source} 2", f"{gain} gain"

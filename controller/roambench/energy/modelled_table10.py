@@ -19,7 +19,8 @@ def modelled_table10(
     devices: Sequence[str] = (),
     finished: bool = True,
 ) -> Table10:
-    """What `table10` makes of the same rows one by one, to the bit; all modelled rows are active ones."""
+    """Table 10 of a modelled ledger: the result of `table10` for the same rows, to the bit; all modelled rows
+    are active ones."""
     work, used, wasted = ledger.work, ledger.joules(kind), ledger.wasted(finished=finished)
     lost = np.where(wasted, used, 0.0)
     training = work.training != NONE

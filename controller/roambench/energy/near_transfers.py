@@ -1,4 +1,5 @@
-"""What the readings near transfers are compared with: fitted powers, and pieces that may differ; pure."""
+"""The model that readings near transfers are compared with: fitted powers, and pieces that may differ;
+pure."""
 
 from __future__ import annotations
 
@@ -85,8 +86,9 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """What a clock is found by: power with columns, two priors (transfers steady, and of any shape), those of
-    single shapes after the steady one, readings, borders, and how late lines are taken to be.
+    """The data by which a clock is found: power with columns, two priors (transfers steady, and of any
+    shape), those of single shapes after the steady one, readings, borders, and how late lines are taken to
+    be.
 
     `whole`: all readings near transfers are in it.
     """
@@ -137,7 +139,7 @@ def _levels(fitted: Fitted) -> dict[int, tuple[Phase, bool]]:
 
 
 def _above_idle(fitted: Fitted) -> dict[Phase, float]:
-    """What moving and training draw above idle, W, at least something."""
+    """Power of moving and training above idle, W, at least something."""
     found: dict[Phase, list[float]] = {}
     for level, (phase, waits) in _levels(fitted).items():
         if not waits:

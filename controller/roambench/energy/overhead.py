@@ -1,4 +1,4 @@
-"""What the instrument itself costs: idle power at rising levels of the agent, in mirrored order. Pure."""
+"""Cost of the instrument itself: idle power at rising levels of the agent, in mirrored order. Pure."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Modelled:
 
 @dataclass(frozen=True, slots=True)
 class RadioWork:
-    """What Eq. 1 multiplies its parameters with: Mbit sent, Mbit received, seconds of active radio."""
+    """Factors of Eq. 1's parameters: Mbit sent, Mbit received, seconds of active radio."""
 
     up_mbit: float = 0.0
     down_mbit: float = 0.0

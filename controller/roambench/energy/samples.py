@@ -156,9 +156,8 @@ def without_repeats(samples: PowerSamples, nominal_s: float, window_s: float) ->
 def split_looks(
     samples: PowerSamples, nominal_s: float, window_s: float
 ) -> tuple[FreshSamples, float, float]:
-    """What the split is made of, its period and its window, s: the `first_looks` of a meter, or means over
-    `FINEST_S` of one that prints faster (such a meter computes each value for its line: none is a repeat).
-    """
+    """Samples of the split, its period and its window, s: the `first_looks` of a meter, or means over
+    `FINEST_S` of one that prints faster (such a meter computes each value for its line: none is a repeat)."""
     count = round(FINEST_S / nominal_s)
     if count < 2:
         return first_looks(samples, nominal_s, window_s), nominal_s, window_s

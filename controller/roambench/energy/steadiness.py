@@ -33,7 +33,7 @@ LIMIT_Z: Final = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """What the conversion clock says of transfers: `clock`, and the worst misfit with all ages known."""
+    """The conversion clock's finding about transfers: `clock`, and the worst misfit with all ages known."""
 
     clock: ConversionClock
     misfit: Misfit | None = None
@@ -56,7 +56,7 @@ class Steadiness:
 
     @property
     def sentence(self) -> str:
-        """What was found."""
+        """The finding in words."""
         clock = self.clock
         if clock.refuted:
             return (

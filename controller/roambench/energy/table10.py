@@ -13,7 +13,8 @@ from roambench.energy.ledger import Kind
 
 
 class EnergyRow(Protocol):
-    """What the table reads of a row: a measured one of the ledger, or a modelled one (never both kinds)."""
+    """The fields of a row that the table reads: a measured one of the ledger, or a modelled one (never both
+    kinds)."""
 
     @property
     def device(self) -> str:

@@ -91,7 +91,7 @@ def _lost_in(spans: Sequence[PhaseSpan], start_ns: int, end_ns: int) -> PhaseSpa
 
 
 def partition_check(spans: Sequence[PhaseSpan], start_ns: int, end_ns: int) -> list[str]:
-    """What is wrong with a timeline as a partition of [start_ns, end_ns); empty when it is one."""
+    """Mistakes in a timeline as a partition of [start_ns, end_ns); empty when it is one."""
     problems = []
     at = start_ns
     for span in spans:

@@ -96,7 +96,7 @@ def calibrate(
 
 
 def doubts(made: MeterCalibration, first: LoadPoint, second: LoadPoint, row: MeterTraits) -> list[str]:
-    """What speaks against a calibration of a meter of the type `row`, each with its remedy."""
+    """Objections to a calibration of a meter of the type `row`, each with its remedy."""
     low, high = sorted((first, second), key=lambda point: point.true_w)
     found = []
     if high.true_w < CLOSE_RATIO * low.true_w:

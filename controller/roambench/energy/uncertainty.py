@@ -1,4 +1,4 @@
-"""What a meter's gain and offset add to an energy's uncertainty, and how to correct what is known of them."""
+"""Uncertainty from a meter's gain and offset, and the correction of what is known of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class MeterCalibration:
         return (watts - self.offset_w) / self.gain
 
     def gain_terms(self, joules: float, meter: str) -> tuple[Term, ...]:
-        """What the gain adds to an energy that `meter` measured: its own share and its reference's."""
+        """Uncertainty that the gain adds to an energy measured by `meter`: its own share and its
+        reference's."""
         if not self.reference:
             return ((Part.GAIN, meter, self.u_gain * joules),)
         own = math.sqrt(max(0.0, self.u_gain**2 - self.u_reference**2))
@@ -67,12 +68,12 @@ class MeterCalibration:
         )
 
     def offset_terms(self, seconds: float, meter: str) -> tuple[Term, ...]:
-        """What the offset adds to a gross energy over `seconds` of measuring."""
+        """Uncertainty that the offset adds to a gross energy over `seconds` of measuring."""
         return ((Part.OFFSET, meter, self.u_offset_w * seconds),)
 
 
 def uncalibrated(row: MeterTraits) -> MeterCalibration:
-    """What is known of a meter of which nothing is known but its type."""
+    """Calibration of a meter of which nothing is known but its type."""
     return MeterCalibration(row.gain, 0.0, row.u_gain, row.u_offset_w)
 
 

@@ -1,4 +1,4 @@
-"""What may honestly be said of a model beside a measurement, in one sentence."""
+"""Honest verdict on a model beside a measurement, in one sentence."""
 
 from __future__ import annotations
 

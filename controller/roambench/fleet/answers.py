@@ -115,7 +115,7 @@ def _garbage(order: Task | TransferOrder, reason: str) -> Answer:
 
 
 def _exchange_reply(message: wire.Answer, order: ExchangeOrder) -> ExchangeReply | str:
-    """What a DONE answer tells, or why it cannot be true."""
+    """The content of a DONE answer, or why it cannot be true."""
     report = message.exchange
     numbers = (
         report.mean_loss,

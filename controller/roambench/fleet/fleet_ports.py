@@ -79,7 +79,7 @@ class FleetPorts:
         ]
 
     async def unwatch(self) -> None:
-        """What goes wrong from now on is the end's doing."""
+        """Stop watching: what goes wrong from now on is the end's doing."""
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)

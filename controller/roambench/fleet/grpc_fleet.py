@@ -269,6 +269,6 @@ class GrpcFleet:
             self._observe(self._device_of.get(name, -1), name, kind, reason)
 
     def _stranger_refused(self, who: str, kind: EventKind, reason: str) -> None:
-        """What is no device: an address, a port of ours."""
+        """Journal a refusal of somebody who is no device: an address, a port of ours."""
         with suppress(RunError):
             self._observe(-1, who, kind, reason)

@@ -1,4 +1,4 @@
-"""Who is calling: the name in the peer's certificate, believed for as long as the bench believes it."""
+"""Identity of a caller: the name in the peer's certificate, believed for as long as the bench believes it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ _MOST_KEPT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class FailedHandshake:
-    """Who dialled `our_port` from where, and what was wrong. No certificate has proved who that is."""
+    """A failed handshake: who dialled `our_port` from where, and what was wrong. No certificate has proved
+    who that is."""
 
     address: str
     port: int

@@ -1,4 +1,4 @@
-"""What one agent may ask of the controller, however it behaves; every figure is per device."""
+"""Limits of what one agent may ask of the controller, however it behaves; every figure is per device."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class QuotaExceeded(FleetError):
 
 @dataclass(slots=True)
 class Allowance:
-    """What is left of one device's limits."""
+    """The rest of one device's limits."""
 
     limits: AgentLimits
     stored_bytes: int = 0

@@ -254,7 +254,7 @@ class LocalAgents:
         raise FleetError(f"local agents cannot start: {self._reason('meter emulator', process.returncode)}")
 
     def _reason(self, name: str, status: int | None) -> str:
-        """What the process printed last, if it ended by an error that it knows, and where the rest is."""
+        """The process's last line, if it ended by an error that it knows, and where the rest is."""
         path = self._folder / f"{name.split()[-1]}.log"
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if status in (1, 2) else []
         return f"the {name} ended with status {status}{f': {lines[-1]}' if lines else ''}; see {path}"

@@ -95,7 +95,7 @@ class OrderGiver:
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE)
 
     async def _until_reachable(self, order: ExchangeOrder) -> None:
-        """Who said hello a moment ago is about to tell where its neighbours find it."""
+        """Wait until a device that said hello a moment ago has reported where its neighbours find it."""
         sessions = [self.sessions.of(device) for device in order.neighbours]
         waits = [
             asyncio.ensure_future(session.reachable.wait()) for session in sessions if session is not None

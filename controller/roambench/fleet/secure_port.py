@@ -77,7 +77,8 @@ class SecurePort(LastingServer):
 
 
 class _Certificates:
-    """What gRPC asks for at every handshake: a new configuration, or None for the one it has."""
+    """Certificate source that gRPC asks at every handshake: a new configuration, or None for the one it
+    has."""
 
     def __init__(self, identity: FleetIdentity, handshake: Callable[[], None]) -> None:
         self._identity = identity

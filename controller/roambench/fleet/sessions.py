@@ -1,4 +1,4 @@
-"""Who is connected: one session per device, and the rule by which a new one replaces the old."""
+"""Connected agents: one session per device, and the rule by which a new one replaces the old."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Sessions:
         return address if time.monotonic() - at_s < _REDIALS_S else ""
 
     def expected(self) -> list[str]:
-        """Who is here, or was and did not say goodbye, by name; not who was refused for good."""
+        """Names of agents that are here, or were and did not say goodbye; not those refused for good."""
         some = (self._open.keys() | self._lost) - self._disputed.keys()
         return sorted(name for name, device in self._device_of.items() if device in some)
 

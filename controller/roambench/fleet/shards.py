@@ -32,5 +32,5 @@ class ShippedShard:
 
     @property
     def reference(self) -> str:
-        """What `LearningSpec.shard` says to an agent that fetches its data."""
+        """Value of `LearningSpec.shard` for an agent that fetches its data."""
         return SHARD_BY_DIGEST + self.digest

@@ -89,7 +89,7 @@ class NearestAp:
         return self._columns[1]
 
     def placement(self, step: int) -> Placement:
-        """Who is where at a step."""
+        """The placement at a step."""
         return placement_at(self, step)
 
 
@@ -116,7 +116,7 @@ class FixedAp:
         return _distances_m(self.trace, slice(None), self.aps)
 
     def placement(self, step: int) -> Placement:
-        """Who is where at a step."""
+        """The placement at a step."""
         return placement_at(self, step)
 
 
@@ -152,7 +152,7 @@ class RingWalkAp:
         return _distances_m(self.trace, slice(None), self.aps)
 
     def placement(self, step: int) -> Placement:
-        """Who is where at a step."""
+        """The placement at a step."""
         return placement_at(self, step)
 
 
@@ -175,7 +175,7 @@ class RecordedAp:
         return _distances_m(self.trace, slice(None), self.aps)
 
     def placement(self, step: int) -> Placement:
-        """Who is where at a step."""
+        """The placement at a step."""
         return placement_at(self, step)
 
 

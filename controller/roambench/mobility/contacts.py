@@ -1,4 +1,4 @@
-"""Who can talk to whom: neighbours by distance, at a moment or at any moment of a step.
+"""Contacts between devices: neighbours by distance, at a moment or at any moment of a step.
 
 A neighbour matrix is a `scipy.sparse.csr_array` of bool, shape (devices, devices), symmetric, its indices
 ascending in every row; only neighbours are stored and nobody is its own neighbour (the rules of

@@ -36,7 +36,8 @@ class Mover:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """What movers know: the points they may stand on, what data lie around each, where they may be bound.
+    """The knowledge of movers: the points they may stand on, what data lie around each, where they may be
+    bound.
 
     `static_counts`: samples per class of all static devices within R_c of each point, (points, classes).
     `candidates`: numbers of points: all of them in DAM, the cluster centres in DCM.

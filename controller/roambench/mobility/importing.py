@@ -108,7 +108,7 @@ def _left_out_later(fixes: Fixes, trace: Trace, recipe: Recipe) -> dict[str, int
 
 
 class _Condensing:
-    """What is done with every block of fixes: they are thinned to what can matter.
+    """Thins every block of fixes to those that can matter.
 
     On the globe that needs a box. Without one only their positions are counted: they give the box around
     their median, and the files are read again. So a year of GPS never lies in memory as a whole. Stays and

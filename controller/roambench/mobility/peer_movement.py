@@ -1,4 +1,4 @@
-"""Who moves how and meets whom in decentralised learning: one object for every model of mobility."""
+"""Movement and contacts in decentralised learning: one object for every model of mobility."""
 
 from __future__ import annotations
 

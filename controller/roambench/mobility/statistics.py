@@ -1,4 +1,4 @@
-"""What a trace is like, in the numbers that decide how a learning system fares on it. Pure."""
+"""Statistics of a trace: the numbers that decide how a learning system fares on it. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class AggregatedModels:
-    """What a hierarchy could aggregate if nobody ever failed: presence alone decides it."""
+    """Models that a hierarchy could aggregate if nobody ever failed: presence alone decides it."""
 
     per_step: float  # mean number of models aggregated at steps 1 .. steps - 1
     trainings: int
@@ -247,7 +247,8 @@ def _devices_before_cut(trace: Trace) -> int:
 
 
 def stated_offset_h(trace: Trace) -> float | None:
-    """What the trace says of its local time; a generator's or simulator's clock is local."""
+    """Offset of the trace's local time from UTC, h, if it states one; a generator's or simulator's clock is
+    local."""
     stated = trace.provenance.get("utc_offset_h")
     if isinstance(stated, int | float):
         return float(stated)

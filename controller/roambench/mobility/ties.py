@@ -43,7 +43,7 @@ class NearestApDrawn:
         return NearestAp(self.trace).distances_m
 
     def placement(self, step: int) -> Placement:
-        """Who is where at a step."""
+        """The placement at a step."""
         return placement_at(self, step)
 
 

@@ -1,4 +1,4 @@
-"""What the server asks a host's agent over SSH: `roambench-agent ctl`, JSON back."""
+"""Questions of the server to a host's agent over SSH: `roambench-agent ctl`, JSON back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a board leaves to the spare that plays it: who it was and its state, from itself or from its card."""
+"""The belongings that a board leaves to the spare that plays it: who it was and its state, from itself or
+from its card."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ LEFT_BEHIND: Final = "shards"
 
 @dataclass(frozen=True, slots=True)
 class Belongings:
-    """What was found on the board: who it is and, packed (tar.gz), its state; "" and b"" where nothing is."""
+    """A board's identity and state: who it is and, packed (tar.gz), its state; "" and b"" where nothing
+    is."""
 
     machine_id: str
     state: bytes

@@ -1,4 +1,4 @@
-"""What an idle board of each kind draws: published figures, with room for radio, Ethernet and the meter."""
+"""Idle power of each kind of board: published figures, with room for radio, Ethernet and the meter."""
 
 from __future__ import annotations
 

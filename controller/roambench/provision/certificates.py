@@ -87,7 +87,7 @@ class BenchAuthority:
         return f"{serial_of(_load(self._signer).certificate_pem):x}"
 
     def fleet_identity(self) -> FleetIdentity:
-        """What a running controller asks: its certificate, whom it trusts and who is revoked, as of now."""
+        """Identity of a running controller: its certificate, whom it trusts and who is revoked, as of now."""
         return FleetIdentity(self.controller_credential, self.revocations.serials)
 
     def controller_credential(self) -> Credential:

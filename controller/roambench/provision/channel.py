@@ -33,7 +33,7 @@ class ConnectionEnded(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command ended with: its exit code (`SIGNALLED`: none), and both its outputs."""
+    """The end of a command: its exit code (`SIGNALLED`: none), and both its outputs."""
 
     exit_code: int
     out: bytes

@@ -1,4 +1,4 @@
-"""What preflight says of a host: one line per check, with what was found and what to do."""
+"""Preflight's checks of a host: one line per check, with what was found and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to do on a host: facts and wishes in, steps in their order out. Pure: a dry run is this."""
+"""The steps to do on a host: facts and wishes in, steps in their order out. Pure: a dry run is this."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from roambench.provision.step import RemoteFile
 
 
 def difference(facts: Facts, file: RemoteFile) -> str:
-    """What is wrong with the file on the host, "" for nothing."""
+    """The difference between the file on the host and the wanted one, "" for none."""
     found = facts.files.get(file.path)
     if found is None:
         return f"{file.path} is not there"

@@ -1,4 +1,4 @@
-"""What is known of a host before anything is done to it: one small script, run there, tells it."""
+"""Facts about a host before anything is done to it: one small script, run there, reports them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class UnitFacts:
 
 @dataclass(frozen=True, slots=True)
 class BoardFacts:
-    """What of a board can be made quiet. Empty: it has none of that."""
+    """The parts of a board that can be made quiet. Empty: it has none of them."""
 
     governors: tuple[str, ...]
     leds: dict[str, str]  # name -> trigger

@@ -59,7 +59,7 @@ def _text(path: Path) -> str:
 
 
 def _said(root: Path, *command: str) -> str:
-    """What a program of this host prints; a test's root has none."""
+    """Output of a program of this host prints; a test's root has none."""
     if root != Path("/"):
         return ""
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
@@ -169,7 +169,8 @@ def _json(path: Path) -> "dict[str, Any] | None":
 
 
 def _board(root: Path) -> dict[str, Any]:
-    """What of a board can be made quiet; a container shows its machine's, which is none of its business."""
+    """The parts of a board that can be made quiet; a container shows its machine's, which is none of its
+    business."""
     system = root / "sys"
     governors = [
         _text(path) for path in sorted(system.glob("devices/system/cpu/cpu*/cpufreq/scaling_governor"))

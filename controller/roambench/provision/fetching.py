@@ -1,4 +1,4 @@
-"""What a host still has of finished runs: the records that their controllers never got."""
+"""Records of finished runs that a host still has: the records that their controllers never got."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Unsent:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came from one host: how many records, where they are now, and its outstanding model, if any.
+    """The records fetched from one host: how many records, where they are now, and its outstanding model, if
+    any.
 
     `malformed`: lines of its files that power cuts and full disks left, which are no records. `trouble`: why
     a run's records are still on the host.

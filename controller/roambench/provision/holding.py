@@ -22,7 +22,7 @@ _LOOK_S: Final = 0.5
 
 
 class LeasedBench(Protocol):
-    """What a lease needs to know of a bench."""
+    """The part of a bench that a lease needs."""
 
     @property
     def name(self) -> str:
@@ -213,5 +213,5 @@ def described(claim: Claim) -> str:
 
 
 def standing_of(bench: LeasedBench) -> Standing:
-    """Who holds the bench and who waits."""
+    """The bench's holder and its queue."""
     return LeaseBook(bench.state_dir).standing()

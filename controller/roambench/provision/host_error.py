@@ -35,8 +35,8 @@ class ConnectionLost(HostError):
 def connection_error(
     host: Host, connection: Connection, error: Exception, known: Path, *, gate: bool
 ) -> HostError:
-    """What an attempt to log in over `connection` ended with, in words: to a `gate`, a jump host on the way
-    to `host`, or to `host` itself."""
+    """The failure of a login over `connection`, in words: to a `gate`, a jump host on the way to `host`, or
+    to `host` itself."""
     if not gate:
         return HostError(host.name, *_explained(connection, error, known, host.ssh_key, "the bench file"))
     reason, next_action = _explained(connection, error, known, None, "~/.ssh/config")

@@ -43,7 +43,7 @@ class HostLink:
         timeout_s: float = _COMMAND_S,
         most_bytes: int = _MOST_BYTES,
     ) -> Ran:
-        """What `sh -c command` says, as the login user or as root; `ps` shows it, so no secrets.
+        """Run `sh -c command`, as the login user or as root; `ps` shows it, so no secrets.
 
         What root makes has the modes that Debian's root gives it, whatever umask the login came with.
         """
@@ -147,7 +147,7 @@ class HostLink:
 
 @dataclass(frozen=True, slots=True)
 class HostOutcome(Generic[T]):
-    """What one host had to say: a value, or a reason why not and what to do about it."""
+    """One host's answer: a value, or a reason why not and what to do about it."""
 
     host: Host
     value: T | None

@@ -131,7 +131,7 @@ def _collect(
 
 
 def _shift(link: HostLink, there_s: tuple[float, float], here_s: tuple[float, float]) -> float:
-    """What to add to the host's monotonic time to get this machine's.
+    """Seconds to add to the host's monotonic time to get this machine's.
 
     What was asked here at here_s[0] happened there from there_s[0] to there_s[1] and was answered here at
     here_s[1]: that bounds it to the second that a Pi needs to start the command. The kernel's uptime is the

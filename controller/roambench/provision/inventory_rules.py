@@ -1,4 +1,4 @@
-"""What has to hold between the keys of a bench description, each of which is right by itself."""
+"""Rules between the keys of a bench description, each of which is right by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bench description may say: one frozen model per table, each key with unit, range and default."""
+"""Tables of a bench description: one frozen model per table, each key with unit, range and default."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class MeterTable(Section):
 
 
 class HostDefaults(Section):
-    """What every host has unless its own table says otherwise."""
+    """Values of every host unless its own table says otherwise."""
 
     ssh_user: str = Field(
         "pi",

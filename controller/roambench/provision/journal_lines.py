@@ -1,4 +1,4 @@
-"""What a host's agent wrote to the journal."""
+"""The lines that a host's agent wrote to the systemd journal."""
 
 from __future__ import annotations
 

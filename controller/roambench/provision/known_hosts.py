@@ -33,7 +33,7 @@ class KnownHosts:
         return cls(bench.state_dir / "known_hosts")
 
     def keys(self) -> paramiko.HostKeys:
-        """What is recorded, of lines that are none nothing; IdentityError where the file cannot be read."""
+        """The recorded host keys, malformed lines left out; IdentityError where the file cannot be read."""
         keys = paramiko.HostKeys()
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")

@@ -122,7 +122,7 @@ class LeaseBook:
 
 
 def user() -> str:
-    """Who claims: the account on this machine."""
+    """The claimant: the account on this machine."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers

@@ -1,4 +1,4 @@
-"""Who may use a bench now, and who waits: the rule alone, over the claims as they stand; pure."""
+"""Rule of who may use a bench now, and who waits: the rule alone, over the claims as they stand; pure."""
 
 from __future__ import annotations
 

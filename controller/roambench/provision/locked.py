@@ -1,4 +1,5 @@
-"""What boards install, to the last dependency and to the last byte: a requirements file with digests."""
+"""The packages that boards install, to the last dependency and to the last byte: a requirements file with
+digests."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def logged_in(bench: Bench, host: Host) -> Iterator[paramiko.Transport]:
 
 
 def _way(host: Host) -> list[Connection]:
-    """What is to be opened in this order: the jump hosts, if there are any, and the host."""
+    """Connections to be opened in this order: the jump hosts, if there are any, and the host."""
     config = _ssh_config(host)
     try:
         bare = Config(ssh_config=config)

@@ -23,7 +23,7 @@ _DAY_S: Final = 86_400.0
 
 
 class Verdict(StrEnum):
-    """What is known of a board and its meter."""
+    """The finding about a board and its meter."""
 
     PROVEN = "proven"
     SWAPPED = "swapped"  # another board's meter moved
@@ -79,7 +79,7 @@ def meter_id(host: Host) -> str:
 
 
 def cabling(host: Host) -> str:
-    """What of a host's description a proof hangs on."""
+    """The part of a host's description that a proof hangs on."""
     meter = host.meter
     return " ".join((host.name, host.address, meter.driver, meter.port, meter.serial))
 
@@ -94,7 +94,7 @@ def judged(
     made_s: float,
     build: str,
 ) -> MeterMap:
-    """What the windows say, held against the bench file. Hosts without a meter have no entry."""
+    """Judge the windows against the bench file. Hosts without a meter have no entry."""
     owners = {meter_id(host): host.name for host in bench.hosts}
     entries = []
     for host in hosts:

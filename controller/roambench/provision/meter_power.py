@@ -18,7 +18,7 @@ OFF_S: Final = 5.0
 
 
 class Deed(StrEnum):
-    """What to do with the boards' power. `STATE` only asks the meters."""
+    """A command for the boards' power. `STATE` only asks the meters."""
 
     ON = "on"
     OFF = "off"

@@ -65,7 +65,7 @@ class Step:
 
 
 class Finding(StrEnum):
-    """What came of loading a board and looking at the meters."""
+    """The result of loading a board and looking at the meters."""
 
     FOUND = "found"
     NOTHING_MOVED = "nothing moved"
@@ -76,7 +76,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoardMeter:
-    """What the windows of one board say. `steps`: the largest first, of the window that says least.
+    """The windows of one board, judged. `steps`: the largest first, of the window that says least.
 
     `separation` is the lead of the first over the second in standard uncertainties of their difference
     (infinite without a second): the confidence in the match.

@@ -36,7 +36,8 @@ class Outstanding:
 
 
 def read_outstanding(link: HostLink, run: str) -> Outstanding | None:
-    """What the host's agent has of `run` and did not hand over; None: nothing. HostError if it is damaged."""
+    """Records of `run` that the host's agent has and did not hand over; None: none. HostError if it is
+    damaged."""
     folders = " ".join(sorted({Path(name).parent.name for name in (_TRAINED, _HELD)}))
     packed = link.must(
         f"cd {shlex.quote(layout.STATE)} && tar --ignore-failed-read -cf - {folders} | gzip -1",

@@ -30,7 +30,8 @@ class Platform:
 
     @property
     def markers(self) -> Mapping[str, str]:
-        """What `; platform_machine == ...` in a requirement means there. pip would ask this server."""
+        """Values there of markers such as `; platform_machine == ...` in a requirement. pip would ask this
+        server."""
         return {
             "implementation_name": "cpython",
             "implementation_version": f"{PYTHON}.2",

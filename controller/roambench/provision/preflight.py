@@ -63,8 +63,8 @@ def check(
 
 
 def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[str, str]:
-    """What this server provisions, by the kinds of hosts that answered; without those for which it never
-    did: looking fetches no wheels."""
+    """Builds that this server provisions, by the kinds of hosts that answered; without those for which it
+    never did: looking fetches no wheels."""
     builds = {}
     for machine in sorted({found.facts.machine for found in seen.values() if found.facts is not None}):
         if any((bench.state_dir / "wheelhouse").glob(f"{machine}-*")):

@@ -1,4 +1,4 @@
-"""What is known of a host before a run: from the probe that ran there, from its agent, and from the clock."""
+"""Facts about a host before a run: from the probe that ran there, from its agent, and from the clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roambench.contract.json_values import from_json
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What `preflight_probe` found on the host itself. None: the host does not say."""
+    """Facts that `preflight_probe` found on the host itself. None: not known."""
 
     os_id: str
     os_version: str
@@ -40,7 +40,7 @@ class HostFacts:
 
     @classmethod
     def read(cls, text: bytes, host: str) -> HostFacts:
-        """What the probe printed; ConfigError for anything else."""
+        """Parse the probe's output; ConfigError for anything else."""
         return from_json(cls, text, f"{host}: probe")
 
 
@@ -66,7 +66,7 @@ def clock_offset(exchanges: list[tuple[float, float, float]]) -> ClockOffset:
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswers:
-    """What the host's agent says by `ctl`: `reason` tells why it does not."""
+    """Answers of the host's agent by `ctl`; without them `reason` says why."""
 
     build: str = ""
     run: str = ""

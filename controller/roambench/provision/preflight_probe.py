@@ -66,7 +66,7 @@ def _text(path: Path) -> str | None:
 
 
 def _said(root: Path, *command: str) -> str | None:
-    """What a program of this host prints; a test's root has none."""
+    """Output of a program of this host prints; a test's root has none."""
     if root != Path("/"):
         return _text(root / "said" / command[0])
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
@@ -106,7 +106,7 @@ def _disk(path: Path) -> tuple[int, int] | None:
 
 
 def _container(root: Path) -> str:
-    """What kind, "" on a machine of its own."""
+    """Kind of the container, "" on a machine of its own."""
     kind = _said(root, "systemd-detect-virt", "--container") or ""
     return "" if kind == "none" else kind
 

@@ -1,4 +1,4 @@
-"""What a host says, for a terminal: a board that was taken over must not steer it."""
+"""A host's text made safe for a terminal: a board that was taken over must not steer it."""
 
 from __future__ import annotations
 

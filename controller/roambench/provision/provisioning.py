@@ -30,7 +30,7 @@ Tell = Callable[[Host, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """What was to do on a host, which is done unless this was a dry run; nothing: it was as it should be."""
+    """The steps on a host, done unless this was a dry run; none: it was as it should be."""
 
     build: AgentBuild
     plan: Plan

@@ -124,7 +124,7 @@ def unprovision(link: HostLink) -> Unprovisioned:
 
 
 def remains(facts: Facts) -> list[str]:
-    """What the facts show of us, one word each."""
+    """Our remains on a host by its facts, one word each."""
     found = [path for path, file in facts.files.items() if file is not None]
     found += [f"user {layout.USER}"] if facts.user_groups is not None else []
     found += [f"group {layout.USER}"] if layout.USER in facts.groups else []

@@ -80,7 +80,7 @@ def take_back(bench: Bench, board: str) -> str:
 
 
 def _belongings(bench: Bench, board: Host) -> Belongings:
-    """What the board hands over; FleetError where it is there and cannot: that would be lost."""
+    """The board's belongings; FleetError where it is there and cannot hand them over: they would be lost."""
     (there,) = on_hosts(bench, [board], lambda link: None)
     if there.failed:
         return Belongings(
@@ -110,7 +110,7 @@ def _pack(link: HostLink) -> Belongings:
 
 
 def _proven_machine(bench: Bench, board: Host) -> str:
-    """Who the board was when its meter was proven; "" if that never was."""
+    """Machine id of the board when its meter was proven; "" if that never was."""
     proven = read_map(bench)
     entry = proven.entry(board.name) if proven is not None else None
     return entry.machine_id if entry is not None else ""

@@ -18,7 +18,7 @@ _OWNER: Final = f"{layout.USER}:{layout.USER}"
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """What one host got. Serials in hexadecimal."""
+    """The certificates that one host got. Serials in hexadecimal."""
 
     serial: str
     expires: dt.datetime

@@ -22,6 +22,6 @@ def source_root() -> Path:
 
 
 def base_requirements(root: Path) -> list[str]:
-    """What an agent needs: the project's dependencies without extras."""
+    """Requirements of an agent: the project's dependencies without extras."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [str(requirement) for requirement in project["dependencies"]]

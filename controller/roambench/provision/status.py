@@ -82,7 +82,8 @@ def status_of(answer: Mapping[str, Any]) -> HostStatus:
 
 
 def throttle_words(bits: int | None) -> str:
-    """What `vcgencmd get_throttled` means: "under-voltage now, throttled since boot"; "" for nothing."""
+    """Bits of `vcgencmd get_throttled` in words: "under-voltage now, throttled since boot"; "" for
+    nothing."""
     if not bits:
         return ""
     now = [f"{name} now" for bit, name in THROTTLE_NAMES.items() if bits >> bit & 1]

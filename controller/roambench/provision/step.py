@@ -1,4 +1,4 @@
-"""What there is to do on a host, as values: steps with a reason each, and what does not apply to it."""
+"""Steps to do on a host, as values: steps with a reason each, and what does not apply to it."""
 
 from __future__ import annotations
 

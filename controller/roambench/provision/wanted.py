@@ -1,4 +1,4 @@
-"""What one host of a bench shall have, as values: what the subjects compare the facts with."""
+"""The wishes for one host of a bench, as values: what the subjects compare the facts with."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _key(requirements: Sequence[str], unlocked: Mapping[str, str], lock: Path) -
 
 
 def _load(folder: Path) -> Wheelhouse | None:
-    """What was fetched before, None if it is not whole."""
+    """The wheels fetched before, None if they are not whole."""
     try:
         index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
         wheels = TypeAdapter(tuple[Wheel, ...]).validate_python(index["wheels"])

@@ -24,7 +24,7 @@ CONTROLLER: Final = "controller"
 
 @dataclass(frozen=True, slots=True)
 class SpoolState:
-    """What an agent's spool had for one store at the end; `dropped` and `dead` over the spool's life."""
+    """State of an agent's spool for one store at the end; `dropped` and `dead` over the spool's life."""
 
     store: str
     depth: int
@@ -131,7 +131,7 @@ def board_states(
 
 
 def spool_states(events: Sequence[AgentEvent]) -> tuple[SpoolState, ...]:
-    """What the agent said last of its spool; () when it never did, or damaged."""
+    """The agent's last report of its spool; () when there is none, or a damaged one."""
     for event in reversed(events):
         if event.kind == EventKind.SPOOL_STATE:
             try:

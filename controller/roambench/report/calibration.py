@@ -45,7 +45,7 @@ class DeviceCalibration:
     short: int = 0
 
     def flags(self) -> list[str]:
-        """What a reader must know before believing the numbers."""
+        """Warnings that a reader must know before believing the numbers."""
         fit, said = self.fit, []
         missing = self.planned - self.windows - self.short
         if missing:
@@ -77,7 +77,7 @@ class Calibration:
     doubts: tuple[str, ...] = ()  # checks of the bench that were waived
 
     def flags(self) -> list[str]:
-        """What a reader must know before believing the numbers, of the bench and of each device."""
+        """Warnings that a reader must know before believing the numbers, of the bench and of each device."""
         return [
             *self.doubts,
             *(f"{device.device}: {flag}" for device in self.devices for flag in device.flags()),

@@ -23,7 +23,7 @@ MOST_TRANSFERS: Final = 2000
 
 
 def communication_tables(runs: Sequence[RunSummary]) -> list[Table]:
-    """What was measured of the transfers, and beside Eq. 1, by link and direction; [] if there are none."""
+    """Tables of the transfers as measured, and beside Eq. 1, by link and direction; [] if there are none."""
     tables = []
     if any(True for _ in _compared(runs)):
         tables += [_measured_table(runs), _against_model_table(runs)]
@@ -114,7 +114,8 @@ def transfer_table(run: RunSummary) -> Table | None:
 
 
 def leading_basis(comparison: Comparison) -> Basis:
-    """What single boards and figures are held against first: the named model, else Eq. 1 at the real rate."""
+    """The basis that single boards and figures are held against first: the named model, else Eq. 1 at the
+    real rate."""
     return Basis.NAMED if Basis.NAMED in comparison.bases else Basis.ACTUAL
 
 

@@ -147,7 +147,7 @@ def print_comparison(made: RunComparisons, console: Console) -> None:
 
 
 def _without_model(run: RunSummary) -> Iterator[str]:
-    """What transfers took if nothing is assumed of their power, and how many would tell it to 5 %."""
+    """Energy of transfers if nothing is assumed of their power, and how many would show it to 5 %."""
     for item in run.measured.phases if run.measured else ():
         found = item.without_model
         if found is None or item.phase not in WAYS:

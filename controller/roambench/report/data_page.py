@@ -1,4 +1,4 @@
-"""Who holds which data, as a page: a heat map of classes by devices, bars of sizes, distances."""
+"""Page of who holds which data: a heat map of classes by devices, bars of sizes, distances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run cost: whole runs, phases, Table 10, measured against modelled communication; pure."""
+"""Energy of a run: whole runs, phases, Table 10, measured against modelled communication; pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PhaseEnergy:
 
     @property
     def idle_j(self) -> float:
-        """What the boards would have drawn anyway: gross less net."""
+        """Energy that the boards would have drawn anyway: gross less net."""
         return self.gross.joules - self.net.joules
 
 

@@ -1,4 +1,4 @@
-"""What a report is made from: everything that run folders hold, read once."""
+"""Evidence that a report is made from: everything that run folders hold, read once."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
 
 
 def _split_flags(energy: EnergySummary) -> list[str]:
-    """What the readings say against the split's assumptions, board by board."""
+    """Objections of the readings to the split's assumptions, board by board."""
     flags = []
     wrong = [
         f"{board.device} ({board.misfit.sentence})"

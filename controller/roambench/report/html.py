@@ -170,7 +170,7 @@ def _flags(runs: Sequence[RunSummary]) -> str:
 
 
 def warnings(runs: Sequence[RunSummary], common: Sequence[str] = ()) -> str:
-    """What a reader must know first: about all runs, then about each."""
+    """Warnings that a reader must know first: about all runs, then about each."""
     items = [f"<li>{html.escape(flag)}</li>" for flag in common]
     items += [
         f"<li><b>{html.escape(run.label)}</b>: {html.escape(flag)}</li>" for run in runs for flag in run.flags

@@ -1,4 +1,4 @@
-"""What the instrument itself cost, where `roambench overhead` measured it beside the run."""
+"""Cost of the instrument itself, where `roambench overhead` measured it beside the run."""
 
 from __future__ import annotations
 

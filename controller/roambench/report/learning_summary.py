@@ -1,4 +1,4 @@
-"""What a run learned and what became of its trainings, from the event log alone; pure."""
+"""Learning of a run and the outcomes of its trainings, from the event log alone; pure."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ _ORDINARY = frozenset(
 
 
 def incidents(records: Sequence[RoundRecord], names: Sequence[str]) -> tuple[Incident, ...]:
-    """What the fleet saw besides the ordinary."""
+    """The fleet's events that are out of the ordinary."""
     return tuple(
         Incident(record.step, record.name or device_name(names, record.device), record.kind, record.detail)
         for record in EventLog.of(records).only(FleetEvent)

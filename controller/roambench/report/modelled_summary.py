@@ -1,4 +1,4 @@
-"""What a run on virtual devices cost by its models; pure. Nothing here was measured."""
+"""Modelled energy of a run on virtual devices; pure. Nothing here was measured."""
 
 from __future__ import annotations
 

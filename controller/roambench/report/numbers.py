@@ -39,7 +39,7 @@ def mean_sd(value: MeanSd) -> str:
 
 
 def over_seeds(counts: Iterable[int]) -> str:
-    """What a table's figures are, by the number of seeds behind each of them."""
+    """Statement of what a table's figures are, by the number of seeds behind each of them."""
     found = {count for count in counts if count}
     if found <= {1}:
         return "of one seed"

@@ -1,5 +1,6 @@
-"""What MOHAWK's authors printed: Tables 3 to 6 of "MOHAWK: Mobility and Heterogeneity-Aware Dynamic Community
-Selection for Hierarchical Federated Learning", IoTDI 2023. Numbers only, as in the paper, misprints included.
+"""Numbers that MOHAWK's authors printed: Tables 3 to 6 of "MOHAWK: Mobility and Heterogeneity-Aware Dynamic
+Community Selection for Hierarchical Federated Learning", IoTDI 2023. Numbers only, as in the paper, misprints
+included.
 
 1,000 devices and 100 APs over 744 steps of one hour, 500 images per device (CIFAR-100: 2,500), k1 = 5,
 batches of 8, mean over three seeds. IID: Dirichlet with alpha = 100, non-IID: 0.1.

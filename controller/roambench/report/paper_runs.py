@@ -17,7 +17,8 @@ _PER_DEVICE = ("dirichlet", "dirichlet_repeats")  # a class mix drawn for every 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a row of the paper's tables holds fixed. `data`: IID, non-IID, or else how it was parted."""
+    """The settings that a row of the paper's tables holds fixed. `data`: IID, non-IID, or else how it was
+    parted."""
 
     dataset: str
     data: str

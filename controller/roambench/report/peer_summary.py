@@ -1,4 +1,5 @@
-"""What a decentralised run learned, how well its network carried models: from the event log alone; pure."""
+"""Learning of a decentralised run, and how well its network carried models: from the event log alone;
+pure."""
 
 from __future__ import annotations
 
@@ -139,7 +140,7 @@ def peer_summary(records: Sequence[RoundRecord]) -> PeerSummary | None:
 
 
 def _neighbours(record: MixingPlanned) -> sparse.csr_array:
-    """Who exchanged with whom, without oneself."""
+    """Matrix of who exchanged with whom, without oneself."""
     devices = len(record.counts)
     rows = np.repeat(np.arange(devices), record.counts)
     columns = np.array(record.columns, np.int64)

@@ -21,7 +21,7 @@ _GAP_S: Final = 2.5
 
 
 def power_data(runs: Sequence[RunEvidence]) -> dict[str, Any] | None:
-    """What the page's power view needs, or None when no run has a reading."""
+    """Data of the page's power view, None when no run has a reading."""
     measured = [(run, run.energy) for run in runs if run.energy is not None and run.energy.measured]
     boards = sum(len(energy.devices) for _, energy in measured)
     if not boards:

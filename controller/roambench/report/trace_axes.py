@@ -1,4 +1,4 @@
-"""What the figures of a trace have in common: kilometres, timestamps, colours."""
+"""Common parts of a trace's figures: kilometres, timestamps, colours."""
 
 from __future__ import annotations
 

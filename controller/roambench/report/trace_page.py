@@ -1,4 +1,4 @@
-"""What a trace is like, as one page: maps, presence, distances, and MOHAWK's Fig. 2, Fig. 3 and Table 5."""
+"""Page about a trace: maps, presence, distances, and MOHAWK's Fig. 2, Fig. 3 and Table 5."""
 
 from __future__ import annotations
 

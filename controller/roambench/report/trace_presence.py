@@ -1,4 +1,4 @@
-"""Who is there when: availability over the steps, the mean day, the steps of every device."""
+"""Figures of presence: availability over the steps, the mean day, the steps of every device."""
 
 from __future__ import annotations
 

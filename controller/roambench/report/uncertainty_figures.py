@@ -1,4 +1,4 @@
-"""What makes the uncertainty, as stacked bars of variance."""
+"""Figure of the sources of uncertainty, as stacked bars of variance."""
 
 from __future__ import annotations
 

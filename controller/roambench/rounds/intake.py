@@ -69,7 +69,7 @@ class Intake:
         return replace(answer, reply=replace(answer.reply, model=np.empty(0, answer.reply.model.dtype)))
 
     def settled(self, answers: Mapping[str, Answer]) -> Uploads:
-        """What came of all uploads; those that were not taken yet have their answer in `answers`."""
+        """Results of all uploads; those that were not taken yet have their answer in `answers`."""
         for order_id in self._orders:
             self.take(answers[order_id])
         arrived = {ap: tuple(edge.arrivals) for ap, edge in self._edges.items() if edge.arrivals}

@@ -1,4 +1,4 @@
-"""What became of every training, from the journal alone; pure.
+"""Outcome of every training, from the journal alone; pure.
 
 The outcome is the default reading of "wasted" (MOHAWK section 4.4: no edge aggregation used the model). Two
 narrower readings stand beside it: section 3.1 also asks that the device came back later (`reappeared`), and

@@ -130,7 +130,7 @@ class _Run:
         return f"accuracy {score.accuracy:.4f} reached the threshold of {wanted:g}"
 
     def end(self, state: RunState, step: int, reason: str) -> RunState:
-        """What is outstanding will not be used any more."""
+        """End a run: what is outstanding will not be used any more."""
         state = self._give_up_all(state, step)
         self.journal.append(RunEnded(step, reason))
         return replace(state, ended=True)

@@ -119,7 +119,7 @@ def mixing_record(
 
 
 def settle_exchange(order: ExchangeOrder, answer: Answer) -> tuple[ModelsExchanged | None, OutcomeDecided]:
-    """What is told of an exchange: a half step that was not done, or not told as it should be, is wasted."""
+    """Records of an exchange: a half step that was not done, or not reported as it should be, is wasted."""
     reply, status, why = answer.reply, answer.status, answer.reason
     if status is AnswerStatus.DONE and not (isinstance(reply, ExchangeReply) and reply.samples > 0):
         status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
@@ -147,7 +147,7 @@ def settle_exchange(order: ExchangeOrder, answer: Answer) -> tuple[ModelsExchang
 
 
 def _model_bytes(order: ExchangeOrder, reply: ExchangeReply) -> int:
-    """What one model that moved whole has; 0 if none did. What moved in vain besides is in no model."""
+    """Bytes of one model that moved whole; 0 if none did. What moved in vain besides is in no model."""
     share = _share_of_a_model(order, reply)
     return min(share, reply.model_bytes or share)
 

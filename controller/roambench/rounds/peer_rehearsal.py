@@ -26,7 +26,7 @@ from roambench.rounds.ports import OnAnswer, keep_all
 
 @dataclass(frozen=True, slots=True)
 class ExchangeTimes:
-    """What one device's iteration takes in device time; each is 0 where nobody knows."""
+    """Durations of one device's iteration in device time; each is 0 where nobody knows."""
 
     download_s: float = 0.0  # of the start model
     train_s: float = 0.0

@@ -1,4 +1,4 @@
-"""What the loop of the decentralised systems is given and what it gives back."""
+"""Input and result of the loop of decentralised systems."""
 
 from __future__ import annotations
 

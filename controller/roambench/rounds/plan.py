@@ -30,7 +30,7 @@ from roambench.systems.system import EDGE_PAIR, Candidates, System
 def candidates(
     settings: RunSettings, state: RunState, here: Presence, undelivered: Collection[int] = ()
 ) -> Candidates:
-    """What selection may know at this step: everyone who is present and has nothing to deliver first."""
+    """The candidates of this step's selection: everyone who is present and has nothing to deliver first."""
     free = {device: ap for device, ap in here.aps.items() if device not in undelivered}
     return Candidates(
         step=here.step,

@@ -1,4 +1,4 @@
-"""What the round loop needs from the world, as protocols; fleets, run folders and evaluators provide it."""
+"""Ports of the round loop to the world, as protocols; fleets, run folders and evaluators provide it."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class CloudAggregated:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeDecided:
-    """What became of a training; `step` is when it was decided."""
+    """The outcome of a training; `step` is when it was decided."""
 
     step: int
     device: int

@@ -1,4 +1,4 @@
-"""What the round loop is given and what it gives back."""
+"""Input and result of the round loop."""
 
 from __future__ import annotations
 

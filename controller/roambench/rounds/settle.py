@@ -58,7 +58,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """What came of the uploads: arrivals and new models by AP (both ascending), trainings given up, trainings
+    """Results of the uploads: arrivals and new models by AP (both ascending), trainings given up, trainings
     kept in Tr because the upload failed and may be tried again (with the answer's status)."""
 
     arrived: Mapping[int, tuple[Arrival, ...]]
@@ -69,8 +69,8 @@ class Uploads:
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
-    """What came of the train orders, ascending by device. A lost or late one may still finish on its
-    device, where nobody wants it any more: `may_linger`."""
+    """Results of the train orders, ascending by device. A lost or late one may still finish on its device,
+    where nobody wants it any more: `may_linger`."""
 
     finished: tuple[Training, ...]
     failed: tuple[OutcomeDecided, ...]

@@ -1,4 +1,4 @@
-"""What a run knows between two steps: a value that can be written down and continued from."""
+"""State of a run between two steps: a value that can be written down and continued from."""
 
 from __future__ import annotations
 

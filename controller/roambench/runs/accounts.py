@@ -265,7 +265,7 @@ def outages_of(records: Sequence[RoundRecord]) -> list[Interval]:
 
 @dataclass(frozen=True)
 class _Found:
-    """What the record store holds of one device."""
+    """Records of one device in the record store."""
 
     readings: ReadingColumns
     spans: list[PhaseSpan]

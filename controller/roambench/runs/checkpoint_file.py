@@ -1,4 +1,5 @@
-"""What a run goes on from when its controller died: `checkpoint.json` in its folder, replaced as a whole."""
+"""Checkpoint of a run, to go on from when its controller died: `checkpoint.json` in its folder, replaced as a
+whole."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class BoardClock:
         return f"{known} over {self.bursts} bursts"
 
     def sentence(self) -> str:
-        """What a report says of it, with the board's name."""
+        """The finding as a sentence for a report, with the board's name."""
         known = self._known()
         match self.case:
             case ReaderCase.LOCAL:

@@ -1,4 +1,4 @@
-"""What virtual devices of a decentralised run did, as rows for the energy model."""
+"""Work of virtual devices of a decentralised run, as rows for the energy model."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def _steps(records: EventLog) -> pa.Table:
 
 
 def _exchanges(folder: RunFolder, records: EventLog) -> list[Path]:
-    """Who sent a model to whom; no table for systems whose devices do not."""
+    """Table of who sent a model to whom; none for systems whose devices do not."""
     if not records.count(MixingPlanned):
         return []
     names = folder.info.device_names

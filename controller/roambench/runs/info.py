@@ -1,4 +1,4 @@
-"""What a run says about itself in `run.json`: who ran, where, when, and how it ended."""
+"""A run's own account in `run.json`: who ran, where, when, and how it ended."""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ def read_journal(path: Path) -> Iterator[RoundRecord]:
 
 
 def _restorer(expected: Any) -> Restore:
-    """What turns a value from JSON into the annotated type; it raises ValueError saying what was expected.
+    """Function that turns a value from JSON into the annotated type; it raises ValueError saying what was
+    expected.
 
     Made once per field: a month of 1,000 devices is 1.6 million records, 17 million values.
     """

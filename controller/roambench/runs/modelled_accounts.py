@@ -162,7 +162,8 @@ def save_link_model_json(folder: Path, links: LinkModel) -> None:
 
 
 def read_link_model_json(folder: Path) -> LinkModel:
-    """What `save_link_model_json` kept. RunError names the file and what is wrong with it."""
+    """Read the link model that `save_link_model_json` kept. RunError names the file and what is wrong with
+    it."""
     path = folder / LINK_MODEL_FILE
     if not path.is_file():
         return MOHAWK

@@ -204,7 +204,7 @@ class RecordStore:
         return sorted(spans, key=lambda span: (span.start_ns, span.end_ns))
 
     def events(self, device: str) -> list[AgentEvent]:
-        """What else the agent of `device` noted, ascending by time."""
+        """Events that the agent of `device` noted, other than phases, ascending by time."""
         found = [AgentEvent.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.EVENT)]
         return sorted(found, key=lambda event: event.monotonic_ns)
 

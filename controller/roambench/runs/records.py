@@ -1,4 +1,4 @@
-"""What an analysis asks of a run's records, wherever they are kept: in the folder or in a database."""
+"""Queries of an analysis to a run's records, wherever they are kept: in the folder or in a database."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Records(Protocol):
         ...
 
     def events(self, device: str) -> list[AgentEvent]:
-        """What else the agent of `device` noted, ascending by time."""
+        """Events that the agent of `device` noted, other than phases, ascending by time."""
         ...
 
     def host_samples(self, device: str) -> list[HostSample]:

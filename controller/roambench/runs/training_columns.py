@@ -1,4 +1,4 @@
-"""What became of every training as columns, the same facts as `rounds.local_updates` finds them; pure."""
+"""Outcome of every training as columns, the same facts as `rounds.local_updates` finds them; pure."""
 
 from __future__ import annotations
 

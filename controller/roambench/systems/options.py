@@ -1,4 +1,4 @@
-"""What an experiment may set about its learning system; each system reads what concerns it."""
+"""Options of a learning system that an experiment may set; each system reads what concerns it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Participants(Enum):
 
 
 class SyncRule(Enum):
-    """Who receives the new global model."""
+    """Rule that says who receives the new global model."""
 
     APS = "aps"
     APS_AND_DEVICES = "aps_and_devices"  # every device's own model too
@@ -60,7 +60,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class PastTraining:
-    """What selection may remember of a device's newest uploaded training; `utility` as Selection rated it."""
+    """Selection's memory of a device's newest uploaded training; `utility` as Selection rated it."""
 
     step: int
     ap: int
@@ -69,7 +69,7 @@ class PastTraining:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What selection sees at one step: parallel tuples of the present devices (ascending) and their APs."""
+    """Selection's view of one step: parallel tuples of the present devices (ascending) and their APs."""
 
     step: int
     seed: int

@@ -1,1 +1,1 @@
-"""What a user wrote in TOML, and its mistakes in words: file, key, what was expected, what was found."""
+"""TOML as users write it, and its mistakes in words: file, key, what was expected, what was found."""

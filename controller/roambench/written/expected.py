@@ -1,4 +1,4 @@
-"""What a key of a TOML table wants, in words made from the models (they cannot disagree)."""
+"""Expected value of a key of a TOML table, in words made from the models (they cannot disagree)."""
 
 from __future__ import annotations
 

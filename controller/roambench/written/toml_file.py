@@ -10,8 +10,8 @@ from roambench.contract.errors import ConfigError
 
 
 def read_toml(path: Path, name: str = "") -> dict[str, Any]:
-    """What the file says. ConfigError for one that cannot be read, is no UTF-8 text or no TOML, told under
-    `name` (default: the file's without its folder)."""
+    """Read a TOML file. ConfigError for one that cannot be read, is no UTF-8 text or no TOML; the error names
+    it `name` (default: the file's without its folder)."""
     name = name or path.name
     try:
         return tomllib.loads(path.read_bytes().decode())

@@ -92,4 +92,4 @@ class PluginError(RoambenchError, RuntimeError):
 
 
 class UnexpectedError(RoambenchError, RuntimeError):
-    """What nobody foresaw, a mistake of roambench's own: it names the file that its traceback is in."""
+    """A mistake of roambench's own that nobody foresaw: names the file that its traceback is in."""

@@ -11,8 +11,8 @@ T = TypeVar("T")
 
 
 def run_to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """What `asyncio.run` does, for work that handles SIGTERM or SIGINT by `add_signal_handler`: when it has
-    ended, both are ignored while the loop is closed.
+    """Run `work` as `asyncio.run` does, for work that handles SIGTERM or SIGINT by `add_signal_handler`: when
+    it has ended, both are ignored while the loop is closed.
 
     asyncio closes the pipe that signals are written to before it takes their handlers away; one that comes
     in between is a complaint of the interpreter on stderr.

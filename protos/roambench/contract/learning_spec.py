@@ -1,4 +1,4 @@
-"""What a device must know to train: sent once per session, the same on every fleet."""
+"""The learning settings that a device needs to train: sent once per session, the same on every fleet."""
 
 from __future__ import annotations
 

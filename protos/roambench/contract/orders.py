@@ -202,7 +202,7 @@ class AnswerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrainReply:
-    """What a finished training tells: sample counts and losses; the model itself stays on the device."""
+    """A finished training: sample counts and losses; the model itself stays on the device."""
 
     samples: int
     sgd_steps: int
@@ -218,7 +218,7 @@ class TrainReply:
 
 @dataclass(frozen=True, slots=True)
 class UploadReport:
-    """What a device tells of an upload; the model itself arrives on the data plane."""
+    """A device's account of an upload; the model itself arrives on the data plane."""
 
     model_digest: str
     uploaded_bytes: int = 0
@@ -254,7 +254,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeReply:
-    """What a device tells of an iteration. The model itself stays on the device, held under `model_digest`.
+    """A device's account of an iteration. The model itself stays on the device, held under `model_digest`.
 
     Bytes and seconds are of whole half-step models and their frames; a model that was left out counts as far
     as it came. `exchange_s` is from the end of the half step until the last model was sent and received.

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """What a device does at a moment. Phases partition its time: they add up to the run."""
+    """An activity of a device. Phases partition its time: they add up to the run."""
 
     IDLE = "idle"  # present, nothing ordered in this step
     ABSENT = "absent"  # the trace says it is away (a bench board is still powered)
@@ -24,7 +24,7 @@ ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCH
 
 
 class Outcome(StrEnum):
-    """What became of a trained model (and so of the joules it cost)."""
+    """The use of a trained model, and so of the joules it cost: aggregated, wasted or pending."""
 
     PENDING = "pending"  # outstanding: not aggregated, not yet given up
     AGGREGATED = "aggregated"  # an edge aggregation used it
@@ -33,7 +33,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a phase moved over the data link, and the stamps of its first and last byte (0: not stamped)."""
+    """Bytes that a phase moved over the data link, with the stamps of its first and last byte (0: not
+    stamped)."""
 
     transferred_bytes: int = 0
     first_byte_ns: int = 0

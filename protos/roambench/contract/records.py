@@ -1,4 +1,5 @@
-"""What an agent spools and drains: meter readings and phase events, as small self-contained byte records.
+"""Records that an agent spools and drains: meter readings and phase events, as small self-contained byte
+records.
 
 A record is (seq, kind, payload). `seq` is given by the spool and never reused; with the device's name and
 the spool's uuid it is the key that makes every delivery exactly-once.
@@ -22,7 +23,7 @@ NO_METER_CLOCK: Final = -1
 
 
 class RecordKind(IntEnum):
-    """What a drained record holds."""
+    """Kind of a drained record's content."""
 
     READING = 1
     PHASE = 2  # a finished PhaseSpan

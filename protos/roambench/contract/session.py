@@ -1,4 +1,4 @@
-"""What a controller and an agent send each other over their session, beside orders and answers."""
+"""Words that a controller and an agent send each other over their session, besides orders and answers."""
 
 from __future__ import annotations
 

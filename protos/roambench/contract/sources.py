@@ -41,10 +41,9 @@ def source_files(top: str) -> list[Path]:
 
 @cache
 def own_code() -> Mapping[str, str]:
-    """What tells this roambench from every other: `version`; `code`, 16 digits of a SHA-256 over all its
+    """Marks that tell this roambench from every other: `version`; `code`, 16 digits of a SHA-256 over all its
     source files, the same in a source tree and in the wheel made of it; and where it runs from a git work
-    tree the `commit`, with "+changes" where tracked files differ from it.
-    """
+    tree the `commit`, with "+changes" where tracked files differ from it."""
     known = {"version": version(_OURS), "code": _code()}
     commit = _commit(Path(__file__).resolve().parents[3])
     return known | ({"commit": commit} if commit else {})

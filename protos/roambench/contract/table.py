@@ -82,5 +82,5 @@ def origin(point: EntryPoint) -> str:
 
 @cache
 def _points_of(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """What is installed on that sys.path; a sweep asks for every point."""
+    """The entry points installed on that sys.path, read once: a sweep asks for every point."""
     return tuple(sorted(entry_points(group=group), key=origin))

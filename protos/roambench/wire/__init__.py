@@ -1,1 +1,1 @@
-"""What travels between controller and agents."""
+"""The messages that travel between controller and agents."""

@@ -52,7 +52,7 @@ _STATUS = {
 
 
 def controller_frame(word: ControllerWord | Refusal) -> wire.ControllerFrame:
-    """What a controller has to say, as a frame; `controller_word` is the inverse."""
+    """A controller's word as a frame; `controller_word` is the inverse."""
     match word:
         case GivenOrder():
             return wire.ControllerFrame(order=_order_message(word))
@@ -147,7 +147,7 @@ def _order_message(given: GivenOrder) -> wire.Order:
 
 
 def controller_word(frame: wire.ControllerFrame) -> ControllerWord | None:
-    """What a frame of the controller says; None for one of an unknown kind. A refusal is its session's."""
+    """The word in a controller's frame; None for a frame of an unknown kind. A refusal is its session's."""
     match frame.WhichOneof("frame"):
         case "order":
             return given_order(frame.order)
@@ -318,7 +318,7 @@ def hello_of(message: wire.Hello) -> Hello:
 
 
 def agent_frame(word: AgentWord) -> wire.AgentFrame:
-    """What an agent has to say, as a frame."""
+    """An agent's word as a frame."""
     match word:
         case SessionEvent():
             event = wire.Event(

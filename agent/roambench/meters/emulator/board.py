@@ -65,7 +65,7 @@ class EmulatedBoard:
         self._want(self.draw.work(activity, ns))
 
     def advance(self, now_ns: int) -> list[Said]:
-        """What the meter said up to `now_ns`."""
+        """The lines that the meter printed up to `now_ns`."""
         self.draw_until(now_ns)
         return self.firmware.advance(now_ns)
 

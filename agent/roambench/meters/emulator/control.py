@@ -26,7 +26,7 @@ def addresses(socket_path: Path) -> dict[str, dict[str, str]]:
 
 
 def stats(socket_path: Path) -> dict[str, object]:
-    """What the emulator has counted (see `EmulatorServer.stats`)."""
+    """The emulator's counters (see `EmulatorServer.stats`)."""
     return _command(socket_path, {"ctl": "stats"})
 
 

@@ -1,4 +1,4 @@
-"""What one emulated board draws, moment by moment, and what it would draw if it had nothing to do."""
+"""Power of one emulated board, moment by moment, and what it would draw if it had nothing to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRAINING_CORES: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a board has been doing since `activity` was told; stamps in ns, drawn lengths in ns."""
+    """A board's state since `activity` was set; stamps in ns, drawn lengths in ns."""
 
     activity: Activity = IDLE
     transfers: int = 0  # so far; the number of a draw
@@ -84,7 +84,7 @@ class BoardDraw:
         return changes + self._lay(ns)
 
     def until(self, now_ns: int) -> list[tuple[int, float]]:
-        """What changes by itself up to `now_ns`."""
+        """Changes of the power that come by themselves up to `now_ns`."""
         changes = self._warm(now_ns)
         while self._told[-1][1].dips and self._laid_ns < now_ns:
             changes += self._lay(self._laid_ns)

@@ -14,7 +14,7 @@ OWN_W: Final = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Printout:
-    """What a firmware holds when it prints. `on`: the output is on.
+    """The values that a firmware holds when it prints. `on`: the output is on.
 
     `watt_hours` is the meter's own counter after this tick, `watt_hours_before` before it; `meter_ms` its own
     clock.

@@ -1,4 +1,5 @@
-"""What an emulated meter said on its serial port and when, for proofs that every reading is one of its lines.
+"""Log of the lines that an emulated meter printed on its serial port and when, for proofs that every reading
+is one of its lines.
 
 1000000123,26,352e3136...     device time just before it was said, bytes that the port took, the bytes
 """

@@ -73,7 +73,7 @@ class Pac1933:
         )
 
     def read(self, signal: PowerSignal, ns: int, supply_v: float) -> Measurement:
-        """What is printed at `ns`: whole mV, mA and mW."""
+        """The values printed at `ns`: whole mV, mA and mW."""
         newest = ns - (ns - self.phase_ns) % self.sample_ns
         oldest = newest - (self.entries - 1) * self.sample_ns
         steady = signal.steady_w(oldest - AVERAGE_NS, newest)

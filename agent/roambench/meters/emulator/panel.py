@@ -12,7 +12,8 @@ _POT_C = 4.08
 
 
 def supply_volts(setting_v: float) -> float:
-    """What the output really gives for a setting: whole steps of the potentiometer, 4.080 to 5.249 V."""
+    """The volts that the output really gives for a setting: whole steps of the potentiometer, 4.080 to 5.249
+    V."""
     root = (-_POT_B + math.sqrt(max(0.0, _POT_B**2 - _POT_A * (_POT_C - setting_v)))) / _POT_A
     wiper = int(min(255.0, max(0.0, root)))
     return _POT_A * wiper**2 + 2.0 * _POT_B * wiper + _POT_C

@@ -89,7 +89,7 @@ class MeterPort:
         self.write_truth()
 
     def write_truth(self) -> None:
-        """What has changed in the true power goes to the file; what is to come may yet come otherwise."""
+        """Write changes of the true power to the file; what is to come may yet come otherwise."""
         now_ns = self._clock.now_ns()
         self._to_come |= self.board.outlet.take_news()
         for ns in sorted(ns for ns in self._to_come if ns <= now_ns):

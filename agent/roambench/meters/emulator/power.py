@@ -23,7 +23,7 @@ _RESTING_MBIT_S: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What a board does from some moment on: cores kept busy, data-plane rates in Mbit/s."""
+    """A board's load from some moment on: cores kept busy, data-plane rates in Mbit/s."""
 
     busy_cores: float = 0.0
     tx_mbit_s: float = 0.0

@@ -32,7 +32,7 @@ class Sensor(StrEnum):
 
 
 class WattHours(StrEnum):
-    """What the meter's own counter does."""
+    """Behaviour of the meter's own counter."""
 
     BROWSER = "browser"  # adds watts per tick as if a tick were a second, while a browser watches
     ELAPSED = "elapsed"  # watts times elapsed seconds

@@ -60,7 +60,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the firmware holds after one read, before it prints three decimals."""
+    """The values that the firmware holds after one read, before it prints three decimals."""
 
     volts: float
     amps: float
@@ -77,7 +77,7 @@ class SensorChip(Protocol):
     """A measuring chip with what its firmware makes of it."""
 
     def read(self, signal: PowerSignal, ns: int, supply_v: float) -> Measurement:
-        """What the firmware holds after reading at `ns`; `signal` must be known up to then."""
+        """The values that the firmware holds after reading at `ns`; `signal` must be known up to then."""
         ...
 
 
@@ -120,7 +120,7 @@ class Ina231:
         return end - self.window_ns, end
 
     def registers(self, watts: float, supply_v: float = SUPPLY_V) -> Registers:
-        """What the chip holds after a window of `watts` in the mean."""
+        """The registers that the chip holds after a window of `watts` in the mean."""
         part = self.tolerance
         volts, amps = load(watts, supply_v)
         amps *= self.gain * (1.0 + part.current_gain)

@@ -1,4 +1,4 @@
-"""What a board's power does besides being constant: between, at the borders of and within its phases.
+"""Shapes of a board's power that is not constant: between, at the borders of and within its phases.
 
 `steady` is a board that a split by phases finds easy. No Raspberry Pi is one, so local fleets draw by
 `realistic`, and `harsh` has the same features where they hurt.

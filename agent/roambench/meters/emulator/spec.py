@@ -1,4 +1,4 @@
-"""What an emulator process is told: its meters, their faults, the clock, where socket and truth lie."""
+"""Settings of an emulator process: its meters, their faults, the clock, where socket and truth lie."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roambench.meters.emulator.shapes import STEADY, PowerShape
 
 
 class FaultKind(StrEnum):
-    """What can go wrong with a meter's line."""
+    """A fault of a meter's line."""
 
     DROP = "drop"  # `count` lines are not sent
     TRUNCATE = "truncate"  # `count` lines lose their end, line break included

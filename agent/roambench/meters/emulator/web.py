@@ -1,4 +1,4 @@
-"""What browsers say to a meter and hear from it: pages, commands, who gets readings. No network in here."""
+"""A meter's web side, as browsers see it: pages, commands, who gets readings. No network in here."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class WebConsole(Protocol):
         ...
 
     def hear(self, client: int, text: str, ns: int) -> list[Frame]:
-        """What a browser's message does and who is told; never raises."""
+        """Obey a browser's message; the frames for whoever is to get an answer. Never raises."""
         ...
 
     @property
     def watching(self) -> tuple[int, ...]:
-        """Who gets readings."""
+        """The clients that get readings."""
         ...
 
 
@@ -213,7 +213,7 @@ class YtrikozShell:
         self._line = b""
 
     def hear(self, data: bytes, ns: int) -> bytes:
-        """What the meter answers to typed bytes; never raises."""
+        """The meter's answer to typed bytes; never raises."""
         answer = b""
         for byte in data:
             if not self.active:

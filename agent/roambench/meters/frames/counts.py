@@ -1,4 +1,4 @@
-"""What became of the lines of a meter, by kind: the same words for every format."""
+"""Counts of a meter's lines by kind: the same words for every format."""
 
 from __future__ import annotations
 

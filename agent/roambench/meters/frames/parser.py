@@ -1,4 +1,4 @@
-"""What all frame parsers have in common: splitting bytes into lines, stamping readings, keeping counts."""
+"""The common part of all frame parsers: splitting bytes into lines, stamping readings, keeping counts."""
 
 from __future__ import annotations
 

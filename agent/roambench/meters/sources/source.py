@@ -1,4 +1,4 @@
-"""What a meter needs of its line, whatever the line is."""
+"""The protocol of a meter's line, whatever the line is."""
 
 from __future__ import annotations
 

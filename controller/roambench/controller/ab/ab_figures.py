@@ -1,4 +1,4 @@
-"""What is compared of a run: its joules with what its meters have wrong, and what it learned."""
+"""The compared figures of a run: its joules with what its meters have wrong, and what it learned."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def kept_began(folder: Path) -> str:
 
 
 def kept_flags(folder: Path) -> tuple[str, ...]:
-    """What the run's own report doubts."""
+    """Flags of the run's own report."""
     try:
         return tuple(map(str, json.loads((folder / _FILE).read_text(encoding="utf-8"))["flags"]))
     except (OSError, ValueError, KeyError, TypeError):

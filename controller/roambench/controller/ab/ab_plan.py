@@ -26,7 +26,7 @@ _NAMES: Final = ("name", "simulated.workers", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user asked for. `changes` hold for both, the others for one ("a.b=c" each)."""
+    """The user's request. `changes` hold for both, the others for one ("a.b=c" each)."""
 
     a: Path
     b: Path

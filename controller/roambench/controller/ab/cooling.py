@@ -18,7 +18,7 @@ PAUSE_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """What to wait for. `limit_c` None: only for `pause_s`."""
+    """A wait between runs until boards are cool. `limit_c` None: only for `pause_s`."""
 
     limit_c: float | None = None
     pause_s: float = PAUSE_S

@@ -39,7 +39,7 @@ LOADS: Final[dict[str, tuple[tuple[float, Activity], ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the command line asked for."""
+    """The command line's wishes."""
 
     profile: str
     devices: int
@@ -137,7 +137,7 @@ async def _serve(spec: EmulatorSpec, clock: DeviceClock, load: str, seconds: flo
 
 
 def _true_energy(path: Path, name: str, start_ns: int) -> str:
-    """What the board has used from the start to the end of its truth."""
+    """Energy that the board has used from the start to the end of its truth."""
     truth = read_truth(path)
     end_ns = truth.segments[-1][0]  # unknown from there on
     return f"{name}: {truth.energy_j(start_ns, end_ns):.3f} J true in {(end_ns - start_ns) * 1e-9:.3f} s"
@@ -159,7 +159,7 @@ async def _stop_after(server: EmulatorServer, clock: DeviceClock, device_s: floa
 
 
 def _told(spec: EmulatorSpec, addresses: dict[str, dict[str, str]]) -> Iterator[str]:
-    """What to type in another terminal to read each meter."""
+    """Lines to type in another terminal, one to read each meter."""
     row = profile(spec.profile)
     yield f"{row.summary}; {spec.truth_dir}"
     for name, ways in addresses.items():

@@ -57,7 +57,7 @@ def release(
 
 
 def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
-    """Who uses the bench, for what and until when, and who waits."""
+    """Show who uses the bench, for what and until when, and who waits."""
     import json
 
     from roambench.provision.holding import described, standing_of

@@ -13,7 +13,7 @@ from roambench.contract.errors import MeterError
 
 
 class Load(StrEnum):
-    """What the boards behind the meters do."""
+    """Load of the boards behind the meters."""
 
     IDLE = "idle"
     TRAIN = "train"  # one busy core

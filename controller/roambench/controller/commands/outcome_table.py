@@ -1,4 +1,5 @@
-"""What became of every host, as the `fleet` commands print it: a row each, reason and next action last."""
+"""Table of every host's outcome, as the `fleet` commands print it: a row each, reason and next action
+last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What provisioning did, or would do, for people and for programs."""
+"""Text of what provisioning did, or would do, for people and for programs."""
 
 from __future__ import annotations
 

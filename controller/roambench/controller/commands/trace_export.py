@@ -19,7 +19,7 @@ class ExportFormat(StrEnum):
 
 
 class AbsentDevices(StrEnum):
-    """What an export does with devices while they are absent."""
+    """Treatment of devices while they are absent, by an export."""
 
     STAND = "stand"
     OMIT = "omit"

@@ -253,7 +253,7 @@ def _tell_holes(found: Imported) -> None:
 
 
 def _tell_rows(found: Imported, strict: bool) -> None:
-    """What became of every file and every row."""
+    """Print the account of every file and every row."""
     from roambench.mobility.candidates import centre_of
 
     for source in found.sources:

@@ -17,7 +17,7 @@ ApSource = Literal["auto", "draw", "places", "stations"]
 
 
 def area(text: str | None, corners: str | None, problems: list[str]) -> Box | PlaneBox | None:
-    """What `--box` or `--box-corners` say."""
+    """The box that `--box` or `--box-corners` describe; None without either."""
     if corners is None:
         return box(text, problems)
     if text is not None:

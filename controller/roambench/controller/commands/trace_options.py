@@ -1,4 +1,4 @@
-"""What the commands that write a trace have in common."""
+"""Common options of the commands that write a trace."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Place(Protocol):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What a report must say first: checks that were waived."""
+        """Checks that were waived; a report says them first."""
         ...
 
     @property
@@ -105,7 +105,7 @@ class AgentsPlace(Place, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
-    """What the places that are processes of this machine have in common."""
+    """Base of the places that are processes of this machine."""
 
     experiment: Experiment
     doubts: ClassVar[tuple[str, ...]] = ()

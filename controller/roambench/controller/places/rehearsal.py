@@ -19,7 +19,8 @@ from roambench.runs.folder import RunFolder
 
 
 class RehearsalPlace(ThisMachine):
-    """Who would train where, upload where or exchange with whom, and whose training would be wasted."""
+    """Place of a rehearsal: who would train where, upload where or exchange with whom, and whose training
+    would be wasted."""
 
     kind: ClassVar[FleetKind] = FLEET_KINDS["rehearsal"]
 

@@ -141,7 +141,7 @@ def may_defer(section: SimulatedSection, system: System) -> bool:
 
 
 def foresight(experiment: Experiment, learning_task: LearningTask) -> Callable[[TrainOrder], Workload]:
-    """What a training will consist of, before it is computed."""
+    """Foretell the workload of a training before it is computed."""
 
     def workload(order: TrainOrder) -> Workload:
         samples = len(learning_task.parts[order.device])
@@ -153,7 +153,7 @@ def foresight(experiment: Experiment, learning_task: LearningTask) -> Callable[[
 def save_learning_task(
     experiment: Experiment, learning_task: LearningTask, folder: Path, capacity: int
 ) -> WorkerSetting:
-    """What the workers map instead of copying: the training set and every device's part of it."""
+    """Save what the workers map instead of copying: the training set and every device's part of it."""
     offsets = np.cumsum([0, *(len(part) for part in learning_task.parts)], dtype=np.int64)
     arrays: dict[str, npt.NDArray[Any]] = {
         "images": learning_task.dataset.train_images,

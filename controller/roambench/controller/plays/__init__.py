@@ -1,1 +1,1 @@
-"""What is played: systems with access points, and systems without a server; the same on every fleet."""
+"""The plays: systems with access points, and systems without a server; the same on every fleet."""

@@ -177,7 +177,7 @@ class HierarchicalPlay:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What the round loop needs besides a fleet, the same for every fleet."""
+    """The round loop's input besides a fleet, the same for every fleet."""
 
     system: System
     association: Association

@@ -1,4 +1,4 @@
-"""What a fleet and a run have to know of a system, with access points or without a server."""
+"""The protocol of a system that is played, with access points or without a server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Play(Protocol):
 
     @property
     def movement(self) -> Movement:
-        """Who is where at which step."""
+        """The trace: who is where at which step."""
         ...
 
     @property
@@ -81,12 +81,12 @@ class Play(Protocol):
         ...
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
-        """What whoever started a finished run on agents reads about it."""
+        """Lines about a finished run on agents, for whoever started it."""
         ...
 
 
 class World(Protocol):
-    """What the systems of an experiment share: who moves where, and the data."""
+    """The world that the systems of an experiment share: who moves where, and the data."""
 
     @property
     def experiment(self) -> Experiment:
@@ -95,7 +95,7 @@ class World(Protocol):
 
     @property
     def movement(self) -> Movement:
-        """Who is where at which step; the same for all systems of the experiment."""
+        """The trace, the same for all systems of the experiment."""
         ...
 
     def announce(self, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""What a system is played on: a fleet that is ready, and how time passes there."""
+"""The stage that a system is played on: a fleet that is ready, and how time passes there."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Stage(Protocol):
         ...
 
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
-        """What comes before the first step: clocks, an idle baseline; or the record of where a run goes on,
-        `outage_s` after its controller died."""
+        """Prepare the first step: clocks, an idle baseline; or journal where a run goes on, `outage_s` after
+        its controller died."""
         ...
 
     def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
-        """What every step ends with, `first_step` being the next; `say` hears of pauses."""
+        """The end of every step, `first_step` being the next; `say` prints pauses."""
         ...
 
     async def end(self, run_id: str, steps: int) -> None:
-        """What comes after the last of all `steps`."""
+        """Finish after the last of all `steps`."""
         ...
 
 

@@ -1,4 +1,5 @@
-"""What a sweep's table can tell of a run: name -> title and the figure, taken from the run's summary."""
+"""Figures of a run that a sweep's table can show: name -> title and the figure, taken from the run's
+summary."""
 
 from __future__ import annotations
 

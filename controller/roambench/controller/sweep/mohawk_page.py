@@ -57,7 +57,7 @@ def mohawk_page(folders: Sequence[Path], *, title: str, curves_name: str) -> Res
 
 
 def _cell(run: FinishedRun) -> Hashable | None:
-    """What the paper's tables keep apart."""
+    """The settings that the paper's tables keep apart."""
     found = run.beside_the_paper()
     return None if found is None or run.system not in SYSTEMS else (run.system, found.setting)
 

@@ -126,14 +126,14 @@ def peer_run(run: FinishedRun) -> PeerRun:
 
 
 def _dam_cell(run: FinishedRun) -> Hashable | None:
-    """What the tables keep apart."""
+    """The settings that the tables keep apart."""
     found = peer_run(run)
     place = found.clients, found.grid, found.mobile, found.radius, found.reach
     return (run.system, found.mobility, found.dirichlet, *place) if found.mobility in DAM_NAMES else None
 
 
 def _de_heredia_cell(run: FinishedRun) -> Hashable | None:
-    """What de Heredia's tables keep apart."""
+    """The settings that de Heredia's tables keep apart."""
     experiment = run.experiment
     if experiment.mobility.model != "reflected_walk":
         return None

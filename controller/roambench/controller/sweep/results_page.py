@@ -75,7 +75,7 @@ def scale_lines(runs: Sequence[FinishedRun], says: Says, paper_says: Mapping[str
 
 
 def part_of(images: int) -> str:
-    """What `learning.train_images` or `test_images` asks for."""
+    """The part of the images that `learning.train_images` or `test_images` asks for, in words."""
     return f"{images:,}, drawn by class" if images else "all"
 
 

@@ -1,4 +1,4 @@
-"""What a sweep's folder says of how it was made: the command without this machine's paths, the machine."""
+"""A sweep folder's notes on how it was made: the command without this machine's paths, the machine."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class HeldModels:
         self._held[device] = Held(global_row=row)
 
     def snapshot(self) -> list[dict[str, Any]]:
-        """Who holds what, as JSON values; `restore` is the inverse."""
+        """Holders and their models, as JSON values; `restore` is the inverse."""
         return [{"device": device, **asdict(held)} for device, held in sorted(self._held.items())]
 
     def restore(self, told: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""What a training worker is told and what it answers, as JSON lines; models travel as rows of the file."""
+"""Jobs of a training worker and its answers, as JSON lines; models travel as rows of the file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TrainingJob:
 
     @property
     def read_rows(self) -> tuple[int, int, int, int]:
-        """What a training reads, in the order in which `TaskTrainer.carry_out` takes the models."""
+        """Rows that a training reads, in the order in which `TaskTrainer.carry_out` takes the models."""
         return self.ap_row, self.own_row, self.global_row, self.previous_row
 
     @classmethod

@@ -118,7 +118,8 @@ class ModelRows:
         self.keep(rows)
 
     def sync(self) -> None:
-        """What was written, by whatever process, survives a power cut when this returns; OSError."""
+        """Sync the file: what was written, by whatever process, survives a power cut when this returns;
+        OSError."""
         os.fdatasync(self._file)
 
     def _reuse(self, row: int) -> None:

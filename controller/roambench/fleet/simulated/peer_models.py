@@ -1,4 +1,4 @@
-"""What virtual devices do in decentralised learning: a half step each, then all their mixings at once."""
+"""Work of virtual devices in decentralised learning: a half step each, then all their mixings at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """What came of one device's iteration: `refused` says why there was no half step."""
+    """Result of one device's iteration: `refused` says why there was no half step."""
 
     outcome: TrainingOutcome
     left_out: tuple[LeftOut, ...] = ()

@@ -114,7 +114,8 @@ def _read_environment_again() -> None:
 
 @contextmanager
 def _environment(local: bool) -> Iterator[None]:
-    """What Ray's processes inherit; a cluster's own token is the user's business (RAY_AUTH_TOKEN)."""
+    """Set the environment that Ray's processes inherit; a cluster's own token is the user's business
+    (RAY_AUTH_TOKEN)."""
     wanted = dict(_QUIET)
     if local and "RAY_AUTH_MODE" not in os.environ:
         wanted |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN}

@@ -122,7 +122,8 @@ class RayWorkers:
         self._session.close()
 
     async def _ask(self, actor: Any, job: TrainingJob, models: LentModels) -> TrainingOutcome | None:
-        """What became of the job, its model in its row; None if the actor or its node died over it."""
+        """Carry out the job on an actor: its outcome, its model in its row; None if the actor or its node
+        died over it."""
         asked = actor.train.remote(asdict(job), *(models.lend(row) for row in job.read_rows))
         try:
             outcome, model = await asyncio.wrap_future(asked.future())
@@ -162,7 +163,7 @@ class RayWorkers:
 
 
 def _other_versions(there: Mapping[str, str]) -> str:
-    """What a node has that this machine has not; empty when both are the same."""
+    """Versions in which a node differs from this machine; empty when both are the same."""
     here = {name: version(name) for name in PACKAGES}
     return ", ".join(
         f"{name} {there[name]}, here {here[name]}" for name in PACKAGES if there[name] != here[name]

@@ -58,7 +58,7 @@ class VirtualDevice:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What an order's training is made of, known without doing it."""
+    """Size of an order's training, known without doing it."""
 
     samples: int
     sgd_steps: int
@@ -146,7 +146,7 @@ class SimulatedFleet:
         return self.rows.keeps_much
 
     def snapshot(self) -> dict[str, Any]:
-        """What is published and who holds what, as JSON values; the models are rows of the file, synced."""
+        """Published models and their holders, as JSON values; the models are rows of the file, synced."""
         self.rows.sync()
         held, peers = self._held.snapshot(), self._peers.snapshot()
         return {"published": self._published, "held": held, "peers": peers}
@@ -310,7 +310,8 @@ def _refused(order: Order, reason: str) -> Answer:
 def exchange_reply(
     order: ExchangeOrder, exchanged: Exchanged, model_bytes: int, device: VirtualDevice
 ) -> ExchangeReply:
-    """What the device tells of it: a model to every neighbour at the modelled rate, one from all who sent."""
+    """The device's reply to an exchange order: a model to every neighbour at the modelled rate, one from all
+    who sent."""
     outcome = exchanged.outcome
     sent_bytes, received_bytes = model_bytes * len(order.neighbours), model_bytes * exchanged.received
     downloaded_bytes = model_bytes * len(order.model_digests)

@@ -60,7 +60,7 @@ class StackedLearner:
         return results
 
     def _stacks(self, tasks: Sequence[StackedTask], indices: list[int]) -> Iterator[list[int]]:
-        """Who trains together: one objective, and no more than twice the shortest one's steps.
+        """Groups that train together: one objective, and no more than twice the shortest one's steps.
 
         Where filling up a batch would change it, only devices with equally many samples.
         """

@@ -1,4 +1,4 @@
-"""What the process of the stacked backend is told when it starts."""
+"""Settings with which the process of the stacked backend starts."""
 
 from __future__ import annotations
 

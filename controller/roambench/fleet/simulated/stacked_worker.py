@@ -75,7 +75,7 @@ class StackedWorker:
         return outcomes
 
     def _task(self, job: TrainingJob) -> StackedTask | str:
-        """What there is to do, or why it cannot be done."""
+        """The training that a job asks for, or why it cannot be done."""
         shard, global_model = self._shard(job.device), self._model(job.global_row)
         inputs = StartInputs(
             self._rows.row(job.ap_row),

@@ -1,4 +1,5 @@
-"""What every process that trains for virtual devices does with a job, wherever its models come from."""
+"""Carry out a job of a virtual device, wherever its models come from: the same in every process that
+trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who computes the trainings of virtual devices: worker processes, one stacked batch, other machines."""
+"""Protocol of what computes the trainings of virtual devices: worker processes, one stacked batch, other
+machines."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ OnOutcome = Callable[[int, TrainingOutcome], None]
 
 
 def no_hurry(index: int, outcome: TrainingOutcome) -> None:
-    """Who needs no outcome before all are there."""
+    """Ignore an outcome: for callers that need none before all are there."""
 
 
 class Trainer(Protocol):

@@ -1,4 +1,4 @@
-"""What may be a fix, and the account of every row that was read."""
+"""Limits of what may be a fix, and the account of every row that was read."""
 
 from __future__ import annotations
 

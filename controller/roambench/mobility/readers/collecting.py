@@ -86,7 +86,7 @@ class FixCollector:
         )
 
     def _block(self) -> Fixes:
-        """What was added since the last block; its columns start anew, and so do its ids' numbers."""
+        """The fixes added since the last block; its columns start anew, and so do its ids' numbers."""
         block = Fixes(
             device_ids=tuple(self._devices),
             place_ids=tuple(self._places),

@@ -63,7 +63,7 @@ def detect(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> t
 
 
 def _table(heads: Sequence[tuple[str, Head]]) -> str:
-    """What to do with a table of unusual names, if the first file is one."""
+    """Advice for a table of unusual names, if the first file is one."""
     first = next((head.rows[0].strip("\ufeff") for _, head in heads if head.rows), "")
     if not any(mark in first for mark in "\t,;"):
         return ""

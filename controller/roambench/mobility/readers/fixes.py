@@ -1,4 +1,4 @@
-"""What every reader yields: fixes in columns, and an honest account of every row that was read."""
+"""Results of every reader: fixes in columns, and an honest account of every row that was read."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _YEAR_1: Final = -62_135_596_800  # what comes before is no time to Python
 
 
 class Columns(NamedTuple):
-    """What a clean block holds; without places `place` is None."""
+    """Columns of a clean block; without places `place` is None."""
 
     t_utc_s: npt.NDArray[np.int64]
     latitude: npt.NDArray[np.float64]

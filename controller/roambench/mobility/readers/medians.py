@@ -32,7 +32,7 @@ class Tally:
             self._limit = max(_HELD, 2 * self._held)
 
     def median(self) -> float:
-        """What numpy.median gives for all that was added; ValueError for nothing."""
+        """Median of all that was added, as numpy.median gives it; ValueError for nothing."""
         self._merge()
         values, until = self._values[0], np.cumsum(self._counts[0])
         if not len(values):

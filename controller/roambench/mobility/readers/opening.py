@@ -45,7 +45,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What the user says about the files; see `ReaderOptions` for what every field means."""
+    """The user's options about the files; see `ReaderOptions` for what every field means."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     time_format: str = "auto"

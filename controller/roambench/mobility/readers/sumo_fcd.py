@@ -44,7 +44,7 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
 
 
 class _Timesteps:
-    """What the parser calls: keeps the time of the timestep it is in."""
+    """Handler that the XML parser calls: keeps the time of the timestep it is in."""
 
     def __init__(self, parser: expat.XMLParserType, options: ReaderOptions) -> None:
         self._parser = parser

@@ -36,7 +36,7 @@ class Layout:
 
 
 def layout_of(first: str, given: Mapping[str, str], known: Mapping[str, Sequence[str]], file: str) -> Layout:
-    """What the first line and the user's column map (`field=name`, `a+b`, positions from 0) tell.
+    """Layout of a table by its first line and the user's column map (`field=name`, `a+b`, positions from 0).
 
     `known` are the usual names of every field, in lower case, `a+b` two columns together. Raises ConfigError
     for fields that do not exist, TraceError for columns that the file does not have.
@@ -82,7 +82,8 @@ def _recognised(
 
 
 def columns_needed(first: str, missing: Sequence[str]) -> str:
-    """What a table's first line has, and the option that names the columns of the missing fields."""
+    """A message about columns: what a table's first line has, and the option that names the columns of the
+    missing fields."""
     separator = next((mark for mark in "\t,;" if mark in first), ",")
     names = [cell.strip() for cell in first.split(separator)]
     shown = ", ".join(names[:20])[:300] + (", ..." if len(names) > 20 else "")

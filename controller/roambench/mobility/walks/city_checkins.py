@@ -26,7 +26,7 @@ _PLACEMENTS: Final = 64
 
 
 def checkin_presence(parameters: CityParameters, seed: int) -> npt.NDArray[np.bool_]:
-    """Who is seen when: shape (steps, devices). Everybody is seen at least once, nobody in an outage.
+    """Presence of devices, shape (steps, devices). Everybody is seen at least once, nobody in an outage.
 
     A device's chance in a step is its own rate (Weibull over the devices) times the hour's share of the day;
     one seen in the step before has the chance `again` on top.

@@ -1,4 +1,4 @@
-"""What a row of the generator table is: a name, its parameters, and a function of (parameters, seed)."""
+"""A row of the generator table: a name, its parameters, and a function of (parameters, seed)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Generator:
         return {**self.presets[name], **{key: value for key, value in given.items() if key != "preset"}}
 
     def too_large(self, settings: Mapping[str, Any]) -> list[str]:
-        """What of the settings makes a trace that no file, or no memory, holds."""
+        """Settings that make a trace which no file, or no memory, holds, one line each."""
         made = {row.name: settings.get(row.name, row.default) for row in fields(self.parameters)}
         steps, devices = (made.get(name) for name in ("steps", "devices"))
         if not isinstance(steps, int) or not isinstance(devices, int):

@@ -18,7 +18,7 @@ from roambench.mobility.walks.walkers import (
 
 
 class StrollParameters(Protocol):
-    """What the parameters of every such model hold."""
+    """The parameters that every such model has."""
 
     @property
     def devices(self) -> int:

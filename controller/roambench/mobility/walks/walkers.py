@@ -1,4 +1,4 @@
-"""What the walking models share: checks of parameters, who is there when, where access points stand."""
+"""Common part of the walking models: checks of parameters, presence, where access points stand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def refuse(
 
 
 def presence_problems(presence: float, stay_steps: float) -> tuple[str, ...]:
-    """What is wrong with a pair of presence parameters, see `presences`."""
+    """Mistakes in a pair of presence parameters, see `presences`."""
     if not 0 < presence <= 1:
         return (f"presence is {presence}, expected more than 0, at most 1",)
     if not stay_steps >= 1:
@@ -66,9 +66,8 @@ def presence_of(parameters: Any, seed: int) -> Flags:
 
 
 def presences(devices: int, steps: int, presence: float, stay_steps: float, seed: int) -> Flags:
-    """Who is there when, shape (steps, devices): a share `presence` of all steps, in stays of geometric
-    length with mean `stay_steps`. Stationary from the first step on; 1.0: everybody always.
-    """
+    """Presence of devices, shape (steps, devices): a share `presence` of all steps, in stays of geometric
+    length with mean `stay_steps`. Stationary from the first step on; 1.0: everybody always."""
     there = np.ones((steps, devices), np.bool_)
     if presence >= 1.0:
         return there

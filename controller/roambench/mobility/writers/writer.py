@@ -1,4 +1,4 @@
-"""What a writer is: a trace as the text of one or more files, and what that text cannot say. Pure."""
+"""The protocol of a writer: a trace as the text of one or more files, and what that text leaves out. Pure."""
 
 from __future__ import annotations
 

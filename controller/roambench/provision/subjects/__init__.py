@@ -1,1 +1,1 @@
-"""What a host has to have, one subject a file: facts and wishes in, steps out. All of it is pure."""
+"""The subjects of provisioning, one a file: facts and wishes in, steps out. All of it is pure."""

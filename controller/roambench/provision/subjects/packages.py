@@ -14,7 +14,7 @@ _PATIENCE_S = 900.0
 
 
 def packages(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
-    """What comes and goes is noted, so that unprovisioning can undo it."""
+    """Steps that install and remove packages; noted, so that unprovisioning can undo them."""
     if facts.container:
         return
     needed = [time_client(facts).package]

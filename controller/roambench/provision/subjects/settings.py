@@ -1,4 +1,4 @@
-"""What the agent is told: its settings file, and the token with which it may only write."""
+"""The agent's settings: its file, and the token with which it may only write."""
 
 from __future__ import annotations
 
