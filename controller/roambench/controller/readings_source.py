@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -93,13 +93,11 @@ class _Influx:
     def _server(self, folder: RunFolder) -> InfluxServer:
         from roambench.runs.influxql import InfluxServer
 
-        section = folder.config.get("influxdb")
-        own: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
-        url, bucket = self.url or str(own.get("url", "")), self.database or str(own.get("bucket", ""))
-        missing = [name for name, value in (("--influx-url", url), ("--influx-db", bucket)) if not value]
-        if missing:
+        own = folder.experiment.influxdb
+        url, bucket = self.url or own.url, self.database or own.bucket
+        if not url:
             raise ConfigError(
-                [f"{folder.path}: the run was not sent to an InfluxDB; say where it is: {', '.join(missing)}"]
+                [f"{folder.path}: the run was not sent to an InfluxDB; say where it is: --influx-url"]
             )
         database, _, policy = bucket.partition("/")
         return InfluxServer(url, database, policy, token=token(self.token_file))

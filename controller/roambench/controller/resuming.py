@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from roambench.controller.run_log import logged
 from roambench.controller.run_names import newest_folder
 from roambench.controller.stopping import BY_THE_USER, STOPPING, run_async
 from roambench.controller.world import Movement
-from roambench.experiment.sections import Experiment, from_resolved, resolved
+from roambench.experiment.sections import Experiment
 from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.runs.folder import RunFolder
@@ -54,7 +54,7 @@ def resume_run(path: Path, console: Console, wait_s: float = 0.0) -> None:
     with ExitStack() as lease:
         folder = RunFolder.open(path, write=True)
         try:
-            experiment = from_resolved(folder.config, str(path / "experiment.json"))
+            experiment = folder.experiment
             checkpoint = resumable(experiment, folder)
             place = place_again(experiment, folder, BenchOptions(wait_s=wait_s))
             place = lease.enter_context(place.held(console))
@@ -112,7 +112,7 @@ def unfinished(place: Place, runs_dir: Path, report: Callable[[str], None]) -> U
             continue
         try:
             folder = RunFolder.open(path)
-            same = _settings(folder.config) == _settings(resolved(experiment))
+            same = _settings(folder.experiment) == _settings(experiment)
             if not same or (folder.info.fleet, folder.info.system) != (place.kind.name, system):
                 continue
             if not place.is_of(folder):
@@ -127,9 +127,9 @@ def unfinished(place: Place, runs_dir: Path, report: Callable[[str], None]) -> U
     return found if found.to_resume else Unfinished({}, {})
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(experiment: Experiment) -> dict[str, Any]:
     """All that may change a result: how many train at a time may not."""
-    return {**config, "simulated": {**config.get("simulated", {}), "workers": 0}}
+    return experiment.model_dump(mode="json", exclude={"simulated": {"workers"}})
 
 
 def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:

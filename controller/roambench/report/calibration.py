@@ -110,10 +110,10 @@ def calibrate(
     ConfigError when a device's sweep cannot be fitted.
     """
     store = folder.records if store is None else store
-    truths, config = _truths(folder), folder.config
+    truths, section = _truths(folder), folder.experiment.energy
     devices, meters, rates, references = [], [], [], []
     for device, window_of_order in windows.items():
-        meter = device_meter(device, store.events(device), config)
+        meter = device_meter(device, store.events(device), section)
         raw, _ = samples_of(store.readings(device), meter, None, None)
         samples = PowerSamples(raw.ns, meter.calibration.correct(raw.watts))
         powers = window_powers(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import RunError, TraceError
 from roambench.contract.records import HostSample
+from roambench.experiment.influxdb_section import InfluxdbSection
+from roambench.experiment.sections import Experiment
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
 from roambench.report.instrument import InstrumentCost, instrument_cost
@@ -30,8 +31,8 @@ _ELSEWHERE: Final = (
     "this run's readings, phases and events are in its InfluxDB alone: add --readings influxdb"
 )
 #: What decides who is to train, besides system and seed; the rest is how and where that is measured.
-_SECTIONS: Final = ("trace", "fleet", "learning", "synthetic", "algorithm", "rounds")
-_INDIFFERENT: Final = ("orders", "step_close", "dither_s")
+_SECTIONS: Final = {"trace", "fleet", "learning", "synthetic", "algorithm", "rounds"}
+_INDIFFERENT: Final = {"orders", "step_close", "dither_s"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class RunEvidence:
     label: str
     path: Path
     info: RunInfo
-    config: dict[str, Any]
+    experiment: Experiment
     records: EventLog
     energy: RunEnergy | None  # None: neither readings nor phases
     trace: Trace | None  # None: not in the folder, or not readable (then a note says why)
@@ -50,13 +51,6 @@ class RunEvidence:
     host: Mapping[str, tuple[HostSample, ...]] = field(default_factory=dict)  # by board, those that have any
     instrument: InstrumentCost | None = None
     modelled: ModelledEnergy | None = None  # of a run on virtual devices
-
-    @property
-    def accuracy_threshold(self) -> float | None:
-        """The accuracy that the run is to reach, None if it has none."""
-        rounds = self.config.get("rounds")
-        value = rounds.get("accuracy_threshold") if isinstance(rounds, dict) else None
-        return float(value) if isinstance(value, int | float) else None
 
 
 def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = None) -> list[RunEvidence]:
@@ -77,8 +71,8 @@ def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = No
 
 def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
     with RunFolder.open(path) as folder:
-        records = folder.read_log()
-        notes = [_ELSEWHERE] if open_records is None and _is_elsewhere(folder.config) else []
+        records, experiment = folder.read_log(), folder.experiment
+        notes = [_ELSEWHERE] if open_records is None and _is_elsewhere(experiment.influxdb) else []
         trace = None
         if (path / "trace.parquet").is_file():
             try:
@@ -94,7 +88,7 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
             label,
             path,
             folder.info,
-            folder.config,
+            experiment,
             records,
             energy,
             trace,
@@ -106,10 +100,9 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
         )
 
 
-def _is_elsewhere(config: Mapping[str, Any]) -> bool:
+def _is_elsewhere(section: InfluxdbSection) -> bool:
     """Whether the run's agents were told to leave the run folder without readings."""
-    section = config.get("influxdb")
-    return isinstance(section, Mapping) and bool(section.get("url")) and section.get("store") == "influxdb"
+    return bool(section.url) and section.store == "influxdb"
 
 
 def _with_divergence(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
@@ -145,9 +138,6 @@ def first_difference(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) 
 
 
 def _experiment(run: RunEvidence) -> str:
-    sections = {name: run.config.get(name) for name in _SECTIONS}
-    if isinstance(rounds := sections["rounds"], dict):
-        sections["rounds"] = {key: value for key, value in rounds.items() if key not in _INDIFFERENT}
     info = run.info
-    values = [info.system, info.seed, info.trace_hash, len(info.device_names), sections]
-    return json.dumps(values, sort_keys=True, default=str)
+    values = [info.system, info.seed, info.trace_hash, len(info.device_names)]
+    return f"{values} {run.experiment.model_dump_json(include=_SECTIONS, exclude={'rounds': _INDIFFERENT})}"

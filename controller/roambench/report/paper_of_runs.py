@@ -17,9 +17,9 @@ def tables_beside_the_paper(runs: Sequence[RunSummary]) -> list[Table]:
 
 
 def paper_run_of(run: RunSummary) -> PaperRun | None:
-    """None for a run that does not say its setting, or that closed no step."""
+    """None for a run that closed no step."""
     learning, distance = run.learning, run.distance
-    if run.setting is None or not learning.points:
+    if not learning.points:
         return None
     return PaperRun(
         system=run.info.system,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from roambench.experiment.sections import Experiment
 from roambench.report.bounds import Bounds
 from roambench.report.paper_mohawk import IID, NON_IID, SYSTEMS
 
@@ -98,24 +98,19 @@ def rounds_of(runs: Sequence[PaperRun], accuracy: float | None = None) -> Bounds
     return Bounds.at_least(known if known >= 0 else max(run.steps for run in runs) - 1)
 
 
-def setting_of(config: Mapping[str, Any]) -> Setting | None:
-    """From a run's resolved configuration; None where it does not say."""
-    learning, rounds = config.get("learning"), config.get("rounds")
-    if not isinstance(learning, Mapping) or not isinstance(rounds, Mapping):
-        return None
-    k2 = rounds.get("cloud_every_steps")
-    if type(k2) is not int:
-        return None
-    dataset = str(learning.get("task") or learning.get("dataset") or "")
-    return Setting(dataset, _data(str(learning.get("partition", "")), learning.get("alpha")), k2)
+def setting_of(experiment: Experiment) -> Setting:
+    """The setting of the experiment's runs."""
+    learning = experiment.learning
+    data = _data(learning.partition, learning.alpha)
+    return Setting(learning.task or learning.dataset, data, experiment.rounds.cloud_every_steps)
 
 
-def _data(partition: str, alpha: object) -> str:
+def _data(partition: str, alpha: float) -> str:
     if partition == "iid" or (partition in _PER_DEVICE and alpha == _IID_ALPHA):
         return IID
     if partition in _PER_DEVICE and alpha == _NON_IID_ALPHA:
         return NON_IID
-    return f"{partition}, alpha {alpha:g}" if isinstance(alpha, int | float) else partition
+    return f"{partition}, alpha {alpha:g}"
 
 
 def comparable(runs: Sequence[PaperRun]) -> list[PaperRun]:

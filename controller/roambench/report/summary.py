@@ -50,9 +50,9 @@ class RunSummary:
     instrument: InstrumentCost | None
     link_model: str  # the named link model held against the transfers, "" for none
     flags: tuple[str, ...]
+    setting: Setting  # data set, its partition and k2
     modelled: ModelledSummary | None = None  # of a run on virtual devices; never mixed with `energy`
     peers: PeerSummary | None = None  # of a decentralised run
-    setting: Setting | None = None  # data set, its partition and k2
 
     @property
     def measured(self) -> EnergySummary | None:
@@ -70,7 +70,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
     """Sum up a run; `named` is one more link model to hold against its transfers."""
     names = run.info.device_names
     finished = run.info.state is RunState.FINISHED
-    learning = learning_summary(run.records, run.accuracy_threshold)
+    learning = learning_summary(run.records, run.experiment.rounds.accuracy_threshold)
     orders = order_summary(run.records, names)
     energy = energy_summary(
         run.energy, run.records, rounds=len(learning.points), finished=finished, named=named
@@ -98,7 +98,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
             finished=finished,
         ),
         peers=peer_summary(run.records),
-        setting=setting_of(run.config),
+        setting=setting_of(run.experiment),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -147,7 +147,7 @@ def account_run(
     start_ns = folder.info.start_device_ns if folder.info.start_device_ns is not None else min(stamps)
     end_ns = folder.info.end_device_ns if folder.info.end_device_ns is not None else max(stamps)
     end_ns = max(start_ns, end_ns)
-    calibration = calibration_of(folder.config)
+    section = folder.experiment.energy
     outages = outages_of(records)
     given = {record.order_id: record for record in records if isinstance(record, OrderGiven)}
     trainings = local_updates(records)
@@ -156,10 +156,10 @@ def account_run(
     events = {name: device.events for name, device in found.items()}
     clocks = {c.device: c for c in board_clocks(names, records, events, start_ns, end_ns)}
     for name in names:
-        device_meter(name, (), folder.config, nominal_s)  # a mistake in the experiment is no board's
+        device_meter(name, (), section, nominal_s)  # a mistake in the experiment is no board's
 
     def account(name: str, device: _Found) -> DeviceEnergy:
-        meter = device_meter(name, device.events, folder.config, nominal_s)
+        meter = device_meter(name, device.events, section, nominal_s)
         return _account(folder, meter, device, clocks, given, outcomes, steps, outages, start_ns, end_ns)
 
     def account_or_doubt(name: str) -> DeviceEnergy:
@@ -172,7 +172,7 @@ def account_run(
             return account(name, _Found.nothing(error))
 
     devices = tuple(account_or_doubt(name) for name in names)
-    return RunEnergy(start_ns, end_ns, calibration, devices)
+    return RunEnergy(start_ns, end_ns, section.calibration(), devices)
 
 
 def phase_begun(kind: AnyEventKind) -> Phase | None:
@@ -261,11 +261,6 @@ def outages_of(records: Sequence[RoundRecord]) -> list[Interval]:
                 from_ns = min(from_ns, found.pop()[0])
             found.append((from_ns, record.at_ns))
     return found
-
-
-def calibration_of(config: Mapping[str, Any]) -> MeterCalibration:
-    """The meters' calibration as the experiment's [energy] section has it for all, else uncalibrated."""
-    return device_meter("", (), config).calibration
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from roambench.contract.errors import RunError
+from roambench.contract.errors import ConfigError, RunError
 from roambench.rounds.records import RoundRecord
 from roambench.runs.database import naming
 from roambench.runs.event_log import EventLog, read_event_log
@@ -32,6 +32,9 @@ from roambench.runs.journal import SqliteJournal, read_journal
 from roambench.runs.lock import WriterLock, is_held
 from roambench.runs.record_store import RecordStore
 from roambench.runs.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from roambench.experiment.sections import Experiment
 
 
 class RunFolder:
@@ -119,8 +122,11 @@ class RunFolder:
         return cls(path, info, lock)
 
     @property
-    def config(self) -> dict[str, Any]:
-        """The resolved configuration as it was at the start."""
+    def experiment(self) -> Experiment:
+        """The experiment as it was at the start, every default filled in; RunError names what is wrong."""
+        # Late: its models cost a command that only asks how a run stands as much again as all the rest.
+        from roambench.experiment.sections import from_resolved
+
         path = self.path / "experiment.json"
         with naming(path):
             text = path.read_text(encoding="utf-8")
@@ -130,7 +136,10 @@ class RunFolder:
             raise RunError(f"{path}: not JSON: {error}") from None
         if not isinstance(found, dict):
             raise RunError(f"{path}: expected a table of keys")
-        return found
+        try:
+            return from_resolved(found, str(path))
+        except ConfigError as error:
+            raise RunError("; ".join(error.problems)) from None
 
     @property
     def journal(self) -> SqliteJournal:

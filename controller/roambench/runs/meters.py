@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
+from roambench.experiment.energy_section import CalibratedMeter, EnergySection
 from roambench.meters.traits import TRAITS, MeterDescription, MeterTraits
 from roambench.runs.clocks import BoardClock, ReaderCase, described
 from roambench.runs.record_store import ReadingColumns
 
 #: A calibration older than this is warned of.
 VALID_FOR: Final = dt.timedelta(days=365)
-_NUMBERS: Final = ("gain", "offset_w", "u_gain", "u_offset_w", "u_reference")
+_KNOWN: Final = {"gain", "offset_w", "u_gain", "u_offset_w", "u_reference", "reference"}
 #: The name of the controller's own host as a reader.
 CONTROLLER: Final = "controller"
 #: A clock bound is a limit: rectangular, so this much of it is a standard uncertainty.
@@ -73,7 +74,7 @@ class DeviceMeter:
 
 
 def device_meter(
-    device: str, events: Sequence[AgentEvent], config: Mapping[str, Any], nominal_s: float | None = None
+    device: str, events: Sequence[AgentEvent], section: EnergySection, nominal_s: float | None = None
 ) -> DeviceMeter:
     """The meter that `events` describe, with its calibration from the experiment's [energy] section.
 
@@ -86,7 +87,7 @@ def device_meter(
         description, row = None, TRAITS.load("smartpower2")
     period_s = row.nominal_s if description is None else description.nominal_s or row.nominal_s
     meter = DeviceMeter(device, description, row, nominal_s or period_s, uncalibrated(row), False)
-    return _calibrated(meter, config)
+    return _calibrated(meter, section)
 
 
 def samples_of(
@@ -125,39 +126,22 @@ def _controller(ns: np.ndarray) -> ClockFit:
     return ClockFit.of([ClockBurst(int(ns[k]), 0.0, 0.0, 8) for k in (0, -1)])
 
 
-def _calibrated(meter: DeviceMeter, config: Mapping[str, Any]) -> DeviceMeter:
+def _calibrated(meter: DeviceMeter, section: EnergySection) -> DeviceMeter:
     """With its own entry by serial or device, else the section's values for all, else the type's traits."""
-    section = config.get("energy")
-    if not isinstance(section, Mapping):
-        return meter
-    meters = section.get("meters")
-    table = meters if isinstance(meters, Mapping) else {}
     for name in (meter.serial, meter.device):
-        if name and isinstance(entry := table.get(name), Mapping):
+        if name and (entry := section.meters.get(name)) is not None:
             made = _entry(meter.calibration, entry, f"energy.meters.{name}")
-            on = _date(entry.get("date"))
+            on = dt.date.fromisoformat(entry.date) if entry.date else None
             return replace(meter, calibration=made, calibrated=True, calibrated_as=name, calibrated_on=on)
     made = _entry(meter.calibration, section, "energy")
-    return replace(meter, calibration=made, calibrated=section.get("u_gain") is not None)
+    return replace(meter, calibration=made, calibrated=section.u_gain is not None)
 
 
-def _date(written: object) -> dt.date | None:
-    """A date of a run folder, which older versions took as any text."""
-    try:
-        return dt.date.fromisoformat(str(written))
-    except ValueError:
-        return None
-
-
-def _entry(plain: MeterCalibration, values: Mapping[str, Any], where: str) -> MeterCalibration:
-    """`plain` with what `values` say; RunError names the key that is no number."""
-    known = {name: values[name] for name in _NUMBERS if values.get(name) is not None}
-    for name, value in known.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise RunError(f"experiment.json: {where}.{name} must be a number, got {value!r}")
-    reference = values.get("reference")
-    if known.get("u_reference") and isinstance(reference, str):
-        known["reference"] = reference
+def _entry(plain: MeterCalibration, entry: CalibratedMeter | EnergySection, where: str) -> MeterCalibration:
+    """`plain` with what the entry says; RunError says which of its keys do not go together."""
+    known = entry.model_dump(include=_KNOWN, exclude_none=True)
+    if not known.get("u_reference"):
+        known.pop("reference", None)
     try:
         return replace(plain, **known)
     except ConfigError as error:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from roambench.contract.errors import RunError
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Phase
-from roambench.energy.device_power import IDLE_W, POWER_SPREAD, TRAIN_W, DevicePower
+from roambench.energy.device_power import DevicePower
 from roambench.energy.link_models import MOHAWK, LinkModel
 from roambench.energy.modelled import EnergyModel, ModelledRow
 from roambench.energy.modelled_ledger import (
@@ -54,26 +54,14 @@ def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> Model
     """The account of a simulated run; None for any other, whose joules are measured or not known."""
     if not folder.info.kind.is_virtual:
         return None
-    section = folder.config.get("simulated")
-    section = section if isinstance(section, dict) else {}
-
-    def number(key: str, default: float) -> float:
-        value = section.get(key, default)
-        return float(value) if isinstance(value, int | float) else default
-
-    power = DevicePower(
-        number("idle_w", IDLE_W),
-        number("train_w", TRAIN_W),
-        number("power_spread", POWER_SPREAD),
-        folder.info.seed,
-    )
-    rate: Rate = "transfer" if section.get("energy_rate") == "transfer" else "distance"
+    experiment = folder.experiment
+    section = experiment.simulated
+    power = DevicePower(section.idle_w, section.train_w, section.power_spread, folder.info.seed)
     links = read_link_model_json(folder.path)
     names = folder.info.device_names
-    told = folder.config.get("links")
-    overhead = told.get("overhead_bytes", 0) if isinstance(told, dict) else 0
-    model = EnergyModel(links, power, overhead if isinstance(overhead, int) else 0)
-    return ModelledEnergy(modelled_rows(records, names, model, rate), links, power, rate)
+    model = EnergyModel(links, power, experiment.links.overhead_bytes)
+    rows = modelled_rows(records, names, model, section.energy_rate)
+    return ModelledEnergy(rows, links, power, section.energy_rate)
 
 
 def modelled_rows(

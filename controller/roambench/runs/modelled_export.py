@@ -75,7 +75,7 @@ def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[P
     devices, summary = folder.path / "devices.parquet", folder.path / "summary.json"
     write_table(ledger, _ledger(modelled))
     write_table(devices, _devices(modelled, folder.info, log))
-    threshold = _threshold(folder)
+    threshold = folder.experiment.rounds.accuracy_threshold
     document = without_nan(summary_of(folder.info, log, modelled, threshold))
     write_whole(summary, json.dumps(document, indent=2, allow_nan=False) + "\n")
     return [ledger, devices, summary]
@@ -164,9 +164,3 @@ def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table
     ]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, _DEVICES.types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=_DEVICES)
-
-
-def _threshold(folder: RunFolder) -> float | None:
-    rounds = folder.config.get("rounds")
-    value = rounds.get("accuracy_threshold") if isinstance(rounds, dict) else None
-    return float(value) if isinstance(value, int | float) else None

@@ -7,7 +7,6 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 from roambench.experiment.meter_calibration_file import read_meter_calibrations
-from roambench.experiment.sections import resolved
 from roambench.runs.meters import device_meter
 
 GOOD = """
@@ -42,16 +41,16 @@ def experiment(folder: Path, meters: str) -> Path:
 
 
 def test_an_experiment_takes_its_meters_calibrations_from_a_file_beside_it(tmp_path: Path) -> None:
-    values = resolved(load_experiment(experiment(tmp_path, GOOD)))
-    assert set(values["energy"]["meters"]) == {"pi-01", "pi-02", "CP2104-0042"}
+    section = load_experiment(experiment(tmp_path, GOOD)).energy
+    assert set(section.meters) == {"pi-01", "pi-02", "CP2104-0042"}
     # The run folder needs the file no more.
-    meter = device_meter("pi-01", (), values)
+    meter = device_meter("pi-01", (), section)
     assert meter.calibrated
     known = meter.calibration
     assert (known.gain, known.offset_w, known.u_gain, known.u_offset_w) == (1.02, 0.004, 0.0025, 0.003)
     assert (known.reference, known.u_reference) == ("bench supply 7", 0.001)
-    assert device_meter("pi-02", (), values).calibration.u_gain == 0.01
-    assert not device_meter("pi-03", (), values).calibrated
+    assert device_meter("pi-02", (), section).calibration.u_gain == 0.01
+    assert not device_meter("pi-03", (), section).calibrated
 
 
 def test_every_mistake_in_a_calibration_file_is_named_at_once(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roambench.experiment.sections import from_resolved
 from roambench.report import paper_mohawk as paper
 from roambench.report.bounds import Bounds, factor, mean_of, ratio_of
 from roambench.report.markdown import markdown_table
@@ -268,8 +269,7 @@ def test_runs_are_set_beside_the_paper_only_where_mohawk_met_a_baseline() -> Non
 )
 def test_iid_and_non_iid_are_the_partitions_the_paper_means(learning: dict[str, object], data: str) -> None:
     config = {"learning": {"dataset": "mnist", **learning}, "rounds": {"cloud_every_steps": 5}}
-    assert setting_of(config) == Setting("mnist", data, 5)
-    assert setting_of({"learning": learning}) is None
+    assert setting_of(from_resolved(config)) == Setting("mnist", data, 5)
 
 
 def test_a_report_has_the_ratios_in_a_line_per_figure() -> None:

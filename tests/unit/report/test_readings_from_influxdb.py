@@ -124,7 +124,7 @@ def test_the_runs_own_section_and_a_token_lead_to_the_database(
     [
         (
             ["--readings", "influxdb"],
-            "was not sent to an InfluxDB; say where it is: --influx-url, --influx-db",
+            "was not sent to an InfluxDB; say where it is: --influx-url",
         ),
         (["--influx-url", "http://a:1"], "need --readings influxdb"),
         (["--readings", "influxdb", "--influx-url", "a:8086", "--influx-db", "b"], "http://influx.lan:8086"),

@@ -17,6 +17,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.energy.attribution import Verdict
+from roambench.experiment.energy_section import EnergySection
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.rounds.records import ClockOccasion, ClockProbed, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, account_run
@@ -81,6 +82,10 @@ def measured(
     return found.devices[0]
 
 
+def section(**values: object) -> EnergySection:
+    return EnergySection.model_validate(values)
+
+
 def test_a_meter_that_nobody_described_is_an_uncalibrated_smart_power_2(tmp_path: Path) -> None:
     device = measured(tmp_path, lines(1.0), None)
     assert (device.meter.traits.name, device.meter.nominal_s) == ("smartpower2", 1.0)
@@ -137,10 +142,10 @@ def test_each_meter_has_its_own_calibration_by_device_or_serial(tmp_path: Path, 
 def test_a_meters_serial_number_goes_before_its_boards_name_which_is_told(tmp_path: Path) -> None:
     description = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial="CP2104-7")
     of_board = {"gain": 1.25, "u_gain": 0.004, "date": "2025-03-01"}
-    of_meter = {"gain": 1.5, "u_gain": 0.004, "date": "spring of 2025"}
+    of_meter = {"gain": 1.5, "u_gain": 0.004, "date": ""}
 
     def meter(**meters: dict[str, object]) -> DeviceMeter:
-        return device_meter("pi-01", [description.to_event(0)], {"energy": {"meters": meters}})
+        return device_meter("pi-01", [description.to_event(0)], section(meters=meters))
 
     own = meter(**{"pi-01": of_board, "CP2104-7": of_meter})
     assert (own.calibration.gain, own.calibrated_as, own.misfiled) == (1.5, "CP2104-7", False)
@@ -151,22 +156,23 @@ def test_a_meters_serial_number_goes_before_its_boards_name_which_is_told(tmp_pa
     assert not boards.out_of_date(dt.date(2026, 3, 1))
     assert boards.out_of_date(dt.date(2026, 3, 2))
     assert not boards.undated
-    without_serial = device_meter("pi-01", [], {"energy": {"meters": {"pi-01": of_board}}})
+    without_serial = device_meter("pi-01", [], section(meters={"pi-01": of_board}))
     assert without_serial.calibrated
     assert not without_serial.misfiled
-    assert not device_meter("pi-01", [], {"energy": {"u_gain": 0.004}}).undated
+    assert not device_meter("pi-01", [], section(u_gain=0.004)).undated
 
 
 def test_only_a_gain_that_nobody_gave_is_the_types(tmp_path: Path) -> None:
     known = TRAITS.load("smartpower2").gain
     assert known == pytest.approx(3.81687 / 3.81463, rel=1e-6)
     for energy, gain in (({}, known), ({"gain": None, "u_gain": 0.01}, known), ({"gain": 1.0}, 1.0)):
-        assert device_meter("pi-01", [], {"energy": energy}).calibration.gain == gain
-    assert device_meter("pi-01", [], {}).calibration.gain == known
+        assert device_meter("pi-01", [], section(**energy)).calibration.gain == gain
+        assert section(**energy).calibration().gain == gain
+    assert device_meter("pi-01", [], section()).calibration.gain == known
 
 
 def test_a_calibration_that_is_no_number_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"energy\.meters\.pi-01\.gain must be a number, got 'x'"):
+    with pytest.raises(RunError, match=r'experiment\.json: energy\.meters\.pi-01\.gain: .* got "x"$'):
         measured(tmp_path, lines(1.0), None, {"meters": {"pi-01": {"gain": "x", "u_gain": 0.1}}})
 
 

@@ -8,13 +8,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from roambench.contract.errors import RunError
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.energy.timeline import partition_check
 from roambench.meters.traits import TRAITS
 from roambench.rounds.records import CloudAggregated, OrderGiven, OutcomeDecided, StepClosed, StepOpened
-from roambench.runs.accounts import account_run, calibration_of
+from roambench.runs.accounts import account_run
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
@@ -147,10 +146,3 @@ def test_truth_counts_over_the_measured_time_only_and_only_where_it_is_known(run
     energy = account_run(run, records)
     assert energy is not None
     assert energy.devices[0].truth_j is None
-
-
-def test_calibration_comes_from_the_configuration_and_a_mistake_in_it_is_named():
-    assert calibration_of({"energy": {"gain": 1.03}}).gain == 1.03
-    assert calibration_of({}).gain == SP2.gain
-    with pytest.raises(RunError, match=r"energy\.gain must be a number, got 'x'"):
-        calibration_of({"energy": {"gain": "x"}})

@@ -7,13 +7,14 @@ import json
 import pytest
 
 from roambench.contract.errors import RunError
+from roambench.experiment.sections import from_resolved
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
 
 
 def make(path, **changes):
     values = {
-        "config": {"learning": {"k1": 1}},
+        "config": {"learning": {"local_epochs": 3}},
         "run_id": "demo-1",
         "system": "mohawk",
         "seed": 42,
@@ -34,7 +35,17 @@ def test_a_run_is_read_back_as_it_was_described(tmp_path):
     assert found.info.device_names == ("pi-00", "pi-01")
     assert found.info.state is RunState.FINISHED
     assert found.info.distance_mean_m == 900.0
-    assert found.config == {"learning": {"k1": 1}}
+    assert found.experiment == from_resolved({"learning": {"local_epochs": 3}})
+
+
+def test_an_experiment_that_was_changed_by_hand_is_refused_with_the_key(tmp_path):
+    make(tmp_path / "demo").close()
+    file = tmp_path / "demo" / "experiment.json"
+    file.write_text('{"energy": {"gain": "x"}, "learnin": {}}')
+    with pytest.raises(RunError) as refused:
+        _ = RunFolder.open(tmp_path / "demo").experiment
+    assert f'{file}: energy.gain: expected a number > 0, got "x"; {file}: learnin: ' in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_an_existing_folder_is_never_written_over(tmp_path):

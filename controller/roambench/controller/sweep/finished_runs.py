@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from roambench.contract.errors import RunError
 from roambench.controller.sweep.sweep_folder import Outcome, read_outcome
@@ -20,7 +19,6 @@ class FinishedRun:
     folder: Path
     fleet: str
     experiment: Experiment
-    config: dict[str, Any]
     outcome: Outcome
 
     @property
@@ -31,12 +29,12 @@ class FinishedRun:
     def beside_the_paper(self) -> PaperRun | None:
         """The run as rows of the paper's tables; None where it is none of theirs."""
         figures, rounds = self.outcome.figures, self.outcome.figures["rounds_to_threshold"]
-        setting, steps = setting_of(self.config), figures["steps"]
-        if setting is None or not steps:
+        steps = figures["steps"]
+        if not steps:
             return None
         return PaperRun(
             system=self.system,
-            setting=setting,
+            setting=setting_of(self.experiment),
             seed=self.experiment.seed,
             steps=int(steps),
             threshold=self.experiment.rounds.accuracy_threshold,
@@ -78,4 +76,4 @@ def _finished(folder: Path) -> FinishedRun:
     outcome = read_outcome(folder, key)
     if outcome is None or not outcome.finished:
         raise RunError(f"{folder / 'result.json'}: made by another version; run the sweep again")
-    return FinishedRun(folder, fleet, from_resolved(config, str(path)), config, outcome)
+    return FinishedRun(folder, fleet, from_resolved(config, str(path)), outcome)
