@@ -23,7 +23,7 @@ def _date(value: object) -> object:
 
 
 class CalibratedMeter(Section):
-    """What a calibration found of one meter: it reads gain x true power + offset_w."""
+    """Calibration of one meter: it reads gain x true power + offset_w."""
 
     gain: float | None = Field(
         None,
@@ -44,7 +44,7 @@ class CalibratedMeter(Section):
 
 
 class EnergySection(Section):
-    """What is known of the meters, and how much idling is measured around a run."""
+    """Calibrations of the meters, and how much idling is measured around a run."""
 
     calibration_file: str = Field(
         "",

@@ -11,7 +11,7 @@ from roambench.written.section import Section
 
 
 class LearningSection(Section):
-    """What every device trains, on which data, and how."""
+    """The data, the model, and how every device trains it."""
 
     task: str = Field(
         "",

@@ -73,7 +73,7 @@ def with_meter_calibration(
 
 
 def reference_problems(name: str, values: Mapping[str, Any]) -> list[str]:
-    """What is wrong between the keys of one meter's table, each of which is right by itself."""
+    """Mistakes between the keys of one meter's table, each of which is right by itself."""
     share, whole = values.get("u_reference", 0.0), values.get("u_gain", 0.0)
     if not isinstance(share, int | float) or not isinstance(whole, int | float):
         return []

@@ -188,7 +188,7 @@ def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _precision(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    """What computes in less than float32 is the stacked backend's alone; TF32 is a GPU's."""
+    """Mistakes of precision: less than float32 is the stacked backend's alone; TF32 is a GPU's."""
     precision, backend = _at(values, ("simulated", "precision")), _at(values, ("simulated", "backend"))
     if precision not in ("tf32", "bfloat16"):
         return

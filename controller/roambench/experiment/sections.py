@@ -1,4 +1,4 @@
-"""What an experiment file may say: one frozen model per table, every key with its unit, range and default.
+"""Tables of an experiment file: one frozen model per table, every key with its unit, range and default.
 
 The descriptions are the documentation: `docs/configuration.md` is made from them. Values are checked
 strictly (no text for a number, no 1 for true) and an unknown key is a mistake, never ignored.

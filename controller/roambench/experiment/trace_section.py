@@ -14,7 +14,7 @@ ParameterValue = bool | int | float | str | list[int] | list[float] | list[str]
 
 
 class TraceSection(Section):
-    """Who is where at each step: a trace file, or a generator with its parameters."""
+    """The movement that is replayed: a trace file, or a generator with its parameters."""
 
     file: str = Field(
         "",
