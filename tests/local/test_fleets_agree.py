@@ -29,7 +29,7 @@ from roambench.rounds.records import (
 )
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -33,7 +33,7 @@ from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(300)
 

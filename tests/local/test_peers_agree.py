@@ -26,7 +26,7 @@ from roambench.rounds.records import MixingPlanned, ModelsExchanged, OrderGiven,
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from roambench.systems.peers import PEER_SYSTEMS
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -21,7 +21,7 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.models import load_model
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(150)
 

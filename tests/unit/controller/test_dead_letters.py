@@ -24,7 +24,7 @@ from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 from ssh_server import ssh_server
 
-AGENT = Path(__file__).parents[2] / "ctl_of_a_spool.py"
+AGENT = Path(__file__).parents[2] / "support" / "ctl_of_a_spool.py"
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(240)
 
