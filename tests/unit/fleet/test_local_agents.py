@@ -32,5 +32,5 @@ def test_the_agents_driver_follows_the_firmware(tmp_path, profile, interval_ms, 
         emulator,
         print,
     )
-    meter = agents._agent(0, "pi").meter
+    meter = agents.settings_of(0, "pi").meter
     assert (meter.driver, meter.port, meter.reopen_allowed) == (driver, port, True)
