@@ -18,7 +18,7 @@ from roambench.controller import local_bench as module
 from roambench.controller.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.decentralised import PeerWorld, movement_named, peer_settings
-from roambench.experiment.sections import Experiment, resolved
+from roambench.experiment.sections import Experiment
 from roambench.mobility.peer_movement import trace_movement
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_run import PeerState
@@ -138,10 +138,9 @@ async def both_fleets(base: Path) -> dict[str, Stories]:
     world = worlds["static"]
     with RunFolder.create(
         base / "run",
-        config=resolved(world.experiment),
+        world.experiment,
         run_id="agree",
         system="all",
-        seed=11,
         trace_hash=world.movement.content_hash,
         fleet="local",
         device_names=[f"pi-{number:02d}" for number in range(1, DEVICES + 1)],
