@@ -97,7 +97,7 @@ def attribute(
         # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
         # upload begins. Those of known age may; where none are known, how they begin stays uncertain.
         if not told.bears_out:
-            told_of = begun
+            told_of = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
         elif known is not None:
             parts = {STARTING} if told_of is begun else set()
             for part in [ENDING, STARTING] if not parts else [ENDING]:
