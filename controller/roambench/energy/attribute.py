@@ -90,7 +90,7 @@ def attribute(
     sparse = nominal_s > 1.5 * seen.window_s
     told_apart = late_prior_s <= BOARD_LATENESS_S and u_clock_s <= CLOCK_U_S
     checked = None
-    if told_of.powers is not None and sparse and alike and told_apart:
+    if told_of.powers is not None and sparse and told_apart:
         checked = steadiness(_fitted(told_of, readings), seen)
     told, known = checked if checked is not None else (None, None)
     if told is not None and begun is not None:
