@@ -24,7 +24,7 @@ from roambench.energy.fit_check import fewest_offsets, locked_levels, restless_l
 from roambench.energy.lateness import BOARD_LATENESS_S, LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.near_transfers import Fitted
-from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
+from roambench.energy.occupancy import SP2_WINDOW, Floats, MeterWindow
 from roambench.energy.pieces import ENDING, STARTING, TAIL, pieces_of
 from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.span_powers import MIN_SPANS
@@ -97,7 +97,8 @@ def attribute(
         # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
         # upload begins. Those of known age may; where none are known, how they begin stays uncertain.
         if not told.bears_out:
-            told_of = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
+            ended = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
+            told_of = replace(ended, slope_w=_doubted(ended, begun))
         elif known is not None:
             parts = {STARTING} if told_of is begun else set()
             for part in [ENDING, STARTING] if not parts else [ENDING]:
@@ -163,6 +164,18 @@ def _fitted(told_of: ConstantPowers, readings: Readings) -> Fitted:
         at_s,
         told_of.late_s,
     )
+
+
+def _doubted(fit: ConstantPowers, other: ConstantPowers) -> Floats:
+    """`slope_w` of a fit that may be as wrong as half of what parts its levels from those of the other, whose
+    trainings go on to their end.
+    """
+    watts = dict(zip(other.levels, other.fit.watts.tolist(), strict=True))
+    ending = f"{Phase.TRAIN.value} {ENDING.name}"
+    same_w = [watts[name if name != ending else Phase.TRAIN.value] for name in fit.levels]
+    apart_w = 0.5 * (np.array(same_w) - fit.fit.watts)
+    larger = np.where(np.abs(apart_w) > np.abs(fit.slope_w), apart_w, fit.slope_w)
+    return np.asarray(np.copysign(np.hypot(apart_w, fit.slope_w), larger))
 
 
 def _beginnings_show(spans: Sequence[PhaseSpan], window: MeterWindow) -> bool:
