@@ -56,8 +56,8 @@ def attribute(
     ran at about the same rate (`transfer_kinds`). One whose first and last bytes are stamped waits before
     and after them (`pieces_of`): the waiting of a direction is one more level, which without readings of its
     own lies between idle and moving. Trainings that are seen to begin with another power than they go on with
-    have a level for their beginnings; so have all where the meter's clock was looked for, and bears nothing
-    out. A span of `own_level_s` or longer gets a level of its own, which shares
+    have a level for their beginnings. Where the meter's clock was looked for and bears nothing out, all have one
+    for their beginnings and one for their ends. A span of `own_level_s` or longer gets a level of its own, which shares
     nothing with its type's mean.
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
@@ -84,9 +84,7 @@ def attribute(
         begun = constant_powers(pieces_of(spans, apart={STARTING}), readings, own_level_s)
         if begun.apart(STARTING):
             told_of = begun
-    # A meter whose windows lie end to end misses nothing, and has no unknown age worth the search. Kinds of
-    # a few transfers each have no readings to spare for it: wrong clocks would be found.
-    alike = int(np.bincount(told_of.families.of_level).max()) == 1
+    # A meter whose windows lie end to end misses nothing, and has no unknown age worth the search.
     sparse = nominal_s > 1.5 * seen.window_s
     told_apart = late_prior_s <= BOARD_LATENESS_S and u_clock_s <= CLOCK_U_S
     checked = None
@@ -95,7 +93,7 @@ def attribute(
     told, known = checked if checked is not None else (None, None)
     if told is not None and begun is not None:
         # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
-        # upload begins. Those of known age may; where none are known, how they begin stays uncertain.
+        # upload begins. Those of known age may; where none are known, both stay uncertain.
         if not told.bears_out:
             ended = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
             told_of = replace(ended, slope_w=_doubted(ended, begun))
