@@ -52,7 +52,7 @@ check: setup check-protos
 	$(BIN)/lint-imports
 
 # What a change breaks first. Folders of code that neither waits nor starts processes; files that do are marked.
-QUICK := $(addprefix tests/unit/,aggregation contract energy identity mobility report rounds runs spool systems vectors written)
+QUICK := $(addprefix tests/unit/,aggregation contract energy experiment identity mobility report rounds runs spool systems vectors written)
 quick: check
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not lengthy and not slow and not hardware and not hosts and not alone" $(QUICK)
 

@@ -151,10 +151,9 @@ async def run_into(path: Path, experiment: Experiment, movement: Movement, syste
     devices = len(movement.trace.device_names)
     with RunFolder.create(
         path,
-        config=experiment.model_dump(mode="json"),
+        experiment,
         run_id=path.name,
         system=system,
-        seed=experiment.seed,
         trace_hash=movement.content_hash,
         fleet="simulated",
         device_names=[f"pi-{number:05d}" for number in range(1, devices + 1)],

@@ -170,9 +170,13 @@ class Launcher:
         file: Path | None = None,
         name: str = "small",
         one_core: bool = False,
+        late: tuple[float, float] | None = None,
         words: Sequence[str] | None = None,
     ) -> Driven:
-        """Start SMALL (or `file`) with `overrides`: by drive.py, or by `roambench run` with these `words`."""
+        """Start SMALL (or `file`) with `overrides`: by drive.py, or by `roambench run` with these `words`.
+
+        `late`: drive.py delays the answers of local agents, `late_agents(*late)`.
+        """
         runs_dir = self.base / f"runs-{len(self.started)}"
         runs_dir.mkdir()
         if file is None:
@@ -181,6 +185,7 @@ class Launcher:
         if words is None:
             drive = Path(__file__).with_name("drive.py")
             arguments = [sys.executable, str(drive), *["--one-core"] * one_core]
+            arguments += [f"--late={late[0]},{late[1]}"] if late else []
             arguments += [str(file), str(runs_dir), *overrides]
         else:
             arguments = [ROAMBENCH, "run", str(file), "--runs-dir", str(runs_dir), *words]

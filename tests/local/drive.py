@@ -1,8 +1,9 @@
 """Runs an experiment on local agents, in a process that a test may kill:
 
-    python drive.py [--one-core] FILE RUNS_DIR [--fleet=FLEET] [KEY=VALUE...]
+    python drive.py [--one-core] [--late=RANDOM_S,REVERSED_S] FILE RUNS_DIR [--fleet=FLEET] [KEY=VALUE...]
 
 Prints what `roambench run` prints; the comparison at the end is left out. A bench needs no preflight.
+`--late` delays the agents' answers (`late_agents`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import os
 import sys
 from pathlib import Path
 
+from late_agents import late_agents
 from rich.console import Console
 
+from roambench.controller import local_bench
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_experiment
 from roambench.experiment.load import load_experiment
@@ -21,6 +24,10 @@ from roambench.experiment.load import load_experiment
 def main(arguments: list[str]) -> None:
     if arguments[0] == "--one-core":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # agents and emulator inherit it
+        arguments = arguments[1:]
+    if arguments[0].startswith("--late="):
+        random_s, reversed_s = map(float, arguments[0].removeprefix("--late=").split(","))
+        local_bench.LocalAgents = late_agents(random_s, reversed_s)  # type: ignore[misc]
         arguments = arguments[1:]
     file, runs_dir, *overrides = arguments
     fleet = "local"

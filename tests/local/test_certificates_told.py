@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from hand_agent import until
 from roambench.agent.control_link import ControlLink
 from roambench.agent.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
@@ -23,7 +24,6 @@ from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DOWNLOAD, DRAIN, PROTOCOL_VERSION
-from secure_bench import until
 from soaking import rubbish
 
 pytestmark = pytest.mark.asyncio
@@ -54,7 +54,7 @@ async def controller(folder: Path) -> AsyncIterator[Controller]:
     where.authority.fleet_identity().credential()  # the authority exists before the controller looks
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        Path(__file__).parents[1] / "telling_controller.py",
+        Path(__file__).parents[1] / "support" / "printing_controller.py",
         folder,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

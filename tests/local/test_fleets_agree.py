@@ -13,7 +13,7 @@ from roambench.controller.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import LearningTask, Movement, learning_task_of
-from roambench.experiment.sections import Experiment, resolved
+from roambench.experiment.sections import Experiment
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Fleet
@@ -29,7 +29,7 @@ from roambench.rounds.records import (
 )
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -109,10 +109,9 @@ async def both_fleets(base: Path) -> dict[str, Stories]:
     learning_task = learning_task_of(EXPERIMENT, len(WHEREABOUTS))
     with RunFolder.create(
         base / "run",
-        config=resolved(EXPERIMENT),
+        EXPERIMENT,
         run_id="agree",
         system="all",
-        seed=EXPERIMENT.seed,
         trace_hash=movement.content_hash,
         fleet="local",
         device_names=[f"pi-{number:02d}" for number in range(1, 5)],

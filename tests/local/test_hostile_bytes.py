@@ -86,7 +86,7 @@ async def victim(script: str, folder: Path) -> AsyncIterator[Victim]:
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            Path(__file__).parents[1] / script,
+            Path(__file__).parents[1] / "support" / script,
             folder,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,

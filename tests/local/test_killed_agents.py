@@ -2,7 +2,7 @@
 
 step 1  pi-01's reader, just after its "train started"
 step 2  pi-02's trainer, just after its "train started"
-step 3  pi-03's reader, just after its "train finished" (before its answer, which chaos holds back)
+step 3  pi-03's reader, just after its "train finished" (before its answer, which is held back)
 step 4  pi-04's reader, just after its "upload started" (the model half sent)
 """
 
@@ -89,8 +89,8 @@ def disaster(launch) -> Disaster:
         f"fleet.deadline_s={DEADLINE_S}",
         "local.upload_mbit_s=5",  # 2.6 MB take 4.2 s, one host second
         "local.cpu_slowdown=10",
-        "local.reply_delay_s=0.5",
         "energy.idle_baseline_s=4",
+        late=(0.5, 0.0),
     )
     found = Disaster(run, launch.until)
     run.wait_for_event(EventKind.TRAIN_STARTED, "pi-01", found.order(0, "pi-01", "train"))

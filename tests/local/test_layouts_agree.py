@@ -23,7 +23,7 @@ from roambench.controller.composition import run_experiment
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import Movement, learning_task_of
-from roambench.experiment.sections import Experiment, resolved
+from roambench.experiment.sections import Experiment
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
 from roambench.learning.models import build
@@ -33,7 +33,7 @@ from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -93,10 +93,9 @@ async def runs_of(told: Experiment, systems: tuple[str, ...], base: Path) -> dic
     base.mkdir()
     with RunFolder.create(
         base / "run",
-        config=resolved(told),
+        told,
         run_id="layouts",
         system="all",
-        seed=told.seed,
         trace_hash=movement.content_hash,
         fleet="simulated",
         device_names=[f"pi-{number:02d}" for number in range(1, 6)],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strangers import install, roambench
+from foreign_packages import install, roambench
 
 BOX = r"""
 import re

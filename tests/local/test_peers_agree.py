@@ -14,10 +14,11 @@ import pytest
 
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Answer, Order, Vector
+from roambench.controller import local_bench as module
 from roambench.controller.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.decentralised import PeerWorld, movement_named, peer_settings
-from roambench.experiment.sections import Experiment, resolved
+from roambench.experiment.sections import Experiment
 from roambench.mobility.peer_movement import trace_movement
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_run import PeerState
@@ -26,7 +27,9 @@ from roambench.rounds.records import MixingPlanned, ModelsExchanged, OrderGiven,
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from roambench.systems.peers import PEER_SYSTEMS
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
+
+from .late_agents import late_agents
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -70,7 +73,6 @@ def experiment_of(mobility: str) -> Experiment:
                 "cpu_slowdown": 1.0,
                 "upload_mbit_s": 0.0,
                 "download_mbit_s": 0.0,
-                "reply_delay_s": 0.02,
             },
             "simulated": {"workers": 2, "upload_mbit_s": 0.0, "download_mbit_s": 0.0},
             "energy": {"idle_baseline_s": 0.0},
@@ -136,10 +138,9 @@ async def both_fleets(base: Path) -> dict[str, Stories]:
     world = worlds["static"]
     with RunFolder.create(
         base / "run",
-        config=resolved(world.experiment),
+        world.experiment,
         run_id="agree",
         system="all",
-        seed=11,
         trace_hash=world.movement.content_hash,
         fleet="local",
         device_names=[f"pi-{number:02d}" for number in range(1, DEVICES + 1)],
@@ -156,7 +157,9 @@ async def both_fleets(base: Path) -> dict[str, Stories]:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stories]:
-    return asyncio.run(both_fleets(tmp_path_factory.mktemp("peers").resolve()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LocalAgents", late_agents(0.02))
+        return asyncio.run(both_fleets(tmp_path_factory.mktemp("peers").resolve()))
 
 
 def decided(records: list[RoundRecord]) -> Iterator[RoundRecord]:

@@ -21,7 +21,7 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.models import load_model
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -29,9 +29,9 @@ SYSTEMS = ("mohawk", "hierfavg")
 #: One row per device, one letter per step: the AP it is at, "-" while it is away.
 WHEREABOUTS = ("aabbaabb", "ab-ab-ab", "-bbaa-ba", "b-a-ba-b")
 WAYS = {
-    "plain": ((), False),
-    "disorder": (("local.reply_delay_s=0.15", 'local.arrival="reversed"', "rounds.dither_s=0"), False),
-    "one core": ((), True),
+    "plain": ((), {}),
+    "disorder": (("rounds.dither_s=0",), {"late": (0.15, 0.05)}),
+    "one core": ((), {"one_core": True}),
 }
 
 
@@ -51,9 +51,9 @@ def runs(launch):
             "local.download_mbit_s=1",
             "energy.idle_baseline_s=0",
             *overrides,
-            one_core=one_core,
+            **how,
         )
-        for way, (overrides, one_core) in WAYS.items()
+        for way, (overrides, how) in WAYS.items()
     }
     return {way: run.finish() for way, run in begun.items()}
 

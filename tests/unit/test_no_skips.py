@@ -18,7 +18,7 @@ def test_a_skipped_test_fails_the_session_in_ci_only(ci: str, status: int, tmp_p
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no_skips", "-p", "no:cacheprovider", "test_it.py"],
         cwd=tmp_path,
-        env={**os.environ, "CI": ci, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        env={**os.environ, "CI": ci, "PYTHONPATH": str(Path(__file__).resolve().parents[1] / "support")},
         capture_output=True,
         text=True,
         timeout=60,

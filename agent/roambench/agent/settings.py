@@ -56,7 +56,11 @@ class EmulationSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChaosSettings:
-    """Deliberate disorder, for proving that it changes no result."""
+    """Deliberate disorder, by which tests prove that it changes no result.
+
+    No key of an experiment or a bench asks for it: a test puts it into an agent's settings, on a laptop by
+    `fleet.local_agents.LocalAgents.settings_of`.
+    """
 
     random_delay_s: float = 0.0  # host seconds; each answer waits a keyed fraction of it
     fixed_delay_s: float = 0.0  # host seconds; every answer waits this long

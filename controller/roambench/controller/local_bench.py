@@ -168,9 +168,6 @@ def _local_settings(experiment: Experiment) -> LocalSettings:
         store_at_controller=influx is None or influxdb.store == "both",
         cpu_slowdown=local.cpu_slowdown,
         sgd_step_s=local.sgd_step_s,
-        chaos_random_delay_s=local.reply_delay_s,
-        chaos_reversed_delay_s=0.05 if local.arrival == "reversed" else 0.0,
-        seed=experiment.seed,
         host=experiment.host.settings(),
         witness=local.notes,
     )

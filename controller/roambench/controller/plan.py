@@ -18,7 +18,7 @@ from roambench.controller.plan_rounds import rehearse_rounds
 from roambench.controller.plan_times import planned_times
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of
-from roambench.experiment.sections import Experiment, resolved
+from roambench.experiment.sections import Experiment
 from roambench.mobility.files import write_trace
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, RoundRecord
 from roambench.runs.export import export_run
@@ -134,10 +134,9 @@ def _written_bytes(
         path = Path(beside) / "run"
         with RunFolder.create(
             path,
-            config=resolved(experiment),
+            experiment,
             run_id=f"{experiment.name}-{system}",
             system=system,
-            seed=experiment.seed,
             trace_hash=movement.content_hash,
             fleet=fleet.kind.name,
             device_names=names,

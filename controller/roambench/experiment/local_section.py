@@ -70,12 +70,3 @@ class LocalSection(Section):
         "(`truth/NAME.said`), and every reading before and after its agent keeps it "
         "(`agents/NAME/witness.txt`).",
     )
-    reply_delay_s: float = Field(
-        0.0,
-        ge=0.0,
-        description="Chaos for tests: each answer waits a keyed random part of this, in host seconds.",
-    )
-    arrival: Literal["natural", "reversed"] = Field(
-        "natural",
-        description="Chaos for tests: `reversed` delays answers so that they arrive in the opposite order.",
-    )

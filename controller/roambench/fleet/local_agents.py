@@ -21,7 +21,6 @@ import psutil
 
 from roambench.agent.settings import (
     AgentSettings,
-    ChaosSettings,
     EmulationSettings,
     HostSettings,
     MeterSettings,
@@ -46,9 +45,6 @@ class LocalSettings:
     cpu_slowdown: float | None  # None: training lasts as long as it does on this machine
     sgd_step_s: float = 0.0  # device seconds of an SGD step; 0: this machine's CPU-seconds x cpu_slowdown
     restart_delay_s: float = 1.0  # host seconds until a dead agent is started again
-    chaos_random_delay_s: float = 0.0
-    chaos_reversed_delay_s: float = 0.0  # the first device answers last: fixed delays in reversed order
-    seed: int = 0
     host: HostSettings = field(default_factory=HostSettings)
     agent_cost: bool = False  # emulated boards draw what their agents compute, too
     run_id: str = ""
@@ -105,7 +101,7 @@ class LocalAgents:
         emulator = await self._spawn("roambench.meters.emulator", "--until-eof", str(spec_path))
         self._processes["meter emulator"] = emulator
         await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
-        agents = [self._agent(index, name) for index, name in enumerate(self._names)]
+        agents = [self.settings_of(index, name) for index, name in enumerate(self._names)]
         spec_path = self._folder / "agents.json"
         spec_path.write_text(
             json.dumps(
@@ -173,12 +169,15 @@ class LocalAgents:
         """Memory of every living agent (all its processes), read from /proc."""
         return [_memory(name, pid) for name, pid in sorted(self.pids.items()) if psutil.pid_exists(pid)]
 
-    def _agent(self, index: int, name: str) -> AgentSettings:
+    def settings_of(self, index: int, name: str) -> AgentSettings:
+        """What one agent starts with; makes its certificate and its state folder.
+
+        Tests override it where they want other agents, such as late ones.
+        """
         identity = self._folder / "identity" / name
         self._authority.issue(name).save(identity)
         state = self._folder / "agents" / name
         state.mkdir(parents=True, exist_ok=True)
-        reversed_delay_s = self._settings.chaos_reversed_delay_s * (len(self._names) - index)
         return AgentSettings(
             device=name,
             controller=self._controller,
@@ -200,7 +199,6 @@ class LocalAgents:
                 self._settings.agent_cost,
                 self._settings.sgd_step_s,
             ),
-            chaos=ChaosSettings(self._settings.chaos_random_delay_s, reversed_delay_s, self._settings.seed),
         )
 
     def _meter(self, index: int) -> MeterSettings:

@@ -148,11 +148,9 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
                 "font": {"size": 11, "color": "#667384"},
             },
         }
-        for threshold in sorted({r.learning.threshold for r in runs if r.learning.threshold is not None})
+        for threshold in sorted({run.learning.threshold for run in runs})
     ]
-    tallest = max(
-        [*(run.learning.best_accuracy or 0.0 for run in runs), *(r.learning.threshold or 0.0 for r in runs)]
-    )
+    tallest = max(max(run.learning.best_accuracy or 0.0, run.learning.threshold) for run in runs)
     with_server = [run for run in runs if run.peers is None]
     notes = []
     if with_server:

@@ -17,7 +17,6 @@ from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
     FleetEvent,
-    ModelsScored,
     OrderAnswered,
     OrderGiven,
     RoundRecord,
@@ -26,6 +25,7 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.event_log import Codes, EventLog
+from roambench.runs.modelled_summary import threshold_step
 from roambench.runs.training_columns import OUTCOMES, TrainingColumns
 
 
@@ -49,7 +49,7 @@ class LearningSummary:
     of a decentralised run, the first scored one whose devices reached it on average."""
 
     points: tuple[StepPoint, ...]
-    threshold: float | None
+    threshold: float
     threshold_step: int | None
     ended: str = ""  # why the run ended before the last step of its trace
 
@@ -159,12 +159,11 @@ class DistanceSummary:
     pairs: int
 
 
-def learning_summary(records: Sequence[RoundRecord], threshold: float | None) -> LearningSummary:
+def learning_summary(records: Sequence[RoundRecord], threshold: float) -> LearningSummary:
     """Accuracy, loss and aggregations step by step."""
     log = EventLog.of(records)
     present = {record.step: len(record.devices) for record in log.only(StepOpened)}
     cloud = set(log.array(CloudAggregated, "step").tolist())
-    scored = cloud | set(log.array(ModelsScored, "step").tolist())
     trains = log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0
     trained = Counter(log.array(OrderGiven, "step")[trains].tolist())
     points = tuple(
@@ -180,16 +179,8 @@ def learning_summary(records: Sequence[RoundRecord], threshold: float | None) ->
         )
         for record in log.only(StepClosed)
     )
-    reached = (
-        point.step
-        for point in points
-        if threshold is not None
-        and point.step in scored
-        and point.accuracy is not None
-        and point.accuracy >= threshold
-    )
     ended = next((record.reason for record in log.only(RunEnded)), "")
-    return LearningSummary(points, threshold, next(reached, None), ended)
+    return LearningSummary(points, threshold, threshold_step(log, threshold), ended)
 
 
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:

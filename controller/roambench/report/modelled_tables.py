@@ -66,12 +66,12 @@ def _threshold_table(found: Found) -> Table:
     base = _reference(found)[1].to_threshold.joules_per_client
     rows = []
     for run, modelled in found:
-        until, threshold = modelled.to_threshold, run.learning.threshold
+        until = modelled.to_threshold
         ratio = until.joules_per_client / base if base > 0.0 else math.nan
         rows.append(
             (
                 run.label,
-                NONE if threshold is None else f"{100.0 * threshold:g} %",
+                f"{100.0 * run.learning.threshold:g} %",
                 f"{until.rounds:,}" if until.reached else f"not in {until.rounds:,}",
                 numbers.joules(until.joules_per_client),
                 numbers.factor(ratio),

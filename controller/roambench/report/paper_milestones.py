@@ -19,7 +19,7 @@ MILESTONES: Final = (0.8, 0.9, 0.95)
 def milestones_table(runs: Sequence[PaperRun]) -> Table | None:
     """Rounds to each of MILESTONES below the runs' threshold, ours only; None where nothing was scored."""
     kept = [run for run in comparable(runs) if run.scored]
-    told = [accuracy for accuracy in MILESTONES if any(accuracy < (run.threshold or 1.0) for run in kept)]
+    told = [accuracy for accuracy in MILESTONES if any(accuracy < run.threshold for run in kept)]
     rows = []
     for setting, systems in groups_of(kept).items():
         for accuracy in told:

@@ -37,7 +37,7 @@ class PaperRun:
     setting: Setting
     seed: int
     steps: int
-    threshold: float | None
+    threshold: float
     threshold_step: int | None
     final_accuracy: float | None
     best_accuracy: float | None
@@ -79,14 +79,8 @@ def rounds_of(runs: Sequence[PaperRun], accuracy: float | None = None) -> Bounds
         return first.rounds if accuracy is None else first.rounds_to(accuracy)
     target = first.threshold if accuracy is None else accuracy
     curves = [dict(run.scored) for run in runs]
-    stays = [
-        run.scored[-1][1] if run.threshold is not None and run.scored and run.scored[-1][1] >= run.threshold
-        else None
-        for run in runs
-    ]  # fmt: skip
+    stays = [run.scored[-1][1] if run.scored and run.scored[-1][1] >= run.threshold else None for run in runs]
     known = min((run.steps for run, last in zip(runs, stays, strict=True) if last is None), default=0) - 1
-    if target is None:
-        return Bounds.at_least(known)
     for step in sorted({step for curve in curves for step in curve}):
         there = [
             curve.get(step, last if step > max(curve, default=step) else None)

@@ -57,7 +57,7 @@ def seeds_behind(runs: Sequence[PaperRun]) -> str:
 
 def thresholds_of(runs: Sequence[PaperRun]) -> str:
     """All thresholds that the runs had, in percent."""
-    found = sorted({run.threshold for run in runs if run.threshold is not None})
+    found = sorted({run.threshold for run in runs})
     return " and ".join(f"{100.0 * value:g} %" for value in found) or NONE
 
 

@@ -94,8 +94,6 @@ def _runs_table(runs: Sequence[RunSummary]) -> Table:
 def _learning_table(runs: Sequence[RunSummary]) -> Table:
     def threshold(run: RunSummary) -> str:
         learning = run.learning
-        if learning.threshold is None:
-            return NONE
         if learning.best_accuracy is None:
             return "nothing is trained" if not run.info.kind.trains else "no model was scored"
         target = f"{100.0 * learning.threshold:g} %"

@@ -51,11 +51,10 @@ class RunFolder:
     def create(
         cls,
         path: Path | str,
+        experiment: Experiment,
         *,
-        config: Mapping[str, Any],
         run_id: str,
         system: str,
-        seed: int,
         trace_hash: str,
         fleet: str,
         device_names: Sequence[str],
@@ -64,6 +63,8 @@ class RunFolder:
         versions: Mapping[str, str] | None = None,
     ) -> Self:
         """Make the folder and lock it; raises RunError when it exists already or cannot be written."""
+        from roambench.experiment.sections import resolved  # late, as below
+
         path = Path(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"{path}: exists already; choose another name or remove it")
@@ -75,7 +76,7 @@ class RunFolder:
         info = RunInfo(
             run_id=run_id,
             system=system,
-            seed=seed,
+            seed=experiment.seed,
             trace_hash=trace_hash,
             fleet=fleet,
             device_names=tuple(device_names),
@@ -85,7 +86,7 @@ class RunFolder:
             versions=dict(versions or {}),
         )
         try:
-            write_whole(path / "experiment.json", json.dumps(config, indent=2, default=str) + "\n")
+            write_whole(path / "experiment.json", json.dumps(resolved(experiment), indent=2) + "\n")
             folder = cls(path, info, lock)
             # What has a run.json has both databases, so that a run killed early is still readable.
             folder.journal  # noqa: B018

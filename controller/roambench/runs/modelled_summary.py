@@ -53,10 +53,8 @@ def presence(records: Sequence[RoundRecord]) -> dict[int, Presence]:
     return found
 
 
-def threshold_step(records: Sequence[RoundRecord], threshold: float | None) -> int | None:
+def threshold_step(records: Sequence[RoundRecord], threshold: float) -> int | None:
     """The first step with a cloud aggregation after which the global model is at least that accurate."""
-    if threshold is None:
-        return None
     log = EventLog.of(records)
     cloud = {*log.array(CloudAggregated, "step").tolist(), *log.array(ModelsScored, "step").tolist()}
     reached = (
@@ -68,7 +66,7 @@ def threshold_step(records: Sequence[RoundRecord], threshold: float | None) -> i
 
 
 def summary_of(
-    info: RunInfo, records: Sequence[RoundRecord], modelled: ModelledEnergy, threshold: float | None
+    info: RunInfo, records: Sequence[RoundRecord], modelled: ModelledEnergy, threshold: float
 ) -> dict[str, Any]:
     """The run in one table; docs/simulating.md explains every key."""
     log = EventLog.of(records)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hand_agent import until
 from roambench.agent.dial_trouble import _context
 from roambench.agent.peer_offers import HalfStep
 from roambench.agent.peers import Neighbour, Peers
@@ -14,7 +15,6 @@ from roambench.contract.model_blob import digest_of, encode
 from roambench.identity.authority import Authority
 from roambench.wire.v1.methods import PULL
 from rubbish_uploads import SMALL
-from secure_bench import until
 from soaking import rubbish
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from linked import linked
+from link_matrix import linked
 from roambench.aggregation.connectivity import (
     cumulative_neighbours,
     neighbourhood_distances,

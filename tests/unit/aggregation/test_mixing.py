@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from linked import linked
+from link_matrix import linked
 from roambench.aggregation.mixing import (
     MIXINGS,
     NegativeWeightWarning,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from made_up_benches import a_bench, a_host
+from benches import a_bench, a_host
 from roambench.contract.errors import FleetError
 from roambench.controller import bench_gate
 from roambench.controller.bench_gate import energy_doubts, passed_gate

@@ -23,6 +23,7 @@ from roambench.controller.places.bench import BenchPlace, calibration_of
 from roambench.controller.stopping import to_its_end
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.load import load_experiment
+from roambench.experiment.sections import Experiment
 from roambench.provision.holding import standing_of
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook
@@ -119,13 +120,12 @@ def test_who_waits_reads_whom_for_and_brackets_are_as_they_were_written(tmp_path
 def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
     folder = RunFolder.create(
         tmp_path / "run",
+        Experiment(seed=1),
         run_id="demo",
         system="mohawk",
-        seed=1,
         trace_hash="0",
         fleet="bench",
         device_names=["a"],
-        config={},
     )
     context = BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet())
     with folder:

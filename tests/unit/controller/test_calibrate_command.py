@@ -11,6 +11,7 @@ from roambench.controller import cli
 from roambench.controller.calibration_run import PLAN, CalibrationPlan, chosen_devices
 from roambench.energy.link_sweep import SweepSettings
 from roambench.experiment.load import load_experiment
+from roambench.experiment.sections import Experiment
 from roambench.runs.folder import RunFolder
 
 
@@ -53,7 +54,7 @@ def test_devices_are_chosen_by_name_once_each_or_all(experiment):
 
 def folder_with(tmp_path, text: str | None):
     with RunFolder.create(
-        tmp_path / "run", config={}, run_id="r", system="calibration", seed=1, trace_hash="",
+        tmp_path / "run", Experiment(seed=1), run_id="r", system="calibration", trace_hash="",
         fleet="local", device_names=["pi-01", "pi-02"],
     ):  # fmt: skip
         pass

@@ -18,7 +18,7 @@ from roambench.controller.cli import main
 from roambench.learning.models import MODELS
 from roambench.mobility.files import read_trace, write_trace
 from roambench.mobility.readers import READERS
-from two_walks import two_walks
+from small_traces import two_walks
 
 CLI = [sys.executable, "-m", "roambench.controller.cli"]
 CHECKINS = """\

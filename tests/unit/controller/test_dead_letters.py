@@ -14,6 +14,7 @@ from benches import bench_of
 from roambench.agent.unsent import Unsent
 from roambench.contract.records import Reading, RecordKind
 from roambench.controller.cli import main
+from roambench.experiment.sections import Experiment
 from roambench.provision import agent_asks, fetching, journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.hosts import HostLink
@@ -24,7 +25,7 @@ from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
 from ssh_server import ssh_server
 
-AGENT = Path(__file__).parents[2] / "ctl_of_a_spool.py"
+AGENT = Path(__file__).parents[2] / "support" / "ctl_of_a_spool.py"
 
 
 @pytest.fixture
@@ -51,13 +52,12 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 def run(tmp_path: Path) -> Path:
     RunFolder.create(
         tmp_path / "demo",
+        Experiment(seed=1),
         run_id="demo",
         system="mohawk",
-        seed=1,
         trace_hash="0",
         fleet="bench",
         device_names=["pi-01"],
-        config={},
     ).close()
     return tmp_path / "demo"
 

@@ -11,6 +11,7 @@ import pytest
 
 from benches import bench_of
 from roambench.controller.cli import main
+from roambench.experiment.sections import Experiment
 from roambench.provision import agent_asks, fetching, journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.host_error import HostError
@@ -52,13 +53,12 @@ def run(tmp_path: Path) -> Path:
     path = tmp_path / "demo"
     RunFolder.create(
         path,
+        Experiment(seed=1),
         run_id="demo",
         system="mohawk",
-        seed=1,
         trace_hash="0",
         fleet="bench",
         device_names=["pi-01"],
-        config={},
     ).close()
     return path
 

@@ -1,7 +1,7 @@
 """For how many models a run on virtual devices asks the disk for room."""
 
 from roambench.controller.plays.hierarchical import models_at_once
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 
 def test_room_is_asked_for_devices_that_come_those_in_training_and_two_models_per_access_point() -> None:

@@ -14,6 +14,7 @@ from roambench.controller.cli import main
 from roambench.controller.overhead_run import duty_blocks, overhead_of
 from roambench.energy.overhead import DutyBlock
 from roambench.experiment.load import load_experiment
+from roambench.experiment.sections import Experiment
 from roambench.runs.folder import RunFolder
 
 S = 1_000_000_000
@@ -48,10 +49,9 @@ def test_a_block_without_an_end_and_a_level_of_another_version_are_left_out() ->
 def folder(tmp_path: Path) -> RunFolder:
     return RunFolder.create(
         tmp_path / "run",
-        config={},
+        Experiment(seed=1),
         run_id="r",
         system="overhead",
-        seed=1,
         trace_hash="",
         fleet="local",
         device_names=["pi-01", "pi-02"],

@@ -16,7 +16,7 @@ from roambench.controller.world import Movement, learning_spec, learning_task_of
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
 from roambench.learning.synthetic import load_synthetic
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 
 def experiment(**sections: dict[str, object]) -> Experiment:

@@ -18,6 +18,7 @@ from roambench.controller.commands.pause import pause
 from roambench.controller.composition import run_experiment
 from roambench.controller.world import movement_of
 from roambench.experiment.load import load_experiment
+from roambench.experiment.sections import Experiment
 from roambench.mobility.assignment_hash import hash_of_steps
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
@@ -192,10 +193,9 @@ def test_a_running_run_is_paused_and_goes_on_to_the_same_end(experiment, tmp_pat
 def test_a_run_that_is_not_paused_cannot_be_resumed(tmp_path):
     folder = RunFolder.create(
         tmp_path / "r",
-        config={},
+        Experiment(seed=1),
         run_id="r",
         system="mohawk",
-        seed=1,
         trace_hash="",
         fleet="local",
         device_names=["a"],

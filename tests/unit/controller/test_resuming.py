@@ -26,7 +26,7 @@ from roambench.controller.places.table import place_of
 from roambench.controller.resuming import ended_by_others, resume_run, unfinished
 from roambench.controller.stopping import BY_THE_USER
 from roambench.controller.world import movement_of
-from roambench.experiment.sections import Experiment, resolved
+from roambench.experiment.sections import Experiment
 from roambench.fleet.model_registry import ModelRegistry
 from roambench.provision.inventory import load_bench
 from roambench.provision.lease import LeaseBook
@@ -51,10 +51,9 @@ def died(path: Path, *, fleet: str = "simulated", system: str = "mohawk", closed
     """A run folder as a dead controller leaves it."""
     with RunFolder.create(
         path,
-        config=resolved(EXPERIMENT),
+        EXPERIMENT,
         run_id=path.name,
         system=system,
-        seed=EXPERIMENT.seed,
         trace_hash=movement_of(EXPERIMENT).content_hash,
         fleet=fleet,
         device_names=["a", "b", "c", "d"],

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from foreign_packages import install, roambench
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.experiment.load import load_experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS
-from strangers import install, roambench
 
 SYSTEM = """
 from dataclasses import replace

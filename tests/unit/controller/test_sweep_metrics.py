@@ -10,6 +10,7 @@ from roambench.controller.sweep.metrics import METRICS, accuracy_in, figures, me
 from roambench.controller.sweep.results import Spread
 from roambench.controller.sweep.results_files import cell
 from roambench.controller.sweep.sweep_folder import Outcome, read_outcome, write_outcome
+from roambench.experiment.sections import Experiment
 from roambench.report.report import report
 from roambench.rounds.records import (
     MixingPlanned,
@@ -67,9 +68,11 @@ def test_a_result_of_another_run_is_no_result(tmp_path: Path) -> None:
 def test_figures_of_a_decentralised_run_by_hand(tmp_path: Path) -> None:
     """A device trains alone in steps 0 and 1 for 20 s at 2 W idle and 1 W more: 60 J each."""
     power = {"idle_w": 2.0, "train_w": 1.0, "power_spread": 0.0}
-    config = {"simulated": power, "rounds": {"accuracy_threshold": 0.4}}
+    experiment = Experiment.model_validate(
+        {"seed": 1, "simulated": power, "rounds": {"accuracy_threshold": 0.4}}
+    )
     with RunFolder.create(
-        tmp_path / "run", config=config, run_id="r", system="d_psgd", seed=1, trace_hash="ab",
+        tmp_path / "run", experiment, run_id="r", system="d_psgd", trace_hash="ab",
         fleet="simulated", device_names=["pi-01"],
     ) as folder:  # fmt: skip
         for step, accuracy in enumerate((0.3, 0.5)):

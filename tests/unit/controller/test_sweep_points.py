@@ -16,6 +16,7 @@ from roambench.controller.sweep.sweep_folder import Outcome
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 EXPERIMENT = 'name = "tiny"\nseed = 7\nsystems = ["mohawk"]\n[trace]\nsteps = 4\n[fleet]\nagents = 4\n'
 GRID = 'systems = ["mohawk", "hierfavg"]\nrounds.cloud_every_steps = [2, 5]\nseeds = 3\n'
 
@@ -181,3 +182,26 @@ def test_a_row_gathers_the_seeds_and_counts_what_failed_and_what_never_got_there
     assert dict(second.values) == {"system": "mohawk", "fleet.agents": 3}
     shown = [[cell(name, row.metrics[name], row.finished) for name in table.metrics] for row in table.rows]
     assert shown == [["70.0 ± 20.0 %", "5.0 ± 1.4 (2 of 3)"], ["25.0 %", "–"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("sweep_demo", 18),
+        ("mohawk_mnist", 12),
+        ("mohawk_mnist_full", 54),
+        ("dam_dcm_mnist", 24),
+        ("dam_dcm_mnist_full", 60),
+        ("dam_dcm_figures", 205),
+        ("dam_dcm_figures_full", 1230),
+        ("dam_dcm_workshop_full", 640),
+        ("de_heredia_gap", 4),
+        ("de_heredia", 19),
+        ("de_heredia_full", 252),
+    ],
+)
+def test_the_sweeps_that_ship_are_valid(name: str, points: int) -> None:
+    shipped = [path for path in EXPERIMENTS.glob("*.toml") if "\n[grid]" in path.read_text()]
+    (path,) = (path for path in shipped if path.stem == name)
+    assert len(points_of(read_sweep(path))) == points
+    assert len(shipped) == 11

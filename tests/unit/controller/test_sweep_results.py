@@ -25,7 +25,7 @@ from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.files import write_trace
 from roambench.report.curves_svg import Curve, curves_svg
 from roambench.report.numbers import seconds
-from two_walks import two_walks
+from small_traces import two_walks
 
 CLI = [sys.executable, "-m", "roambench.controller.cli"]
 SWEEP = """\

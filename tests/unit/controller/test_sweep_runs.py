@@ -13,7 +13,7 @@ import pytest
 
 from roambench.mobility.files import write_trace
 from roambench.runs.lock import is_held
-from two_walks import two_walks
+from small_traces import two_walks
 
 # Every run is a process that loads torch: seconds on a quiet machine, a minute on a busy one.
 pytestmark = pytest.mark.timeout(300)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from foreign_packages import install, roambench
 from roambench.contract.errors import ConfigError, DataError
 from roambench.controller.cli import main
 from roambench.controller.kept import GLOBAL_MODEL
@@ -16,7 +17,6 @@ from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.tasks import build_model, load_data, share_out
-from strangers import install, roambench
 
 SYSTEMS = '''
 from dataclasses import replace

@@ -15,6 +15,7 @@ from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.controller.cli import app
 from roambench.controller.tensorboard import export_tensorboard
+from roambench.experiment.sections import Experiment
 from roambench.rounds.records import (
     OrderAnswered,
     OrderGiven,
@@ -33,10 +34,11 @@ DOWN_J, UP_J = 2.32744, 11.34388  # 20 Mbit over LTE at 20 and 10 Mbit/s, by the
 def folder_of(path: Path, fleet: str, records: Sequence[RoundRecord]) -> RunFolder:
     folder = RunFolder.create(
         path,
-        config={"simulated": {"idle_w": 2.0, "train_w": 1.0, "power_spread": 0.0}},
+        Experiment.model_validate(
+            {"seed": 1, "simulated": {"idle_w": 2.0, "train_w": 1.0, "power_spread": 0.0}}
+        ),
         run_id="demo",
         system="mohawk",
-        seed=1,
         trace_hash="",
         fleet=fleet,
         device_names=["pi-01", "pi-02"],

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from cut_device import BLOB, TRAINED, arrived, device, uploaded
-from hand_agent import MODEL, HandAgent, bench, connected, hand_agent
+from hand_agent import MODEL, HandAgent, bench, connected, hand_agent, redialled, until
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import AnswerStatus, DiscardOrder, UploadOrder, UploadReply
 from roambench.wire.v1 import control_pb2 as wire
-from secure_bench import redialled, until
 
 pytestmark = pytest.mark.asyncio
 

@@ -21,6 +21,7 @@ from hand_agent import (
     done,
     hand_agent,
     train_order,
+    until,
 )
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of
@@ -37,7 +38,6 @@ from roambench.systems.options import SystemOptions
 from roambench.systems.system import System
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1 import methods
-from secure_bench import until
 
 pytestmark = pytest.mark.asyncio
 

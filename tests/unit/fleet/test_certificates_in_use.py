@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from hand_agent import MODEL, HandAgent, bench, connected, hand_agent, train_order
+from hand_agent import MODEL, HandAgent, bench, connected, hand_agent, lines, live, train_order, until
 from roambench.agent.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.events import EventKind
@@ -18,7 +18,6 @@ from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DOWNLOAD, DRAIN, MAX_CONTROL_MESSAGE_BYTES
-from secure_bench import lines, live, until
 
 pytestmark = pytest.mark.asyncio
 

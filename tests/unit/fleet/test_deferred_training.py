@@ -12,13 +12,13 @@ from compared_records import without_clock_and_loss
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import Movement, learning_task_of
-from roambench.experiment.sections import Experiment, resolved
+from roambench.experiment.sections import Experiment
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -52,10 +52,9 @@ async def _run(base: Path, setting: Experiment, system: str) -> tuple[list[Round
     journal = MemoryJournal()
     with RunFolder.create(
         base / "run",
-        config=resolved(setting),
+        setting,
         run_id="deferred",
         system=system,
-        seed=setting.seed,
         trace_hash=movement.content_hash,
         fleet="simulated",
         device_names=["a", "b", "c", "d"],

@@ -9,14 +9,13 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hand_agent import HandAgent, bench, hand_agent
+from hand_agent import HandAgent, bench, hand_agent, lines, until
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.runs.record_store import RecordStore
 from roambench.spool.consumer import Record
 from roambench.spool.drain import Drain
 from roambench.spool.spool import CONTROLLER, Spool
-from secure_bench import lines, until
 
 pytestmark = pytest.mark.asyncio
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from hand_agent import Bench, HandAgent, bench, connected, hand_agent
+from hand_agent import Bench, HandAgent, bench, connected, hand_agent, until
 from roambench.wire.v1 import control_pb2 as wire
-from secure_bench import until
 
 pytestmark = pytest.mark.asyncio
 

@@ -10,14 +10,13 @@ from collections.abc import Callable
 
 import pytest
 
-from hand_agent import Bench, bench
+from hand_agent import Bench, bench, lines, until
 from roambench.agent.dial_trouble import _context
 from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
 from roambench.identity.authority import CONTROLLER_NAME
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import PROTOCOL_VERSION, SESSION
-from secure_bench import lines, until
 from soaking import rubbish
 from soaking.sockets import reset
 

@@ -14,6 +14,9 @@ from hand_agent import (
     bench,
     connected,
     hand_agent,
+    lines,
+    redialled,
+    until,
 )
 from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.contract.device_time import DeviceClock
@@ -25,7 +28,6 @@ from roambench.fleet.sessions import Lives
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential, serial_of
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
-from secure_bench import lines, redialled, until
 
 pytestmark = pytest.mark.asyncio
 

@@ -9,7 +9,19 @@ import grpc
 import grpc.aio
 import pytest
 
-from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
+from hand_agent import (
+    LAYOUT,
+    MODEL,
+    REPORT,
+    HandAgent,
+    bench,
+    connected,
+    done,
+    hand_agent,
+    lines,
+    train_order,
+    until,
+)
 from roambench.agent.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
@@ -28,7 +40,6 @@ from roambench.wire.v1.methods import (
     SESSION,
     UPLOAD,
 )
-from secure_bench import lines, until
 
 HELLO = wire.AgentFrame(
     hello=wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01", machine_id="machine-1")

@@ -6,14 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from hand_agent import MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
+from hand_agent import (
+    MODEL,
+    REPORT,
+    HandAgent,
+    bench,
+    connected,
+    done,
+    hand_agent,
+    lines,
+    live,
+    redialled,
+    train_order,
+    until,
+)
 from roambench.agent.identity_files import IdentityFiles
 from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
 from roambench.wire.v1 import control_pb2 as wire
-from secure_bench import lines, live, redialled, until
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,14 +7,25 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hand_agent import MODEL, REPORT, Bench, HandAgent, bench, connected, done, hand_agent, train_order
+from hand_agent import (
+    MODEL,
+    REPORT,
+    Bench,
+    HandAgent,
+    bench,
+    connected,
+    done,
+    hand_agent,
+    lines,
+    train_order,
+    until,
+)
 from roambench.agent.dial_trouble import _context
 from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.identity.authority import CONTROLLER_NAME, Credential
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN
-from secure_bench import lines, until
 from soaking import rubbish
 
 pytestmark = pytest.mark.asyncio

@@ -10,7 +10,19 @@ import grpc
 import grpc.aio
 import pytest
 
-from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
+from hand_agent import (
+    LAYOUT,
+    MODEL,
+    REPORT,
+    HandAgent,
+    bench,
+    connected,
+    done,
+    hand_agent,
+    lines,
+    train_order,
+    until,
+)
 from peer_devices import devices
 from roambench.agent.control_link import secure_channel
 from roambench.agent.dial_trouble import _context, dial_trouble
@@ -37,7 +49,6 @@ from roambench.wire.v1.methods import (
     SESSION,
     UPLOAD,
 )
-from secure_bench import lines, until
 from soaking import rubbish
 from soaking.silent_calls import SilentCalls, silent_calls
 

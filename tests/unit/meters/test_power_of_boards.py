@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from made_up_benches import a_bench, a_host
+from benches import a_bench, a_host
 from roambench.meters.emulator import control
 from roambench.meters.emulator.profiles import Transport
 from roambench.provision.bench import Host

@@ -16,6 +16,7 @@ import pytest
 from roambench.agent.ctl_handler import CtlHandler
 from roambench.agent.unsent import Unsent as Files
 from roambench.contract.records import AgentEvent, RecordKind
+from roambench.experiment.sections import Experiment
 from roambench.provision.fetching import Unsent, fetch_run, records_of
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
@@ -118,7 +119,7 @@ class Answering:
 
 def test_records_under_numbers_that_the_folder_has_for_others_stay_on_the_host_and_the_rest_comes(tmp_path):
     folder = RunFolder.create(
-        tmp_path / "demo", config={}, run_id="demo", system="mohawk", seed=1, trace_hash="", fleet="bench",
+        tmp_path / "demo", Experiment(seed=1), run_id="demo", system="mohawk", trace_hash="", fleet="bench",
         device_names=["pi1"],
     )  # fmt: skip
     seen = [AgentEvent("seen", seq, "").to_bytes() for seq in range(4)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from made_up_benches import a_bench, a_host
+from benches import a_bench, a_host
 from roambench.meters.emulator.power import Activity
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import emulate

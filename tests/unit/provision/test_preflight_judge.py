@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from made_up_benches import a_host
+from benches import a_host
 from roambench.contract.errors import ConfigError
 from roambench.identity.authority import Authority, serial_of
 from roambench.provision.agent_checks import Trust

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from benches import bench_of
-from made_up_benches import a_host
+from benches import a_host, bench_of
 from roambench.meters.emulator import control
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision import agent_asks

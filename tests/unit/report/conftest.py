@@ -12,6 +12,7 @@ import pytest
 
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_to_bytes
+from roambench.experiment.sections import Experiment
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.rounds.records import (
@@ -73,10 +74,9 @@ class HandMade:
     def make(self) -> Path:
         with RunFolder.create(
             self.path,
-            config=self.config,
+            Experiment.model_validate({"seed": 7, **self.config}),
             run_id=self.path.name,
             system=self.system,
-            seed=7,
             trace_hash=self.trace_hash,
             fleet=self.fleet,
             device_names=self.names,

@@ -22,6 +22,7 @@ from roambench.energy.comparison import Comparison
 from roambench.energy.ledger import total
 from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
 from roambench.energy.verdict import Finding
+from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.virtual import emulate
 from roambench.report.comparison import compare_runs
@@ -52,10 +53,9 @@ def shaped_run(path: Path, seed: int, megabytes: float = 2.64) -> Shaped:
     radios = {}
     with RunFolder.create(
         path,
-        config={"energy": {"u_gain": 0.0002, "u_offset_w": 0.001}},
+        Experiment.model_validate({"seed": seed, "energy": {"u_gain": 0.0002, "u_offset_w": 0.001}}),
         run_id=path.name,
         system="mohawk",
-        seed=seed,
         trace_hash="ab" * 32,
         fleet="local",
         device_names=BOARDS,

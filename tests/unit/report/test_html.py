@@ -12,6 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
+from roambench.experiment.sections import Experiment
 from roambench.report.html import MOST_ROWS
 from roambench.report.power_data import MOST_POINTS, thin
 from roambench.report.report import report
@@ -136,10 +137,9 @@ def test_a_run_that_died_before_its_first_step_renders(hand_made, tmp_path):
 
     RunFolder.create(
         tmp_path / "early",
-        config={},
+        Experiment(seed=1),
         run_id="early",
         system="mohawk",
-        seed=1,
         trace_hash="",
         fleet="local",
         device_names=["pi-01"],

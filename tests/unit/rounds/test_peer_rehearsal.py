@@ -23,7 +23,7 @@ from roambench.rounds.records import (
     RoundRecord,
 )
 from roambench.rounds.rehearsal import MemoryJournal
-from whereabouts import drawn_trace
+from small_traces import drawn_trace
 
 #: Who is at one place meets; device 2 comes at the second step only.
 WHEREABOUTS = ("aa-", "ab-", "-bb")

@@ -18,6 +18,7 @@ from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.energy.attribution import Verdict
 from roambench.experiment.energy_section import EnergySection
+from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.rounds.records import ClockOccasion, ClockProbed, RoundRecord
 from roambench.runs.accounts import DeviceEnergy, account_run
@@ -63,10 +64,9 @@ def measured(
 ) -> DeviceEnergy:
     with RunFolder.create(
         folder / "run",
-        config={"energy": energy or {}},
+        Experiment.model_validate({"seed": 1, "energy": energy or {}}),
         run_id="run",
         system="mohawk",
-        seed=1,
         trace_hash="",
         fleet="bench",
         device_names=["pi-01", *others],
@@ -172,8 +172,14 @@ def test_only_a_gain_that_nobody_gave_is_the_types(tmp_path: Path) -> None:
 
 
 def test_a_calibration_that_is_no_number_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r'experiment\.json: energy\.meters\.pi-01\.gain: .* got "x"$'):
-        measured(tmp_path, lines(1.0), None, {"meters": {"pi-01": {"gain": "x", "u_gain": 0.1}}})
+    measured(tmp_path, lines(1.0), None)
+    by_hand = {"energy": {"meters": {"pi-01": {"gain": "x", "u_gain": 0.1}}}}
+    (tmp_path / "run" / "experiment.json").write_text(json.dumps(by_hand))
+    with (
+        RunFolder.open(tmp_path / "run") as folder,
+        pytest.raises(RunError, match=r'experiment\.json: energy\.meters\.pi-01\.gain: .* got "x"$'),
+    ):
+        account_run(folder, ())
 
 
 _PROBED: tuple[tuple[int, ClockOccasion], ...] = ((0, "before"), (75, "during"), (150, "after"))

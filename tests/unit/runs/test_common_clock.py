@@ -7,6 +7,7 @@ import pytest
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_to_bytes
+from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS
 from roambench.rounds.records import ClockProbed
 from roambench.runs.accounts import account_run
@@ -67,10 +68,9 @@ class Agent:
 def folder(tmp_path):
     made = RunFolder.create(
         tmp_path / "run",
-        config={},
+        Experiment(seed=1),
         run_id="run",
         system="mohawk",
-        seed=1,
         trace_hash="",
         fleet="bench",
         device_names=NAMES,

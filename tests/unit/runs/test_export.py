@@ -11,6 +11,7 @@ import pytest
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.energy.timeline import partition_check
+from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS
 from roambench.rounds.records import CloudAggregated, OrderGiven, OutcomeDecided, StepClosed, StepOpened
 from roambench.runs.accounts import account_run
@@ -27,10 +28,9 @@ def run(tmp_path):
     """One board at 2 W for 60 s: idle to 10, train to 40, idle to 60. Its training of step 0 is wasted."""
     folder = RunFolder.create(
         tmp_path / "demo",
-        config={},
+        Experiment(seed=1),
         run_id="demo",
         system="mohawk",
-        seed=1,
         trace_hash="",
         fleet="local",
         device_names=["pi-01"],
@@ -115,7 +115,7 @@ def test_an_interrupted_run_can_be_exported_by_a_reader_of_its_folder(run):
 
 def test_a_run_with_nothing_measured_exports_empty_tables(tmp_path):
     with RunFolder.create(
-        tmp_path / "r", config={}, run_id="r", system="m", seed=1, trace_hash="", fleet="rehearsal",
+        tmp_path / "r", Experiment(seed=1), run_id="r", system="m", trace_hash="", fleet="rehearsal",
         device_names=["pi-01"],
     ) as folder:  # fmt: skip
         export_run(folder)

@@ -7,17 +7,18 @@ import json
 import pytest
 
 from roambench.contract.errors import RunError
-from roambench.experiment.sections import from_resolved
+from roambench.experiment.sections import Experiment
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
+
+EXPERIMENT = Experiment.model_validate({"learning": {"local_epochs": 3}})
 
 
 def make(path, **changes):
     values = {
-        "config": {"learning": {"local_epochs": 3}},
+        "experiment": EXPERIMENT,
         "run_id": "demo-1",
         "system": "mohawk",
-        "seed": 42,
         "trace_hash": "ab12",
         "fleet": "local",
         "device_names": ["pi-00", "pi-01"],
@@ -35,7 +36,7 @@ def test_a_run_is_read_back_as_it_was_described(tmp_path):
     assert found.info.device_names == ("pi-00", "pi-01")
     assert found.info.state is RunState.FINISHED
     assert found.info.distance_mean_m == 900.0
-    assert found.experiment == from_resolved({"learning": {"local_epochs": 3}})
+    assert found.experiment == EXPERIMENT
 
 
 def test_an_experiment_that_was_changed_by_hand_is_refused_with_the_key(tmp_path):

@@ -184,11 +184,12 @@ def test_a_missing_field_is_named(tmp_path):
 _WRITER = """
 import sys
 from roambench.contract.records import Reading
+from roambench.experiment.sections import Experiment
 from roambench.rounds.records import FleetEvent
 from roambench.runs.folder import RunFolder
 
 folder = RunFolder.create(
-    sys.argv[1], config={"a": 1}, run_id="r", system="mohawk", seed=1, trace_hash="t", fleet="local",
+    sys.argv[1], Experiment(seed=1), run_id="r", system="mohawk", trace_hash="t", fleet="local",
     device_names=["pi-00"],
 )
 for number in range(1_000_000):

@@ -23,6 +23,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome
 from roambench.energy.clock_fit import ClockProbe
+from roambench.experiment.sections import Experiment
 from roambench.fleet.clock_probes import clock_probed
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.report.evidence import read_runs
@@ -146,10 +147,9 @@ def bench(path: Path, liars: Sequence[str] = LIARS) -> Iterator[RunFolder]:
     names = ["pi-000", *liars]
     made = RunFolder.create(
         path / "run",
-        config={},
+        Experiment(seed=1),
         run_id="run",
         system="mohawk",
-        seed=1,
         trace_hash="",
         fleet="bench",
         device_names=names,

@@ -14,6 +14,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Outcome
 from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
+from roambench.experiment.sections import Experiment
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.rounds.records import (
     CloudAggregated,
@@ -84,10 +85,15 @@ def simulated(
 ) -> RunFolder:
     folder = RunFolder.create(
         path,
-        config={"simulated": {**SIMULATED, **(config or {})}, "rounds": {"accuracy_threshold": 0.8}},
+        Experiment.model_validate(
+            {
+                "seed": 1,
+                "simulated": {**SIMULATED, **(config or {})},
+                "rounds": {"accuracy_threshold": 0.8},
+            }
+        ),
         run_id="demo",
         system="mohawk",
-        seed=1,
         trace_hash="ab",
         fleet=fleet,
         device_names=["pi-01", "pi-02", "pi-03"],
@@ -247,14 +253,14 @@ def test_orders_that_were_not_done_have_no_modelled_joules(tmp_path: Path) -> No
 def test_powers_that_a_folder_does_not_name_are_those_of_an_experiment_that_does_not(tmp_path: Path) -> None:
     with RunFolder.create(
         tmp_path / "run",
-        config={},
+        Experiment(seed=1),
         run_id="demo",
         system="mohawk",
-        seed=1,
         trace_hash="ab",
         fleet="simulated",
         device_names=["pi-01"],
     ) as folder:
+        (folder.path / "experiment.json").write_text("{}")
         account = modelled_account(folder, [])
     assert account is not None
     usual = SimulatedSection()

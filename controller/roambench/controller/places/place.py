@@ -16,7 +16,7 @@ from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask, versions
-from roambench.experiment.sections import Experiment, resolved
+from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
 
@@ -150,11 +150,10 @@ def new_run_folder(
     """A run folder that knows where it is made. Raises as `RunFolder.create` does."""
     folder = RunFolder.create(
         path,
-        config=resolved(place.experiment),
+        place.experiment,
         # Agents of a bench outlive a run: another of the same name must not be taken for it.
         run_id=f"{path.name}.{secrets.token_hex(4)}" if place.kind.own_clocks else path.name,
         system=system,
-        seed=place.experiment.seed,
         trace_hash=trace_hash,
         fleet=place.kind.name,
         device_names=place.names(devices),

@@ -1,6 +1,6 @@
 """A controller in a process of its own, whose every event is a JSON line on standard output.
 
-    python telling_controller.py FOLDER
+    python printing_controller.py FOLDER
 
 FOLDER is a bench's state, with its authority and revocation list. The first line has the ports. It ends with
 standard input.
@@ -24,7 +24,7 @@ def store(name: str, uuid: str, records: Sequence[tuple[int, int, bytes]]) -> in
     return max(seq for seq, _, _ in records)
 
 
-def tell(*what: object) -> None:
+def report(*what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
@@ -37,12 +37,12 @@ async def serve(folder: Path) -> None:
         BenchAuthority(folder).fleet_identity(),
         DeviceClock(),
         store,
-        lambda device, name, kind, detail: tell(kind, name, detail),
+        lambda device, name, kind, detail: report(kind, name, detail),
         limits=AgentLimits(handshake_s=3.0),
         clock_observer=lambda record: None,
     )
     await fleet.start()
-    tell("ports", fleet.control_port, fleet.data_port)
+    report("ports", fleet.control_port, fleet.data_port)
     await asyncio.to_thread(sys.stdin.read)
     await fleet.stop("test over", drain_s=0.5)
     print("what Python says goes its usual way", file=sys.stderr)

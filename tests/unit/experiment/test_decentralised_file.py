@@ -1,18 +1,13 @@
-"""Decentralised experiment files: all mistakes at once; from the command line to the report."""
+"""Decentralised experiment files: all mistakes at once."""
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.cli import app
 from roambench.experiment.load import load_experiment
-from roambench.report.report import report
 
 GOOD = """
 name = "peers"
@@ -79,41 +74,3 @@ def test_adam_is_refused(tmp_path: Path) -> None:
         tmp_path, GOOD.replace("images_per_device", 'optimiser = "adam"\nimages_per_device')
     )
     assert 'learning.optimiser: expected "sgd"' in problem
-
-
-def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp_path: Path) -> None:
-    path = tmp_path / "peers.toml"
-    path.write_text(GOOD)
-    html = tmp_path / "report.html"
-    told = CliRunner().invoke(
-        app,
-        ["run", str(path), "--fleet", "simulated", "--runs-dir", str(tmp_path / "runs"), "--html", str(html)],
-    )
-    assert told.exit_code == 0, told.output
-    assert "Joules per point of accuracy" in told.output
-    page = html.read_text()
-    for told_there in ("peer-accuracy", "peer-gap", "peer-neighbours", "peer-mixing", "Joules per point"):
-        assert told_there in page
-    assert "accuracy of the models, %" in page
-    assert "the mean over the devices&#x27; own models" in page
-    for of_a_server in ("access points aggregated", "aggregated per step</span>", "the cloud aggregated"):
-        assert of_a_server not in page
-    left_out = re.search(r'models left out</span><span class="value">(\d+) of (\d+)<', page)
-    assert left_out is not None
-    folders = sorted((tmp_path / "runs").iterdir())
-    assert [folder.name for folder in folders if folder.is_dir()] == [
-        "peers-d_psgd",
-        "peers-metropolis_hastings",
-    ]
-    assert (folders[0] / "models" / "global.safetensors").is_file()
-    document = json.loads(report([folders[0]]).json())["runs"][0]
-    peers = document["decentralised"]
-    assert left_out.groups() == ("0", str(peers["exchanges"]))
-    assert [score["step"] for score in peers["scores"]] == [1, 3]
-    assert document["trainings"] == document["trainings"] | {"ordered": 20, "aggregated": 20, "wasted": 0}
-    phases = document["energy_modelled"]["phases"]
-    # Every model between two devices is charged to both: what one sends the other receives.
-    assert peers["sent_bytes"] == peers["received_bytes"] > 0
-    assert phases["exchange"]["bytes"] == peers["sent_bytes"] + peers["received_bytes"]
-    assert phases["exchange"]["count"] > 0
-    assert phases["train"]["count"] == 20

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from roambench.agent.control_link import ControlLink, secure_channel
 from roambench.agent.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import TrainOrder
@@ -19,6 +21,7 @@ from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
+from roambench.provision.certificates import BenchAuthority
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
 
@@ -151,6 +154,29 @@ async def hand_agent(
 async def connected(where: Bench, count: int = 1) -> None:
     async with asyncio.timeout(5):
         await where.fleet.sessions.wait_for_count(count)
+
+
+async def until(happened: Callable[[], object], seconds: float = 8.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not happened():
+            await asyncio.sleep(0.02)
+
+
+async def redialled(where: Bench, *agents: HandAgent) -> None:
+    await until(lambda: all(agent.link.is_open for agent in agents))
+    before = where.kinds().count(EventKind.SESSION_OPENED)
+    for agent in agents:
+        agent.link.redial("test")
+    await until(lambda: where.kinds().count(EventKind.SESSION_OPENED) == before + len(agents))
+
+
+def lines(where: Bench, kind: str) -> list[str]:
+    return [f"{name}: {reason}" for _, name, seen, reason in where.seen if seen == kind]
+
+
+def live(state_dir: Path) -> Callable[[Authority], FleetIdentity]:
+    """A controller with the identity of a bench: agents of it are issued by `BenchAuthority(state_dir)`."""
+    return lambda unused: BenchAuthority(state_dir).fleet_identity()
 
 
 def train_order(digest: str, number: int = 1, device: int = 0) -> TrainOrder:

@@ -1,10 +1,20 @@
-"""A bench of made-up hosts for tests of what is judged about it."""
+"""Benches for tests: read of a written description, or made of made-up hosts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from roambench.provision.bench import Bench, ControllerEntry, Host, MeterEntry
+from roambench.provision.inventory import load_bench
+
+_CONTROLLER = '[controller]\naddress = "10.36.0.1"\n'
+
+
+def bench_of(folder: Path, hosts: str, *, more: str = _CONTROLLER) -> Bench:
+    """The bench `bench.toml` in `folder` describes with these [[hosts]] tables."""
+    path = folder / "bench.toml"
+    path.write_text(f"{more}\n{hosts}\n")
+    return load_bench(path)
 
 
 def a_host(number: int, **changes: object) -> Host:

@@ -1,0 +1,76 @@
+"""A decentralised experiment from the command line to its report."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from roambench.controller.cli import app
+from roambench.report.report import report
+
+EXPERIMENT = """
+name = "peers"
+systems = ["d_psgd", "metropolis_hastings"]
+
+[fleet]
+agents = 5
+
+[learning]
+dataset = "digits"
+model = "mlp"
+images_per_device = 20
+
+[decentralised]
+iterations = 4
+evaluate_every = 2
+half_step = "full_batch"
+
+[mobility]
+model = "dcm"
+mobile = 2
+grid = 6
+
+[simulated]
+workers = 1
+"""
+
+
+def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp_path: Path) -> None:
+    path = tmp_path / "peers.toml"
+    path.write_text(EXPERIMENT)
+    html = tmp_path / "report.html"
+    told = CliRunner().invoke(
+        app,
+        ["run", str(path), "--fleet", "simulated", "--runs-dir", str(tmp_path / "runs"), "--html", str(html)],
+    )
+    assert told.exit_code == 0, told.output
+    assert "Joules per point of accuracy" in told.output
+    page = html.read_text()
+    for told_there in ("peer-accuracy", "peer-gap", "peer-neighbours", "peer-mixing", "Joules per point"):
+        assert told_there in page
+    assert "accuracy of the models, %" in page
+    assert "the mean over the devices&#x27; own models" in page
+    for of_a_server in ("access points aggregated", "aggregated per step</span>", "the cloud aggregated"):
+        assert of_a_server not in page
+    left_out = re.search(r'models left out</span><span class="value">(\d+) of (\d+)<', page)
+    assert left_out is not None
+    folders = sorted((tmp_path / "runs").iterdir())
+    assert [folder.name for folder in folders if folder.is_dir()] == [
+        "peers-d_psgd",
+        "peers-metropolis_hastings",
+    ]
+    assert (folders[0] / "models" / "global.safetensors").is_file()
+    document = json.loads(report([folders[0]]).json())["runs"][0]
+    peers = document["decentralised"]
+    assert left_out.groups() == ("0", str(peers["exchanges"]))
+    assert [score["step"] for score in peers["scores"]] == [1, 3]
+    assert document["trainings"] == document["trainings"] | {"ordered": 20, "aggregated": 20, "wasted": 0}
+    phases = document["energy_modelled"]["phases"]
+    # Every model between two devices is charged to both: what one sends the other receives.
+    assert peers["sent_bytes"] == peers["received_bytes"] > 0
+    assert phases["exchange"]["bytes"] == peers["sent_bytes"] + peers["received_bytes"]
+    assert phases["exchange"]["count"] > 0
+    assert phases["train"]["count"] == 20
