@@ -56,9 +56,9 @@ def attribute(
     ran at about the same rate (`transfer_kinds`). One whose first and last bytes are stamped waits before
     and after them (`pieces_of`): the waiting of a direction is one more level, which without readings of its
     own lies between idle and moving. Trainings that are seen to begin with another power than they go on with
-    have a level for their beginnings. Where the meter's clock was looked for and bears nothing out, all have one
-    for their beginnings and one for their ends. A span of `own_level_s` or longer gets a level of its own, which shares
-    nothing with its type's mean.
+    have a level for their beginnings. Where the meter's clock was looked for and bears nothing out, all have
+    one for their beginnings and one for their ends. A span of `own_level_s` or longer gets a level of its
+    own, which shares nothing with its type's mean.
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
     (USB buffers, borders stamped late, an emulation run faster than real time). 20 ms not accounted for
