@@ -24,7 +24,7 @@ from roambench.energy.fit_check import fewest_offsets, locked_levels, restless_l
 from roambench.energy.lateness import BOARD_LATENESS_S, LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.near_transfers import Fitted
-from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
+from roambench.energy.occupancy import SP2_WINDOW, Floats, MeterWindow
 from roambench.energy.pieces import ENDING, STARTING, TAIL, pieces_of
 from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.span_powers import MIN_SPANS
@@ -56,9 +56,9 @@ def attribute(
     ran at about the same rate (`transfer_kinds`). One whose first and last bytes are stamped waits before
     and after them (`pieces_of`): the waiting of a direction is one more level, which without readings of its
     own lies between idle and moving. Trainings that are seen to begin with another power than they go on with
-    have a level for their beginnings; so have all where the meter's clock was looked for, and bears nothing
-    out. A span of `own_level_s` or longer gets a level of its own, which shares
-    nothing with its type's mean.
+    have a level for their beginnings. Where the meter's clock was looked for and bears nothing out, all have
+    one for their beginnings and one for their ends. A span of `own_level_s` or longer gets a level of its
+    own, which shares nothing with its type's mean.
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
     (USB buffers, borders stamped late, an emulation run faster than real time). 20 ms not accounted for
@@ -84,20 +84,19 @@ def attribute(
         begun = constant_powers(pieces_of(spans, apart={STARTING}), readings, own_level_s)
         if begun.apart(STARTING):
             told_of = begun
-    # A meter whose windows lie end to end misses nothing, and has no unknown age worth the search. Kinds of
-    # a few transfers each have no readings to spare for it: wrong clocks would be found.
-    alike = int(np.bincount(told_of.families.of_level).max()) == 1
+    # A meter whose windows lie end to end misses nothing, and has no unknown age worth the search.
     sparse = nominal_s > 1.5 * seen.window_s
     told_apart = late_prior_s <= BOARD_LATENESS_S and u_clock_s <= CLOCK_U_S
     checked = None
-    if told_of.powers is not None and sparse and alike and told_apart:
+    if told_of.powers is not None and sparse and told_apart:
         checked = steadiness(_fitted(told_of, readings), seen)
     told, known = checked if checked is not None else (None, None)
     if told is not None and begun is not None:
         # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
-        # upload begins. Those of known age may; where none are known, how they begin stays uncertain.
+        # upload begins. Those of known age may; where none are known, both stay uncertain.
         if not told.bears_out:
-            told_of = begun
+            ended = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
+            told_of = replace(ended, slope_w=_doubted(ended, begun))
         elif known is not None:
             parts = {STARTING} if told_of is begun else set()
             for part in [ENDING, STARTING] if not parts else [ENDING]:
@@ -163,6 +162,18 @@ def _fitted(told_of: ConstantPowers, readings: Readings) -> Fitted:
         at_s,
         told_of.late_s,
     )
+
+
+def _doubted(fit: ConstantPowers, other: ConstantPowers) -> Floats:
+    """`slope_w` of a fit that may be as wrong as half of what parts its levels from those of the other, whose
+    trainings go on to their end.
+    """
+    watts = dict(zip(other.levels, other.fit.watts.tolist(), strict=True))
+    ending = f"{Phase.TRAIN.value} {ENDING.name}"
+    same_w = [watts[name if name != ending else Phase.TRAIN.value] for name in fit.levels]
+    apart_w = 0.5 * (np.array(same_w) - fit.fit.watts)
+    larger = np.where(np.abs(apart_w) > np.abs(fit.slope_w), apart_w, fit.slope_w)
+    return np.asarray(np.copysign(np.hypot(apart_w, fit.slope_w), larger))
 
 
 def _beginnings_show(spans: Sequence[PhaseSpan], window: MeterWindow) -> bool:
