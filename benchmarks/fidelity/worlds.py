@@ -1,4 +1,7 @@
-"""The split of energy in worlds that know nothing of the estimator (`fidelity.physics`): held, or flagged?"""
+"""The split of energy in worlds that know nothing of the estimator: held, or flagged?
+
+Two generators draw them, `fidelity.physics` and `fidelity.benches`; neither shares code with the other.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from fidelity.physics.catalogue import WORLDS
+from fidelity.benches import run as benches
+from fidelity.physics import run as physics
+from fidelity.physics.catalogue import WORLDS as OF_PHYSICS
 from fidelity.physics.meters import METERS
-from fidelity.physics.run import Run, simulate
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.ledger import Kind, total
@@ -20,7 +24,9 @@ from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated, with_meter
 from roambench.meters.traits import TRAITS as METER_TRAITS
 
-#: The row of the traits table that describes each meter of `fidelity.physics`.
+#: All worlds: those of `fidelity.physics`, then those of `fidelity.benches`.
+WORLDS: Final = (*OF_PHYSICS, *benches.WORLDS)
+#: The row of the traits table that describes each meter.
 TRAITS: Final = {
     "sp2-1hz": METER_TRAITS.load("smartpower2"),
     "sp2-100ms": METER_TRAITS.load("smartpower2-100ms"),
@@ -28,7 +34,10 @@ TRAITS: Final = {
     "sp3-5ms": METER_TRAITS.load("smartpower3-5ms"),
 }
 #: What other meters than the Smart Power 2 at 1 Hz are tried on: where that cannot tell, and a clean world.
-OF_OTHER_METERS: Final = ("clean-1s", "dead-1s", "burst-0.5s", "end-burst-1s", "radio-tail")
+OF_OTHER_METERS: Final = (
+    *("clean-1s", "dead-1s", "burst-0.5s", "end-burst-1s", "radio-tail"),
+    *("fair_constant", "epoch_eval_checkpoint", "power_duration_correlated", "typical_bench"),
+)
 #: How late lines may be on a board (k = 1), s.
 LATE_S: Final = 0.03
 FIGURES: Final[tuple[tuple[str, Kind], ...]] = (
@@ -43,7 +52,12 @@ HELD: Final = 0.93
 FLAGGED: Final = 0.95
 FALSE_ALARMS: Final = 0.02
 #: Worlds in which the split's assumptions are true.
-CLEAN: Final = ("clean-2s", "clean-1s", "clean-0.5s", "clock-50ppm", "line-jitter", "late-borders")
+CLEAN: Final = (
+    *("clean-2s", "clean-1s", "clean-0.5s", "clock-50ppm", "line-jitter", "late-borders"),
+    *(name for name, world in benches.WORLDS.items() if world.kind == "fair"),
+)
+#: Worlds whose meter nobody calibrated.
+UNCALIBRATED: Final = ("gain", "meter_gain_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +99,21 @@ class WorldRow:
         return "NOT MET: " + ", ".join(self.failing)
 
 
-def accounted(world: str, meter: str, seed: int) -> tuple[Run, DeviceAccount]:
+def known_to(world: str, meter: str) -> bool:
+    """Whether the world's generator has this meter."""
+    return meter in (benches.METERS if world in benches.WORLDS else METERS)
+
+
+def simulated(world: str, meter: str, seed: int) -> physics.Run | benches.Run:
+    """One run by the generator that knows the world."""
+    if world in benches.WORLDS:
+        return benches.simulate(world, meter, seed)
+    return physics.simulate(OF_PHYSICS[world], METERS[meter], seed)
+
+
+def accounted(world: str, meter: str, seed: int) -> tuple[physics.Run | benches.Run, DeviceAccount]:
     """Simulate one run and account it as a report would."""
-    run = simulate(WORLDS[world], METERS[meter], seed)
+    run = simulated(world, meter, seed)
     moved = {transfer.span: transfer for transfer in run.transfers}
     spans = []
     for index, span in enumerate(run.spans):
@@ -116,9 +142,11 @@ def accounted(world: str, meter: str, seed: int) -> tuple[Run, DeviceAccount]:
 
 
 def calibration_of(world: str, meter: str) -> MeterCalibration:
-    """A type's known error is taken out; the world `gain` has a meter that nobody calibrated."""
+    """A type's known error is taken out; all else is exact but where nobody calibrated the meter."""
     row = TRAITS[meter]
-    return uncalibrated(row) if world == "gain" else MeterCalibration(row.gain, u_gain=0.0, u_offset_w=0.0)
+    if world in UNCALIBRATED:
+        return uncalibrated(row)
+    return MeterCalibration(row.gain, u_gain=0.0, u_offset_w=0.0)
 
 
 def measure(world: str, meter: str, seed: int) -> Measured:
