@@ -41,7 +41,9 @@ class Stores:
         gate: Gate,
         report: Callable[[EventKind, str], None],
         to_controller: Send | None = None,
+        monitor_period_s: float = MONITOR_PERIOD_S,
     ) -> None:
+        self._monitor_period_s = monitor_period_s
         self._device = settings.device
         self._spool = spool
         self._clock = clock
@@ -122,7 +124,7 @@ class Stores:
         """Best effort: a point that cannot be written is not kept, the next one tells more."""
         consumer = self._spool.consumers[INFLUXDB]
         while True:
-            await asyncio.sleep(MONITOR_PERIOD_S)
+            await asyncio.sleep(self._monitor_period_s)
             async with self._gate.passing():
                 context = self._spool.context
                 if context is None:

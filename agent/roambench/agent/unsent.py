@@ -50,11 +50,15 @@ _KEYS: Final = frozenset(field.name for field in fields(Exported))
 
 
 class Unsent:
-    """Files of finished runs in `folder`, and what of `spool` the controller has yet to get."""
+    """Files of finished runs in `folder`, and what of `spool` the controller has yet to get.
 
-    def __init__(self, folder: Path, spool: Spool) -> None:
+    Beyond `kept_bytes` the oldest run's file is dropped.
+    """
+
+    def __init__(self, folder: Path, spool: Spool, kept_bytes: int = KEPT_BYTES) -> None:
         self._folder = folder
         self._spool = spool
+        self._kept_bytes = kept_bytes
         self.dropped = 0  # records of no run, and of runs whose files were too much; since this process began
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -143,7 +147,7 @@ class Unsent:
     def _tidy(self) -> None:
         files = self._files()
         total = sum(path.stat().st_size for path in files)
-        while files and total > KEPT_BYTES:
+        while files and total > self._kept_bytes:
             path = files.pop(0)
             total -= path.stat().st_size
             with path.open("rb") as file:

@@ -42,17 +42,18 @@ def prepare(rows: sqlite3.Connection) -> None:
             rows.execute(f"ALTER TABLE dead_letters ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
 
 
-def add(rows: sqlite3.Connection, consumer: str, seq: int, run: str, spool_uuid: str, error: str) -> None:
-    """Copy record `seq` of the queue; part of the caller's transaction, as all of these are."""
+def add(
+    rows: sqlite3.Connection, consumer: str, seq: int, run: str, spool_uuid: str, error: str, kept: int
+) -> None:
+    """Copy record `seq` of the queue and keep the newest `kept` letters; part of the caller's transaction,
+    as all of these are."""
     rows.execute(
         "INSERT INTO dead_letters(consumer, seq, kind, unix_ms, payload, error, run, spool_uuid)"
         " SELECT ?, seq, kind, unix_ms, payload, ?, ?, ? FROM records WHERE seq = ?",
         (consumer, error, run, spool_uuid, seq),
     )
     rows.execute("UPDATE consumers SET dead = dead + 1 WHERE name = ?", (consumer,))
-    rows.execute(
-        "DELETE FROM dead_letters WHERE id <= (SELECT MAX(id) FROM dead_letters) - ?", (DEAD_LETTERS_KEPT,)
-    )
+    rows.execute("DELETE FROM dead_letters WHERE id <= (SELECT MAX(id) FROM dead_letters) - ?", (kept,))
 
 
 def letters(rows: sqlite3.Connection, run: str | None) -> list[DeadLetter]:

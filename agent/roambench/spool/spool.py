@@ -71,6 +71,7 @@ class Spool:
         path: Path,
         cap_bytes: int = DEFAULT_CAP_BYTES,
         consumers: Sequence[str] = (CONTROLLER,),
+        dead_letters_kept: int = dead_letters.DEAD_LETTERS_KEPT,
     ) -> None:
         """A file that is damaged or no spool is renamed, an empty queue takes its place: see `damage`."""
         if not consumers:
@@ -78,6 +79,7 @@ class Spool:
         self.damage = ""  # what was wrong with the file that was put aside, and how it is called now
         self._path = path
         self._cap_bytes = cap_bytes
+        self._dead_letters_kept = dead_letters_kept
         with self._explained():
             try:
                 self._open(tuple(dict.fromkeys(consumers)))
@@ -236,7 +238,9 @@ class Spool:
         context = self.context_of(seq)
         run = context.run if context is not None else ""
         with self._explained(), self._transaction():
-            dead_letters.add(self._rows, consumer, seq, run, self.uuid_of(seq), error)
+            dead_letters.add(
+                self._rows, consumer, seq, run, self.uuid_of(seq), error, self._dead_letters_kept
+            )
             self._advance(consumer, seq)
 
     def dead_letters(self, run: str | None = None) -> list[DeadLetter]:

@@ -19,12 +19,12 @@ class ShippedShard:
     digest: str
 
     @classmethod
-    def of(cls, path: Path) -> ShippedShard:
+    def of(cls, path: Path, most_bytes: int = MAX_SHARD_BYTES) -> ShippedShard:
         """FleetError for one that no agent would take."""
         size = path.stat().st_size
-        if size > MAX_SHARD_BYTES:
+        if size > most_bytes:
             raise FleetError(
-                f"{path}: {size} bytes of training data for one device, at most {MAX_SHARD_BYTES} are "
+                f"{path}: {size} bytes of training data for one device, at most {most_bytes} are "
                 "shipped; lower learning.images_per_device"
             )
         with path.open("rb") as file:

@@ -75,9 +75,11 @@ def holding(
     purpose: str,
     wait_s: float = 0.0,
     report: Callable[[str], None] = lambda line: None,
+    *,
+    heartbeat_s: float = _HEARTBEAT_S,
 ) -> Iterator[Held]:
     """Hold the bench for the body. FleetError says who holds it if it is not free within `wait_s` seconds,
-    or at the end that the lease was lost meanwhile.
+    or at the end that the lease was lost meanwhile. The lease is renewed every `heartbeat_s`.
 
     Who waits keeps a place in the queue, first come first served; `report` gets whom one waits for. Inside a
     process that was started under a lease (`LEASE_VARIABLE`) that lease is used.
@@ -93,7 +95,7 @@ def holding(
 
     held = Held(bench.name, ours)
     ended = threading.Event()
-    beat = threading.Thread(target=_renewing, args=(book, number, held, ended), daemon=True)
+    beat = threading.Thread(target=_renewing, args=(book, number, held, ended, heartbeat_s), daemon=True)
     try:
         if inherited is None:
             _wait(bench.name, book, number, wait_s, report)
@@ -180,9 +182,9 @@ def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, report: Calla
         time.sleep(min(_LOOK_S, max(0.0, deadline_s - time.monotonic())))
 
 
-def _renewing(book: LeaseBook, number: int, held: Held, ended: threading.Event) -> None:
+def _renewing(book: LeaseBook, number: int, held: Held, ended: threading.Event, heartbeat_s: float) -> None:
     good_until_s = time.monotonic() + LEASE_S
-    while not ended.wait(_HEARTBEAT_S):
+    while not ended.wait(heartbeat_s):
         try:
             found = book.renew(number)
         except FleetError:  # a disk that hiccups: the next beat may do

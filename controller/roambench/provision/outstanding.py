@@ -35,9 +35,9 @@ class Outstanding:
     blob: bytes
 
 
-def read_outstanding(link: HostLink, run: str) -> Outstanding | None:
-    """Records of `run` that the host's agent has and did not hand over; None: none. HostError if it is
-    damaged."""
+def read_outstanding(link: HostLink, run: str, limits: Limits = _LIMITS) -> Outstanding | None:
+    """The model of `run` that the host's agent has and did not hand over; None: none. HostError if it is
+    damaged, or becomes more than `limits` when it is unpacked."""
     folders = " ".join(sorted({Path(name).parent.name for name in (_TRAINED, _HELD)}))
     packed = link.must(
         f"cd {shlex.quote(layout.STATE)} && tar --ignore-failed-read -cf - {folders} | gzip -1",
@@ -46,7 +46,7 @@ def read_outstanding(link: HostLink, run: str) -> Outstanding | None:
         most_bytes=_MOST_BYTES,
     )
     try:
-        members = read_members(io.BytesIO(packed), "its models", _may_matter, _LIMITS)
+        members = read_members(io.BytesIO(packed), "its models", _may_matter, limits)
         files = dict(members)
     except DataError as error:
         raise HostError(link.host.name, str(error), "try again") from None

@@ -23,7 +23,7 @@ Codes = npt.NDArray[np.int64]
 
 _CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 _NAMED: Final = {kind.__name__.encode(): kind for kind in KINDS}
-_CHUNK: Final = 20_000  # rows parsed at a time
+_CHUNK: Final = 20_000
 
 
 class EventLog(Sequence[RoundRecord]):
@@ -130,8 +130,8 @@ class TextColumn(Sequence[str]):
         return cast("list[str]", found.to_pylist()) if isinstance(index, slice) else str(found.as_py())
 
 
-def read_event_log(path: Path) -> EventLog:
-    """The log in the file; a live or killed writer does not disturb.
+def read_event_log(path: Path, chunk: int = _CHUNK) -> EventLog:
+    """The log in the file, parsed `chunk` rows at a time; a live or killed writer does not disturb.
 
     Raises RunError (file, row) for a kind or field this version does not know.
     """
@@ -142,7 +142,7 @@ def read_event_log(path: Path) -> EventLog:
     try:
         with naming(path):
             cursor = connection.execute(ROWS_THAT_COUNT)
-            while rows := cursor.fetchmany(_CHUNK):
+            while rows := cursor.fetchmany(chunk):
                 groups: dict[Any, list[tuple[int, Any, Any]]] = {}
                 for row in rows:
                     groups.setdefault(row[1], []).append(row)

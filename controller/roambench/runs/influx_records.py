@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -40,12 +40,20 @@ class InfluxRecords:
     agent stored while it waited for a controller to name the run.
 
     `span_ns` (unix nanoseconds) bounds every query, for servers that refuse to look at all of time; it is
-    used only where the server is version 3. A record that came twice is taken once, by (spool, seq).
+    used only where the server is version 3. A query asks for at most `page_rows` of a kind. A record that
+    came twice is taken once, by (spool, seq).
     LinkError: the server fails. RunError: what it holds is nothing that an agent writes.
     """
 
-    def __init__(self, server: InfluxQL, run_id: str, span_ns: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        server: InfluxQL,
+        run_id: str,
+        span_ns: tuple[int, int] | None = None,
+        page_rows: Mapping[RecordKind, int] = PAGE_ROWS,
+    ) -> None:
         self._server = server
+        self._page_rows = page_rows
         self._run = f'"run" = {quoted(run_id)}'
         self._run_id = run_id
         self._preludes: dict[str, list[str]] = {}
@@ -153,7 +161,7 @@ class InfluxRecords:
 
     def _pages(self, kind: RecordKind, device: str, wanted: tuple[str, ...], scope: str) -> Iterator[_Row]:
         """The points in time order, page after page; those on a page's border may come twice."""
-        measurement, limit = MEASUREMENTS[kind], PAGE_ROWS[kind]
+        measurement, limit = MEASUREMENTS[kind], self._page_rows[kind]
         columns = ", ".join(named(name) for name in wanted)
         source = self._source(kind, device)
         for first, end in self._windows:

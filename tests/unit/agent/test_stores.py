@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from influx_servers import Influxd, free_port
-from roambench.agent import stores as stores_module
 from roambench.agent.settings import AgentSettings
 from roambench.agent.stores import Stores
 from roambench.contract.device_time import DeviceClock
@@ -38,7 +37,13 @@ class Bench:
         self.told: list[tuple[str, str]] = []
         self.at_controller: list[int] = []
         self.stores = Stores(
-            settings, self.spool, self.clock, self.gate, lambda *news: self.told.append(news), self._take
+            settings,
+            self.spool,
+            self.clock,
+            self.gate,
+            lambda *news: self.told.append(news),
+            self._take,
+            monitor_period_s=0.01,
         )
 
     async def _take(self, records: list[Record]) -> int:
@@ -83,9 +88,8 @@ async def test_a_store_in_trouble_is_told_of_and_holds_up_no_other(bench: Bench,
 
 @pytest.mark.asyncio
 async def test_the_spools_state_is_in_the_database_but_not_while_the_gate_is_shut(
-    bench: Bench, influxd: Influxd, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, influxd: Influxd
 ):
-    monkeypatch.setattr(stores_module, "MONITOR_PERIOD_S", 0.01)
     await bench.gate.shut(1.0)
     tasks = bench.stores.start()
     await asyncio.sleep(0.1)

@@ -5,7 +5,6 @@ import resource
 
 import pytest
 
-from roambench.agent import unsent as module
 from roambench.agent.unsent import Unsent
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.spool.record_context import RecordContext
@@ -120,12 +119,12 @@ def test_a_record_that_a_full_disk_did_not_take_stays_in_the_queue_and_comes_onc
     assert [row["seq"] for row in rows(unsent.export())] == [1, 2, 3, 4]
 
 
-def test_beyond_its_cap_the_oldest_runs_file_goes_and_its_records_are_counted(tmp_path, spool, monkeypatch):
+def test_beyond_its_cap_the_oldest_runs_file_goes_and_its_records_are_counted(tmp_path, spool):
     unsent = Unsent(tmp_path / "unsent", spool)
     for run in ("run-1", "run-2"):
         in_run(spool, run, "a" * 200)
         unsent.set_aside()
-    monkeypatch.setattr(module, "KEPT_BYTES", 1 + max(unsent.runs().values()))
+    unsent = Unsent(tmp_path / "unsent", spool, kept_bytes=1 + max(unsent.runs().values()))
     unsent.set_aside()  # nothing to take, but too much is kept
     in_run(spool, "", "b")
     unsent.set_aside()

@@ -13,7 +13,6 @@ from roambench.agent.control_link import secure_channel
 from roambench.agent.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, LinkError, ModelError
-from roambench.fleet import shards as module
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.shards import ShippedShard
 from roambench.identity.authority import CONTROLLER_NAME, Authority
@@ -78,8 +77,7 @@ async def test_a_file_that_changed_after_it_was_named_is_not_kept(shards, tmp_pa
     assert not (tmp_path / "got").exists()
 
 
-def test_data_that_no_agent_would_take_is_told_before_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_SHARD_BYTES", 4)
+def test_data_that_no_agent_would_take_is_told_before_the_run(tmp_path):
     (tmp_path / "big").write_bytes(b"12345")
     with pytest.raises(FleetError, match=r"5 bytes .* lower learning\.images_per_device"):
-        ShippedShard.of(tmp_path / "big")
+        ShippedShard.of(tmp_path / "big", most_bytes=4)

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import FleetError
-from roambench.provision import holding as holding_module
 from roambench.provision import lease as lease_module
 from roambench.provision.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.lease import LeaseBook, machine, user
@@ -201,9 +200,8 @@ def test_a_step_of_the_wall_clock_ends_no_claim_of_this_machine(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, step_s: float
 ) -> None:
     """NTP finds the controller's clock wrong while one process runs on the bench and another one waits."""
-    monkeypatch.setattr(holding_module, "_HEARTBEAT_S", 0.02)
     now = time.time
-    with holding(bench, "run") as held, holder(bench, "waiter", 60) as waiter:
+    with holding(bench, "run", heartbeat_s=0.02) as held, holder(bench, "waiter", 60) as waiter:
         until(lambda: len(standing_of(bench).waiting) == 1)
         monkeypatch.setattr(time, "time", lambda: now() + step_s)
         found = standing_of(bench)
@@ -237,11 +235,8 @@ def test_renewing_moves_the_expiry(bench: Bench) -> None:
     assert found.holder.expires_s - time.time() > 2900.0
 
 
-def test_a_lease_that_was_taken_away_is_told_at_the_end(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(holding_module, "_HEARTBEAT_S", 0.02)
-    context = holding(bench, "run")
+def test_a_lease_that_was_taken_away_is_told_at_the_end(bench: Bench) -> None:
+    context = holding(bench, "run", heartbeat_s=0.02)
     held = context.__enter__()
     now = standing_of(bench).holder
     assert now is not None
@@ -260,8 +255,7 @@ def test_a_heartbeat_keeps_a_short_lease(bench: Bench, monkeypatch: pytest.Monke
         return renew(book, number, lasts_s=lasts_s)
 
     monkeypatch.setattr(LeaseBook, "renew", counted)
-    monkeypatch.setattr(holding_module, "_HEARTBEAT_S", 0.01)
-    with holding(bench, "run") as held:
+    with holding(bench, "run", heartbeat_s=0.01) as held:
         until(lambda: len(beats) > 5)
         assert not held.lost
     assert len(set(beats)) == 1

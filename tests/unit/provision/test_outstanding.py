@@ -18,7 +18,6 @@ from safetensors import safe_open
 
 from roambench.contract.model_blob import digest_of, encode
 from roambench.learning.archives import Limits
-from roambench.provision import outstanding
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.provision.outstanding import Outstanding, read_outstanding, save_outstanding
@@ -57,11 +56,8 @@ def test_half_a_model_is_an_error_that_names_host_and_order():
 
 
 @pytest.mark.parametrize("kind", ["a long name", "a large member", "many members"])
-def test_what_becomes_larger_than_any_model_is_refused_before_it_fills_the_memory(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_becomes_larger_than_any_model_is_refused_before_it_fills_the_memory(kind: str):
     """A thousandth of it comes over the network: a tar's header may say that a name has any length."""
-    monkeypatch.setattr(outstanding, "_LIMITS", Limits(4_000_000, 8_000_000))
     large = tarfile.TarInfo("x" if kind != "a large member" else "held/held.json")
     large.size = 60_000_000 if kind != "many members" else 3_000_000
     large.type = tarfile.GNUTYPE_LONGNAME if kind == "a long name" else tarfile.REGTYPE
@@ -76,7 +72,7 @@ def test_what_becomes_larger_than_any_model_is_refused_before_it_fills_the_memor
     tracemalloc.start()
     try:
         with pytest.raises(HostError, match=r"pi2: its models: .*more than .*; try again"):
-            read_outstanding(host, "demo.1")
+            read_outstanding(host, "demo.1", Limits(4_000_000, 8_000_000))
         assert tracemalloc.get_traced_memory()[1] < 30_000_000
     finally:
         tracemalloc.stop()

@@ -32,7 +32,6 @@ from roambench.rounds.records import (
     StepClosed,
     StepOpened,
 )
-from roambench.runs import event_log
 from roambench.runs.event_log import EventLog, read_event_log
 from roambench.runs.journal import SqliteJournal, read_journal
 
@@ -76,9 +75,8 @@ def add(path, kind, body):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 20_000])
-def test_every_record_class_comes_back_equal_and_in_order_however_it_is_read(path, monkeypatch, chunk):
-    monkeypatch.setattr(event_log, "_CHUNK", chunk)
-    log = read_event_log(path)
+def test_every_record_class_comes_back_equal_and_in_order_however_it_is_read(path, chunk):
+    log = read_event_log(path, chunk)
     assert list(log) == LOG
     assert {type(record) for record in LOG} == set(typing.get_args(RoundRecord))
     assert [type(value) for value in (log[4].mean_loss, log[10].outcome)] == [type(None), Outcome]

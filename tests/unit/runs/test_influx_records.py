@@ -27,7 +27,6 @@ from roambench.contract.records import (
     RecordKind,
     phase_to_bytes,
 )
-from roambench.runs import influx_records
 from roambench.runs.influx_records import InfluxRecords
 from roambench.runs.influxql import InfluxQL, InfluxServer
 from roambench.runs.record_store import RecordStore
@@ -132,7 +131,7 @@ def test_every_record_comes_back_as_the_run_folder_has_it(store, influxd, bench,
 
 
 @pytest.mark.parametrize("rows", [3, 4, 7])
-def test_pages_of_any_size_lose_and_repeat_nothing(store, influxd, bench, database, monkeypatch, rows):
+def test_pages_of_any_size_lose_and_repeat_nothing(store, influxd, bench, database, rows):
     """Two boots write at the same nanoseconds: two series, so that a page can end between equal times."""
     records = [
         (seq, RecordKind.READING, Reading(seq // 4 * 1000, 5.0, 0.4, float(seq)).to_bytes())
@@ -144,8 +143,7 @@ def test_pages_of_any_size_lose_and_repeat_nothing(store, influxd, bench, databa
     store.insert("pi-01", "b", records)
     influx_runs.send(influx_runs.lines(rows_a, "r-1", "boot-a"), influxd, bench)
     influx_runs.send(influx_runs.lines(rows_b, "r-1", "boot-b"), influxd, bench)
-    monkeypatch.setattr(influx_records, "PAGE_ROWS", dict.fromkeys(RecordKind, rows))
-    assert_equal(store, InfluxRecords(database, "r-1"))
+    assert_equal(store, InfluxRecords(database, "r-1", page_rows=dict.fromkeys(RecordKind, rows)))
 
 
 def test_only_the_run_that_was_asked_for_is_read(store, influxd, bench, database):

@@ -124,9 +124,8 @@ def test_a_record_nobody_will_take_goes_to_the_dead_letters(tmp_path):
     ]
 
 
-def test_of_a_flood_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("roambench.spool.dead_letters.DEAD_LETTERS_KEPT", 5)
-    spool = Spool(tmp_path / "spool.sqlite")
+def test_of_a_flood_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_path):
+    spool = Spool(tmp_path / "spool.sqlite", dead_letters_kept=5)
     fill(spool, 20)
     for _ in range(20):
         spool.dead_letter("field type conflict")
