@@ -31,6 +31,8 @@ TRAITS: Final = {
     "sp2-1hz": METER_TRAITS.load("smartpower2"),
     "sp2-100ms": METER_TRAITS.load("smartpower2-100ms"),
     "sp3-100ms": METER_TRAITS.load("smartpower3-100ms"),
+    "sp3-50ms": METER_TRAITS.load("smartpower3-50ms"),
+    "sp3-10ms": METER_TRAITS.load("smartpower3"),
     "sp3-5ms": METER_TRAITS.load("smartpower3-5ms"),
 }
 #: What other meters than the Smart Power 2 at 1 Hz are tried on: where that cannot tell, and a clean world.

@@ -125,7 +125,8 @@ METERS = {
         Meter("sp2-1hz", 1.0, True, 0.0026),
         Meter("sp2-100ms", 0.1, True, 0.0026),
         Meter("sp3-5ms", 0.005, False, 0.0009),  # 921600 baud; the others 115200
-        Meter("sp3-20ms", 0.02, False, 0.007),
+        Meter("sp3-10ms", 0.01, False, 0.007),
+        Meter("sp3-50ms", 0.05, False, 0.007),
         Meter("sp3-100ms", 0.1, False, 0.007),
     )
 }

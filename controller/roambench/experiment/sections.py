@@ -7,7 +7,7 @@ strictly (no text for a number, no 1 for true) and an unknown key is a mistake, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field, Strict, ValidationError
 
@@ -31,9 +31,6 @@ from roambench.experiment.simulated_section import SimulatedSection
 from roambench.experiment.trace_section import TraceSection
 from roambench.written.mistakes import mistakes_of
 from roambench.written.section import Section
-
-#: Keys that folders of earlier runs hold and that nothing asks for any more, by table.
-_GONE: Final = {"local": ("reply_delay_s", "arrival")}
 
 
 class Experiment(Section):
@@ -79,13 +76,7 @@ def resolved(experiment: Experiment) -> dict[str, Any]:
 
 def from_resolved(values: Mapping[str, Any], source: str = "run folder") -> Experiment:
     """The experiment a run folder recorded; its names and paths are not looked up again."""
-    kept = {
-        name: {key: value for key, value in table.items() if key not in _GONE.get(name, ())}
-        if isinstance(table, Mapping)
-        else table
-        for name, table in values.items()
-    }
     try:
-        return Experiment.model_validate(kept)
+        return Experiment.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError([f"{source}: {mistake}" for mistake in mistakes_of(error, Experiment)]) from None

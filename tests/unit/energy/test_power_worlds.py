@@ -262,7 +262,7 @@ def test_at_100_ms_every_conversion_is_printed_two_or_three_times():
     assert np.all(np.diff(run.watts)[same] == 0)
 
 
-@pytest.mark.parametrize(("meter", "window_ms"), [("sp3-5ms", 2), ("sp3-20ms", 10), ("sp3-100ms", 50)])
+@pytest.mark.parametrize(("meter", "window_ms"), [("sp3-5ms", 2), ("sp3-50ms", 25), ("sp3-100ms", 50)])
 def test_a_smart_power_3_averages_half_as_many_samples_as_milliseconds(meter, window_ms):
     run = run_of("clean-2s", meter)
     start, end = seconds(run, run.window_ns).T

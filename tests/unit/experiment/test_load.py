@@ -227,15 +227,6 @@ def test_what_a_run_folder_keeps_makes_the_same_experiment_again(tmp_path: Path)
         from_resolved({**kept, "sseed": 3})
 
 
-def test_a_folder_from_before_a_key_was_dropped_is_read(tmp_path: Path) -> None:
-    experiment = load_experiment(written(tmp_path, "[local]\ntime_scale = 3.0"))
-    kept = resolved(experiment)
-    kept["local"] |= {"reply_delay_s": 0.0, "arrival": "natural"}
-    assert from_resolved(kept) == experiment
-    (problem,) = problems_of(written(tmp_path, '[local]\narrival = "natural"'))
-    assert problem.startswith("demo.toml: local.arrival: unknown key")
-
-
 def test_an_experiment_cannot_be_changed(tmp_path: Path) -> None:
     experiment = load_experiment(written(tmp_path, ""))
     with pytest.raises(ValueError, match="frozen"):
