@@ -1,4 +1,4 @@
-"""The split in worlds that share nothing with it, of `fidelity.physics` and `fidelity.benches`, some runs each.
+"""The split in worlds of `benchmarks/fidelity` that share nothing with it, some runs of each.
 
 The whole table: `benchmarks/energy_fidelity.py --worlds`.
 """
