@@ -56,6 +56,8 @@ QUICK := $(addprefix tests/unit/,aggregation contract energy experiment identity
 quick: check
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not lengthy and not slow and not hardware and not hosts and not alone" $(QUICK)
 
+# Tests start hundreds of processes: each of them would compile all its sources, and pytest rewrite all tests.
+unexport PYTHONDONTWRITEBYTECODE
 # In the order of the folders, tests/local first: by the number of tests, as is usual, files of one long run are last.
 SPREAD := --dist loadfile --no-loadscope-reorder
 # Many tests wait for device time: two files at once keep two cores busy. What measures the machine runs alone.

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from roambench.learning.shards import Images, Labels
+
+IMAGE_SIDE: Final = 32  # pixels; every data set is brought to this size
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from torch.nn import functional
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.learning.dataset import Dataset
-from roambench.learning.models import IMAGE_SIDE
+from roambench.learning.dataset import IMAGE_SIDE, Dataset
 from roambench.learning.shards import Images
 
 TEST_SAMPLES: Final = 360

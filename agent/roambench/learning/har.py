@@ -18,9 +18,8 @@ import numpy.typing as npt
 from roambench.contract.errors import ConfigError, DataError
 from roambench.learning.archives import Limits, read_members
 from roambench.learning.data_files import DataFiles, Found
-from roambench.learning.dataset import Dataset
+from roambench.learning.dataset import IMAGE_SIDE, Dataset
 from roambench.learning.downloads import Download, fetch
-from roambench.learning.models import IMAGE_SIDE
 from roambench.learning.shards import Images, Labels
 
 SIGNALS: Final = tuple(

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.learning.models import IMAGE_SIDE
+from roambench.learning.dataset import IMAGE_SIDE
 
 RATE_HZ: Final = 16_000
 SAMPLES: Final = 16_000

@@ -1,10 +1,8 @@
-"""The model catalogue: name -> builder. A builder makes a module with unset weights; `build` draws them."""
+"""Models by name, with the weights that a seed draws; and the builders of the small ones."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +11,7 @@ from torch import nn
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.contract.table import Table
-from roambench.learning.cnns import dfl_cnn, gn_lenet, middle_cnn2, middle_cnn3
-from roambench.learning.resnets import resnet18, resnet50
-
-IMAGE_SIDE: Final = 32  # pixels; every data set is brought to this size
-
-Builder = Callable[[int, int], nn.Module]  # (input channels, classes) -> module on the meta device
+from roambench.learning.model_table import MODELS
 
 
 def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
@@ -79,22 +71,6 @@ def mlp(in_channels: int, classes: int) -> nn.Module:
         nn.ReLU(inplace=True),
         nn.Linear(32, classes, device="meta"),
     )
-
-
-MODELS: Final[Table[Builder]] = Table(
-    what="model",
-    group="roambench.models",
-    own={
-        "mohawk_cnn": mohawk_cnn,
-        "middle_cnn2": middle_cnn2,
-        "middle_cnn3": middle_cnn3,
-        "dfl_cnn": dfl_cnn,
-        "gn_lenet": gn_lenet,
-        "resnet18": resnet18,
-        "resnet50": resnet50,
-        "mlp": mlp,
-    },
-)
 
 
 def _conv(inputs: int, outputs: int) -> nn.Conv2d:

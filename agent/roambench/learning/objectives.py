@@ -1,23 +1,24 @@
 """Objectives of local training: a loss of every sample, and perhaps proximal terms that hold the model near
 others.
 
-An order spells its objective with its numbers: "ce", "fedprox:mu=0.01", "middle_plus:lambda2=0.01".
+An order spells its objective with its numbers: "ce", "fedprox:mu=0.01", "middle_plus:lambda2=0.01". Who only
+checks the spelling needs no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
-
-from torch import Tensor
-from torch.nn import functional
+from typing import TYPE_CHECKING, Final, Literal
 
 from roambench.contract.table import Table
 from roambench.learning.rule_text import parse_rule, taken
 
-#: (logits (n, classes), labels (n,)) -> losses (n,); training descends their mean.
-SampleLoss = Callable[[Tensor, Tensor], Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    #: (logits (n, classes), labels (n,)) -> losses (n,); training descends their mean.
+    SampleLoss = Callable[[Tensor, Tensor], Tensor]
 Anchor = Literal["start", "global"]
 
 
@@ -56,6 +57,8 @@ class ObjectiveRow:
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """-log softmax(logits)[label] of every sample, in nats."""
+    from torch.nn import functional
+
     return functional.cross_entropy(logits, labels, reduction="none")
 
 

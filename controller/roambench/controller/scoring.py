@@ -11,8 +11,6 @@ from roambench.contract.orders import Vector
 from roambench.controller.world import LearningTask
 from roambench.experiment.sections import Experiment
 from roambench.learning.datasets import drawn_subset
-from roambench.learning.tasks import build_model, score
-from roambench.learning.training import single_threaded
 from roambench.rounds.ports import Score
 
 
@@ -22,6 +20,9 @@ class TestSetEvaluator:
     __test__ = False  # not a test, whatever its name begins with
 
     def __init__(self, experiment: Experiment, learning_task: LearningTask) -> None:
+        from roambench.learning.tasks import build_model  # with it comes torch, as in `world`
+        from roambench.learning.training import single_threaded
+
         single_threaded()
         section = experiment.learning
         dataset = learning_task.dataset
@@ -38,5 +39,7 @@ class TestSetEvaluator:
 
     async def score(self, model: Vector) -> Score:
         """Accuracy and loss of a model on the test set, beside the event loop."""
+        from roambench.learning.tasks import score
+
         found = await asyncio.to_thread(score, self._task, self._module, model, self._images, self._labels)
         return Score(found.accuracy, found.loss)

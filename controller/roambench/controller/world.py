@@ -1,11 +1,14 @@
-"""The world an experiment runs in, the same for every fleet: trace, data, first model."""
+"""The world an experiment runs in, the same for every fleet: trace, data, first model.
+
+torch, seconds of a process's start, is imported when a model is asked for: a rehearsal needs none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError, TraceError
@@ -17,12 +20,10 @@ from roambench.experiment.sections import Experiment
 from roambench.experiment.trace_section import TraceSection
 from roambench.learning.dataset import Dataset
 from roambench.learning.datasets import drawn_subset
-from roambench.learning.layout import Layout, flatten, layout_of
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
 from roambench.learning.synthetic import load_synthetic
-from roambench.learning.tasks import build_model, load_data, share_out
 from roambench.mobility.files import content_hash, read_trace
 from roambench.mobility.selection import busiest_window_start, repeated, window, with_aps
 from roambench.mobility.slots import on_boards
@@ -32,6 +33,9 @@ from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.peers import PEER_SYSTEMS, is_peer_system
 from roambench.systems.system import System
+
+if TYPE_CHECKING:
+    from roambench.learning.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,9 @@ def generated(section: TraceSection, seed: int) -> Trace:
 
 def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
     """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
+    from roambench.learning.layout import flatten, layout_of
+    from roambench.learning.tasks import build_model, load_data, share_out
+
     section = experiment.learning
     folder = Path(section.data_path) if section.data_path else None
     if section.dataset == "synthetic" and not section.task:

@@ -18,7 +18,7 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
         "algorithms": "roambench.systems.catalogue:SYSTEMS",
         "decentralised": "roambench.systems.peers:PEER_SYSTEMS",
         "datasets": "roambench.learning.datasets:DATASETS",
-        "models": "roambench.learning.models:MODELS",
+        "models": "roambench.learning.model_table:MODELS",
         "partitions": "roambench.learning.partitions:PARTITIONS",
         "meters": "roambench.meters.catalogue:METERS",
         "profiles": "roambench.meters.emulator.profiles:PROFILES",

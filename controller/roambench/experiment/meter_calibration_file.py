@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tomlkit
 from pydantic import ValidationError
 
 from roambench.contract.errors import ConfigError
@@ -55,6 +54,8 @@ def with_meter_calibration(
 
     `about` is one line of comment. ConfigError lists what is wrong with a file that is there already.
     """
+    import tomlkit  # slow, and who reads an experiment writes none
+
     written = tomlkit.document()
     if path.exists():
         read_meter_calibrations(path)

@@ -60,7 +60,9 @@ def wait_for(path: Path, pattern: str, count: int = 1) -> list[Path]:
 
 def test_the_table_of_a_hand_made_trace_is_what_one_counts_on_paper(tmp_path: Path) -> None:
     """Both train at step 0. With MOHAWK Bob's model arrives at step 2 of the two steps at which any can, and
-    Ann's never does; HierFAVG takes a model only one step later, when neither is there."""
+    Ann's never does; HierFAVG takes a model only one step later, when neither is there. Nobody trains: no
+    process of a rehearsal waits for torch."""
+    (tmp_path / "torch.py").write_text("raise RuntimeError('who needs it?')\n")  # found first
     write_trace(two_walks(), tmp_path / "walks.parquet")
     (tmp_path / "walks.toml").write_text('[trace]\nfile = "walks.parquet"\n[fleet]\nagents = 2\naps = 0\n')
     (tmp_path / "paper.toml").write_text(

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from roambench.learning.layout import flatten, head_of, layout_of
-from roambench.learning.models import MODELS, build
+from roambench.learning.model_table import MODELS
+from roambench.learning.models import build
 from roambench.learning.training import single_threaded
 from trained_with import trained_with
 

@@ -14,6 +14,7 @@ from typing import Any
 from roambench.contract.errors import ConfigError
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.sweep.sweep_file import SEED, SYSTEMS, Axis, Grid, SweepFile
+from roambench.controller.world import refuse_unfit_systems
 from roambench.experiment.load import load_experiment
 from roambench.experiment.overrides import Override
 from roambench.experiment.sections import Experiment, resolved
@@ -61,8 +62,6 @@ class Point:
 
 def points_of(sweep: SweepFile) -> list[Point]:
     """All points in the order of the grid, each once; ConfigError lists every mistake of every point."""
-    from roambench.controller.world import refuse_unfit_systems  # with it comes torch
-
     base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
     problems: dict[str, None] = dict.fromkeys(_pointless_exclusions(sweep, base))
     columns = _columns(sweep)
