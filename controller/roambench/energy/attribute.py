@@ -94,7 +94,9 @@ def attribute(
     if told is not None and begun is not None:
         # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
         # upload begins. Those of known age may; where none are known, both stay uncertain.
-        if not told.bears_out:
+        if told.contradicts:
+            told_of = begun
+        elif not told.bears_out:
             ended = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
             told_of = replace(ended, slope_w=_doubted(ended, begun))
         elif known is not None:

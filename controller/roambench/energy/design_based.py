@@ -226,9 +226,11 @@ class _Touched:
         since_s = at_s[row] - fit.window.support_s - starts_s[col]
         reach_s = np.minimum(NEAR_S, 0.5 * (ends_s - starts_s))[col]
         near = (since_s <= reach_s, ends_s[col] - at_s[row] <= reach_s)
-        around_w, u_around_w = np.tile(power_w, (2, 1)), np.zeros((2, len(power_w)))
-        for level in np.unique(fit.level_of_span[fitted]).tolist():
-            inside = fit.level_of_span[fitted] == level
+        # A piece that no window lies within is as uncertain as what its level shares.
+        of_level = fit.level_of_span[fitted]
+        around_w, u_around_w = np.tile(power_w, (2, 1)), np.tile(np.abs(fit.late_slope_w[of_level]), (2, 1))
+        for level in np.unique(of_level).tolist():
+            inside = of_level == level
             for side in (0, 1):
                 own = off_w[near[side] & inside[col]]
                 if len(own) >= MIN_READINGS:
