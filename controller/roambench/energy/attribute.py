@@ -57,8 +57,8 @@ def attribute(
     and after them (`pieces_of`): the waiting of a direction is one more level, which without readings of its
     own lies between idle and moving. Trainings that are seen to begin with another power than they go on with
     have a level for their beginnings. Where the meter's clock was looked for and bears nothing out, all have
-    one for their beginnings and one for their ends. A span of `own_level_s` or longer gets a level of its
-    own, which shares nothing with its type's mean.
+    one for their beginnings, and one for their ends unless transfers are seen to have a shape. A span of
+    `own_level_s` or longer gets a level of its own, which shares nothing with its type's mean.
 
     `fit_lateness` also finds how much later than `window` says the lines arrive against the phase stamps
     (USB buffers, borders stamped late, an emulation run faster than real time). 20 ms not accounted for
@@ -93,7 +93,8 @@ def attribute(
     told, known = checked if checked is not None else (None, None)
     if told is not None and begun is not None:
         # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
-        # upload begins. Those of known age may; where none are known, both stay uncertain.
+        # upload begins. Those of known age may; where none are known, both stay uncertain. A shape that is
+        # found in transfers is none of a training's end.
         if told.contradicts:
             told_of = begun
         elif not told.bears_out:
