@@ -10,7 +10,7 @@ WIRE   := protos/roambench/wire/v1
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
-	@echo "make test      linters, types, architecture, tests (half an hour with 2 workers)"
+	@echo "make test      linters, types, architecture, tests (25 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  the slow tests too"
