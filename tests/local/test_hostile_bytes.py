@@ -19,7 +19,7 @@ from roambench.agent.data_link import DataLink
 from roambench.agent.peer_inbox import Inbox
 from roambench.agent.peer_link import PeerLink, PullFailed, Silence
 from roambench.agent.peer_offers import Standing, Wanted
-from roambench.agent.peer_pace import RadioPace
+from roambench.agent.peer_radio import RadioPace
 from roambench.contract.device_time import DeviceClock
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import control_pb2 as wire

@@ -14,10 +14,10 @@ from roambench.agent.board_load import BoardLoad
 from roambench.agent.control_link import ControlLink
 from roambench.agent.data_dial import DataDial
 from roambench.agent.data_link import DataLink
-from roambench.agent.duty_runner import DutyRunner
+from roambench.agent.duty import DutyRunner
 from roambench.agent.exchange_orders import ExchangeOrders
 from roambench.agent.held_model import HeldModel
-from roambench.agent.host_watch import HostWatch
+from roambench.agent.host_metrics import HostWatch
 from roambench.agent.identity_files import IdentityFiles
 from roambench.agent.model_cache import ModelCache
 from roambench.agent.order_queue import OrderQueue

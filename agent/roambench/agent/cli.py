@@ -1,18 +1,23 @@
-"""`roambench-agent`: what systemd starts on a Pi."""
+"""`roambench-agent`: what systemd starts on a Pi, and what asks the agent that runs there."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import socket
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, BinaryIO, Final
 
-from roambench.agent.ctl_client import SOCKET
-from roambench.agent.ctl_client import main as ask_agent
 from roambench.agent.launch import run_agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.traffic_shaper import Shape, apply
-from roambench.contract.errors import ConfigError, RoambenchError
+from roambench.contract.errors import ConfigError, FleetError, RoambenchError
+
+#: Where a provisioned agent listens.
+_SOCKET: Final = Path("/run/roambench/ctl.sock")
+_CONNECT_S: Final = 5.0
 
 
 def main() -> None:
@@ -35,14 +40,15 @@ def main() -> None:
     ctl.add_argument(
         "words", nargs="+", metavar="WHAT", help="status, smoke, burn SECONDS, spool-export, ..."
     )
-    ctl.add_argument("--socket", type=Path, default=SOCKET, metavar="PATH", help=f"default: {SOCKET}")
+    ctl.add_argument("--socket", type=Path, default=_SOCKET, metavar="PATH", help=f"default: {_SOCKET}")
     ctl.add_argument(
         "--timeout", type=float, default=700.0, metavar="S", help="longest silence; default: 700"
     )
     arguments = parser.parse_args()
     try:
         if "words" in arguments:
-            status = ask_agent(arguments.words, arguments.socket, arguments.timeout)
+            request = {"ask": arguments.words[0], "words": arguments.words[1:]}
+            status = ask(arguments.socket, request, sys.stdout.buffer, arguments.timeout)
         else:
             status = _shape(arguments) if "interface" in arguments else _run(arguments)
     except RoambenchError as error:
@@ -62,6 +68,30 @@ def _shape(arguments: argparse.Namespace) -> int:
         raise ConfigError(["shape: expected --up-mbit-s or --down-mbit-s or both, or --off alone"])
     apply(Shape(arguments.interface, arguments.up_mbit_s, arguments.down_mbit_s))
     return 0
+
+
+def ask(path: Path, request: dict[str, Any], out: BinaryIO, timeout_s: float) -> int:
+    """Copy the answer to `out` line by line; 1 if it is an error. FleetError: nobody answers."""
+    status = 0
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(_CONNECT_S)
+            line.connect(str(path))
+            line.settimeout(timeout_s)
+            line.sendall(json.dumps(request).encode() + b"\n")
+            with line.makefile("rb") as answers:
+                some = False
+                for answer in answers:
+                    some = True
+                    out.write(answer)
+                    status = int(answer.startswith(b'{"error"'))
+                if not some:
+                    raise FleetError(f"{path}: the agent closed the connection without an answer")
+        out.flush()
+    except OSError as error:
+        told = f"no answer within {timeout_s:.0f} s" if isinstance(error, TimeoutError) else str(error)
+        raise FleetError(f"{path}: {told}; is roambench-agent.service running here?") from None
+    return status
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Final
 from roambench.agent.data_link import Transfer
 from roambench.agent.held_model import HeldModel
 from roambench.agent.peer_offers import HalfStep
-from roambench.agent.peer_traffic import RadioLoad
+from roambench.agent.peer_radio import RadioLoad
 from roambench.agent.peers import Iteration, Mixed, Neighbour, Peers
 from roambench.agent.undivided import undivided
 from roambench.agent.worker import TrainJob

@@ -1,4 +1,5 @@
 """How the board itself is doing: CPU, memory, temperature, frequency, network bytes, throttle bits.
+Sampled into the spool as the settings or the present run want it.
 
 Cheap enough to run beside a measurement: a sample reads six small files that were looked up once, forks
 nothing, sends nothing (it goes to the spool), and is taken less often than asked for when it would cost more
@@ -16,6 +17,7 @@ import math
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +25,7 @@ import psutil
 
 from roambench.agent.settings import HostSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.records import HostSample
+from roambench.contract.records import HostSample, RecordKind
 
 #: The share of one core that sampling may cost; a dearer sample is taken less often.
 MOST_CPU_SHARE: Final = 0.005
@@ -192,3 +194,63 @@ def _ask_vcgencmd(command: str) -> str | None:
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None
     return answer.stdout.strip()
+
+
+class HostWatch:
+    """Samples while an agent lives.
+
+    `measured` says whether a measured phase is on, `hushed` whether no sample is wanted whatever is on.
+    """
+
+    def __init__(
+        self,
+        settings: HostSettings,
+        clock: DeviceClock,
+        record: Callable[[RecordKind, bytes], object],
+        *,
+        emulated: bool,
+        measured: Callable[[], bool],
+        hushed: Callable[[], bool],
+    ) -> None:
+        self._settings = self._now = settings
+        self._clock = clock
+        self._record = record
+        self._emulated = emulated
+        self._measured = measured
+        self._hushed = hushed
+        self._changed = asyncio.Event()
+
+    def follow(self, period_s: float, *, during_phases: bool) -> None:
+        """From now on as a run wants it."""
+        self._now = replace(self._settings, period_s=max(0.0, period_s), during_phases=during_phases)
+        self._changed.set()
+
+    def forget_run(self) -> None:
+        """As the settings have it again."""
+        self._now = self._settings
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Sample for ever, with the period of the moment; cancel it to stop."""
+        while True:
+            self._changed.clear()
+            watching = None
+            if self._now.period_s > 0:
+                watching = asyncio.create_task(self._keep_samples(self._now))
+            try:
+                await self._changed.wait()
+            finally:
+                if watching is not None:
+                    watching.cancel()
+                    await asyncio.gather(watching, return_exceptions=True)
+
+    async def _keep_samples(self, settings: HostSettings) -> None:
+        metrics = HostMetrics(settings, emulated=self._emulated)
+
+        def keep(sample: HostSample) -> None:
+            self._record(RecordKind.HOST, sample.to_bytes())
+
+        def unwanted() -> bool:
+            return self._hushed() or (self._measured() and not settings.during_phases)
+
+        await watch_host(metrics, settings, self._clock, keep, unwanted)

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from roambench.agent.peer_inbox import Inbox, Parcel
 from roambench.agent.peer_offers import Standing, Wanted
-from roambench.agent.peer_pace import RadioPace
+from roambench.agent.peer_radio import RadioPace
 from roambench.contract.errors import LinkError, ModelError
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import peer_pb2 as wire

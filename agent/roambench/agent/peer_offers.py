@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from roambench.agent.peer_pace import RadioPace
+from roambench.agent.peer_radio import RadioPace
 
 #: A neighbour whose connection broke may ask again; nobody may make a device send for ever.
 MOST_PULLS: Final = 10

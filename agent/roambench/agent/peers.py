@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from roambench.agent.lasting_server import LastingServer
-from roambench.agent.peer_inbox import MEMORY_BYTES, Inbox
+from roambench.agent.peer_inbox import MEMORY_BYTES, Inbox, Receipt, mixed
 from roambench.agent.peer_link import PeerLink, PullFailed, Silence
-from roambench.agent.peer_mix import Receipt, mixed
 from roambench.agent.peer_offers import HalfStep, Offer, Offers, Standing, Wanted
-from roambench.agent.peer_pace import RadioPace
+from roambench.agent.peer_radio import RadioLoad, RadioPace, Traffic
 from roambench.agent.peer_server import PeerService, data_interface, peer_server
-from roambench.agent.peer_traffic import RadioLoad, Traffic
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import decode, layout_of

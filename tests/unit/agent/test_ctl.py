@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from roambench.agent.ctl_client import ask
+from roambench.agent.cli import ask
 from roambench.agent.ctl_server import serve_ctl
 from roambench.contract.errors import FleetError
 

@@ -12,7 +12,7 @@ _FORK_SERVER = """
 import json, sys
 from roambench.agent.launch import load_trainer
 from roambench.agent.settings import AgentSettings, MeterSettings
-from roambench.agent.warm_imports import import_for
+from roambench.agent.agent_fork_server import import_for
 
 controller, meter = sys.argv[1:]
 if controller:

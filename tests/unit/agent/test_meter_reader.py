@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from roambench.agent.meter_thread import meter_items
+from roambench.agent.meter_reader import meter_items
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.contract.records import AgentEvent, Reading

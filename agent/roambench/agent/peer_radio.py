@@ -1,13 +1,19 @@
-"""One radio for all transfers of an exchange: what a device sends together, and what it gets together."""
+"""One radio for all transfers of an exchange: its pace, and how much of it is on the air at a moment."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from roambench.contract.device_time import DeviceClock
 
 #: A loop that wakes this much too late (host time) makes up for it; a link that stood still does not.
 _CATCH_UP_S: Final = 0.1
+
+#: (what is sent, what comes) in Mbit/s from now on; infinite: as fast as the port goes.
+RadioLoad = Callable[[float, float], None]
 
 
 class RadioPace:
@@ -41,3 +47,39 @@ class RadioPace:
 
     def _air_ns(self, size_bytes: int) -> int:
         return round(size_bytes * 8e3 / self.mbit_s)
+
+
+class Traffic:
+    """Follows an exchange over a link of `mbit_s` (0: native) and tells `radio` at every change."""
+
+    def __init__(self, mbit_s: float, radio: RadioLoad) -> None:
+        self._limit_mbit_s = mbit_s or math.inf
+        self._radio = radio
+        self._sending_mbit_s = 0.0
+        self._coming: list[float] = []
+
+    def sending(self, on: bool) -> None:
+        """All sends together go at the link's rate."""
+        self._sending_mbit_s = self._limit_mbit_s if on else 0.0
+        self._report()
+
+    @contextmanager
+    def receiving(self) -> Iterator[Callable[[float], None]]:
+        """Around one receive; to be called with its sender's pace (0: native) whenever its bytes begin."""
+        paces: list[float] = []  # of this receive: none before its bytes begin, then one
+
+        def now(*pace: float) -> None:
+            for old in paces:
+                self._coming.remove(old)
+            paces[:] = pace
+            self._coming.extend(pace)
+            self._report()
+
+        try:
+            yield lambda mbit_s: now(mbit_s if 0.0 < mbit_s < math.inf else math.inf)
+        finally:
+            if paces:
+                now()
+
+    def _report(self) -> None:
+        self._radio(self._sending_mbit_s, min(self._limit_mbit_s, sum(self._coming)))

@@ -10,7 +10,7 @@ import pytest
 from peer_devices import BLOB_BYTES, devices, half_step
 from roambench.agent.peer_inbox import Inbox
 from roambench.agent.peer_offers import MOST_PULLS, Offer, Offers, Withheld
-from roambench.agent.peer_pace import RadioPace
+from roambench.agent.peer_radio import RadioPace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ModelError
 
