@@ -23,7 +23,7 @@ from roambench.contract.phases import Phase
 from roambench.contract.records import Reading, ReadingFlag, RecordKind
 from roambench.controller.run_log import LOG
 from roambench.energy.timeline import partition_check
-from roambench.meters.emulator.notes import Saying, read_said
+from roambench.meters.emulator.truth import Saying, read_said
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from roambench.meters.emulator.notes import SaidNotes, Saying, read_said
+from roambench.meters.emulator.truth import SaidNotes, Saying, read_said
 from soaking.faults import KINDS
 from soaking.plan import Fault, planned_run
 from soaking.sockets import both_ends, half_close, held, lose, lose_nothing, reset, tcp_sockets

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import socket
+import struct
+import termios
+import tty
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import MeterError
 from roambench.meters.emulator.board import LEAD_NS, EmulatedBoard
-from roambench.meters.emulator.datagrams import DatagramPort
-from roambench.meters.emulator.notes import SaidNotes
 from roambench.meters.emulator.power import Activity
 from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import PORT_FAULTS, EmulatorSpec, Fault, FaultKind, udp_address
 from roambench.meters.emulator.telnet import TelnetPort
-from roambench.meters.emulator.terminal import Terminal
-from roambench.meters.emulator.truth import TruthLog
+from roambench.meters.emulator.truth import SaidNotes, TruthLog
 from roambench.meters.emulator.web import YtrikozShell, web_console
 from roambench.meters.emulator.websocket import WebsocketPort
+
+#: The line discipline holds 4095 bytes; beyond this the unread ones are thrown away. More would wait where a
+#: reader that opens the port cannot flush them, and arrive as if they were new.
+UNREAD_LIMIT: Final = 3500
 
 
 class MeterPort:
@@ -179,3 +188,73 @@ class MeterPort:
 
     def _has_network(self) -> bool:
         return not self.board.firmware.booting
+
+
+class DatagramPort:
+    """A Smart Power 3's datagrams: one line each to (host, port), whether anybody listens or not.
+
+    What the network does not take is counted.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address = f"{host}:{port}"
+        try:
+            family, kind, protocol, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            self._socket = socket.socket(family, kind | socket.SOCK_NONBLOCK, protocol)
+            self._target = target
+        except OSError as error:
+            raise MeterError(f"UDP address {self.address}: cannot be sent to ({error.strerror})") from None
+        self.lost_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Send one datagram; what the network refuses is counted as lost."""
+        try:
+            self._socket.sendto(data, self._target)
+        except OSError:  # nobody listens, or the buffer is full
+            self.lost_bytes += len(data)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class Terminal:
+    """A pseudo-terminal that behaves like a meter's USB serial port: bytes nobody fetched are lost, not kept.
+
+    This is the meter's end; `link_path` becomes a symlink to the other one.
+
+    The other end is kept open here too, so that readers may come and go without the port vanishing.
+    """
+
+    def __init__(self, link_path: Path) -> None:
+        self._link = link_path
+        self._ours, self._theirs = os.openpty()
+        tty.setraw(self._theirs)
+        os.set_blocking(self._ours, False)
+        self.lost_bytes = 0
+        draft = link_path.with_name(link_path.name + ".new")
+        try:
+            draft.unlink(missing_ok=True)
+            draft.symlink_to(os.ttyname(self._theirs))
+            draft.replace(link_path)
+        except OSError as error:
+            raise MeterError(f"meter port {link_path}: cannot be made ({error.strerror})") from None
+
+    def write(self, data: bytes) -> int:
+        """Send; never blocks. Returns how many bytes the port took."""
+        (unread,) = struct.unpack("i", fcntl.ioctl(self._theirs, termios.FIONREAD, b"\0\0\0\0"))
+        if unread + len(data) > UNREAD_LIMIT:
+            termios.tcflush(self._theirs, termios.TCIFLUSH)
+            self.lost_bytes += unread
+        try:
+            sent = os.write(self._ours, data)
+        except BlockingIOError:
+            sent = 0
+        self.lost_bytes += len(data) - sent
+        return sent
+
+    def close(self) -> None:
+        """Readers see the port vanish."""
+        self._link.unlink(missing_ok=True)
+        os.close(self._ours)
+        os.close(self._theirs)

@@ -6,12 +6,16 @@ ns,watts,idle_watts
 3000000000,,          still so (a heartbeat: the truth is known up to here)
 4000000000,nan,       from here on unknown: the emulator was stopped, or had died
 
-Files of older versions have no idle_watts.
+Files of older versions have no idle_watts. Beside it, if asked for, the lines that the meter printed on its
+serial port and when, for proofs that every reading is one of its lines:
+
+1000000123,26,352e3136...     device time just before it was said, bytes that the port took, the bytes
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.errors import MeterError
@@ -130,3 +134,44 @@ def _signal(changes: list[tuple[int, float]]) -> PowerSignal:
     for ns, value in changes[1:]:
         signal.change(ns, value)
     return signal
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A line that was printed: `taken` bytes of `data` went into the port, which nobody may have read."""
+
+    ns: int
+    taken: int
+    data: bytes
+
+
+class SaidNotes:
+    """The log of a meter's lines: appends to `path`; every line is handed to the kernel at once."""
+
+    def __init__(self, path: Path) -> None:
+        mend_last_line(path)
+        try:
+            self._file = path.open("a", buffering=1, encoding="ascii")
+        except OSError as error:
+            raise MeterError(f"meter's notes {path}: cannot be written ({error.strerror})") from None
+
+    def said(self, ns: int, taken: int, data: bytes) -> None:
+        """Note a line: when it was printed and how many of its bytes were taken."""
+        self._file.write(f"{ns},{taken},{data.hex()}\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_said(path: Path) -> list[Saying]:
+    """Everything noted, in order; half a last line (the emulator was killed) is ignored."""
+    complete, _, _ = path.read_text(encoding="ascii").rpartition("\n")
+    sayings = []
+    for number, line in enumerate(complete.split("\n") if complete else (), 1):
+        try:
+            ns, taken, data = line.split(",")
+            sayings.append(Saying(int(ns), int(taken), bytes.fromhex(data)))
+        except ValueError:
+            raise MeterError(f"meter's notes {path}:{number}: expected ns,bytes,hex, got {line!r}") from None
+    return sayings
