@@ -1,8 +1,6 @@
 """Flat models: means, dot products and cosines in fixed order (NumPy)."""
 
 from roambench.vectors.products import products
-from roambench.vectors.running_mean import RunningMean
-from roambench.vectors.running_sum import RunningSum
-from roambench.vectors.sums import Weights, cosine, dot, norm, weighted_mean
+from roambench.vectors.sums import RunningMean, RunningSum, Weights, cosine, dot, norm, weighted_mean
 
 __all__ = ["RunningMean", "RunningSum", "Weights", "cosine", "dot", "norm", "products", "weighted_mean"]

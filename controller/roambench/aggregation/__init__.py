@@ -6,8 +6,7 @@ from roambench.aggregation.attention import (
     attention_mean,
     attention_weights,
 )
-from roambench.aggregation.folding import Folding
-from roambench.aggregation.weights import data_size_weights, equal_weights
+from roambench.aggregation.weights import Folding, data_size_weights, equal_weights
 
 __all__ = [
     "COSINE_READINGS",

@@ -1,4 +1,4 @@
-"""How much each model counts in an aggregation: by data size, or all the same."""
+"""How much each model counts in an aggregation: by data size, all the same, or as known when it arrives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roambench.vectors import Weights
+from roambench.contract.orders import Vector
+from roambench.vectors import RunningMean, Weights
 
 
 def data_size_weights(samples: Sequence[int]) -> Weights:
@@ -31,3 +32,26 @@ def equal_weights(models: int) -> Weights:
     if models < 1:
         raise ValueError("a plain mean needs at least one model")
     return np.full(models, 1.0 / models, dtype=np.float64)
+
+
+class Folding:
+    """One aggregation of models as they arrive: one accumulator, no list.
+
+    The order of `add` fixes the bits: callers add ascending by device.
+    """
+
+    def __init__(self) -> None:
+        self._mean = RunningMean()
+        self._shares: list[float] = []
+
+    def add(self, model: Vector, share: float) -> None:
+        """Fold in a flat model that counts `share`; it is not kept. ValueError for a negative share."""
+        self._mean.add(model, share)
+        self._shares.append(share)
+
+    def close(self) -> tuple[Vector, Weights]:
+        """The mean, and share / sum of shares of every model added. ValueError if all shares are 0."""
+        mean = self._mean.mean()
+        shares = np.array(self._shares, dtype=np.float64)
+        weights: Weights = shares / np.sum(shares)
+        return mean, weights

@@ -10,11 +10,10 @@ import torch
 from torch.nn import functional
 
 from roambench.contract.errors import ConfigError
-from roambench.learning.adam import Adam
 from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten
 from roambench.learning.models import build
-from roambench.learning.optimisers import optimiser_of
+from roambench.learning.optimisers import Adam, optimiser_of
 from trained_with import trained_with
 
 

@@ -10,7 +10,7 @@ from roambench.contract.errors import ModelError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.learning.learner import Learner
-from roambench.learning.momentum import velocities_of, velocity_of
+from roambench.learning.optimisers import velocities_of, velocity_of
 from roambench.learning.shards import Shard
 
 SPEC = LearningSpec("mlp", 1, 10, 0.05, 0.9, 0.01, 64, "")

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from roambench.contract.errors import ConfigError, ModelError
-from roambench.learning.objectives import objective
-from roambench.learning.rule_text import parse_rule, rule_text
+from roambench.learning.objectives import objective, parse_rule, rule_text
 from trained_with import trained_with
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from roambench.contract.errors import ConfigError, DataError
 from roambench.learning.datasets import load_dataset
-from roambench.learning.log_mel import log_mel, mel_filters
-from roambench.learning.speech_commands import WORDS, sound_of
+from roambench.learning.speech_commands import WORDS, log_mel, mel_filters, sound_of
 
 
 def wav(samples: np.ndarray, rate: int = 16_000, channels: int = 1, width: int = 2) -> bytes:
