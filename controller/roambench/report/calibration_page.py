@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from roambench.energy.link_models import ANY, PARAMETERS, UNITS, KnownLink
 from roambench.report.calibration import Calibration, DeviceCalibration
 from roambench.report.figures import Figure, axis, base_layout, run_colour, safe
-from roambench.report.html import Parts, document
+from roambench.report.page import document, warnings
 from roambench.report.table import Table
 
 _SYMBOLS = {"up": "triangle-up", "down": "triangle-down"}
@@ -20,25 +19,16 @@ _DASHES = {"up": "solid", "down": "dash"}
 
 def calibration_page(calibration: Calibration) -> str:
     """The whole document, self-contained."""
-    figures = [power_figure(calibration), residual_figure(calibration)]
-    parts = Parts([parameter_table(calibration), fit_table(calibration)], figures)
     about = calibration.model.about
-    flags = "".join(f"<li>{html.escape(flag)}</li>" for flag in calibration.flags())
-    intro = (
-        f"<h1>Link model {html.escape(calibration.model.name)}</h1>"
-        f"<p>{html.escape(about.source)}, {html.escape(about.date)}, meter {html.escape(about.meter)}, run "
-        f"{html.escape(about.run)}. {html.escape(about.method)}.</p>"
-    )
+    tables = [("table", parameter_table(calibration)), ("table", fit_table(calibration))]
     sections = [
-        (
-            "Parameters",
-            "parameters",
-            parts.html("parameters", "fits") + (f"<ul>{flags}</ul>" if flags else ""),
-        ),
-        ("Power and rate", "power", parts.html("power")),
-        ("Residuals", "residuals", parts.html("residuals")),
+        ("Parameters", "parameters", [*tables, *warnings((), calibration.flags())]),
+        ("Power and rate", "power", [("figure", power_figure(calibration))]),
+        ("Residuals", "residuals", [("figure", residual_figure(calibration))]),
     ]
-    return document(f"Link model {calibration.model.name}", intro, sections, "", parts)
+    title = f"Link model {calibration.model.name}"
+    lead = f"{about.source}, {about.date}, meter {about.meter}, run {about.run}. {about.method}."
+    return document(title, title, sections, lead=lead)
 
 
 def power_figure(calibration: Calibration) -> Figure:

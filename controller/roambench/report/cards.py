@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from roambench.report import numbers
 from roambench.report.figures import run_colour
@@ -14,26 +14,26 @@ from roambench.report.summary import RunSummary, improvements, reference_of
 Number = tuple[str, str, str]
 
 
-def run_cards(runs: Sequence[RunSummary]) -> str:
-    """The cards as HTML; the first run is what others are compared with."""
+@dataclass(frozen=True, slots=True)
+class Card:
+    """`name` of the run, its `state`, and its colour in figures."""
+
+    name: str
+    state: str
+    colour: str
+    numbers: list[Number]
+
+
+def run_cards(runs: Sequence[RunSummary]) -> list[Card]:
+    """One for each run; the first run is what others are compared with."""
     factors = improvements(runs)
     reference = reference_of(runs).label
     cards = []
     for index, run in enumerate(runs):
         factor = factors.get(run.label, {}).get("gross", {}).get("cumulative_wasted_j", math.nan)
         note = "" if math.isnan(factor) else f"{numbers.factor(factor)} {reference}"
-        cells = "".join(
-            f'<div class="number"><span class="name">{name}</span>'
-            f'<span class="value">{html.escape(value)}</span>'
-            f'<span class="note">{html.escape(extra)}</span></div>'
-            for name, value, extra in _numbers(run, note)
-        )
-        cards.append(
-            f'<div class="card" style="--run:{run_colour(index)}"><h3>{html.escape(run.label)}'
-            f'<span class="state {run.info.state.value}">{run.info.state.value}</span></h3>'
-            f'<div class="numbers">{cells}</div></div>'
-        )
-    return f'<div class="cards">{"".join(cards)}</div>'
+        cards.append(Card(run.label, run.info.state.value, run_colour(index), _numbers(run, note)))
+    return cards
 
 
 def _numbers(run: RunSummary, waste_note: str) -> list[Number]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from roambench.report.communication_tables import (
 )
 from roambench.report.console import print_table
 from roambench.report.evidence import read_runs
-from roambench.report.html import Parts, document, folded, footer_of, warnings
+from roambench.report.page import Parts, document, folded, footer_of, warnings
 from roambench.report.report import write_text
 from roambench.report.summary import RunSummary, summarise, world_flags
 from roambench.report.table import Table
@@ -60,29 +59,20 @@ class RunComparisons:
         """One self-contained page."""
         runs = self.comparable
         parts = Parts(communication_tables(runs), [ratio_figure(runs), *scatter_figures(runs)])
-        scatter = [key for key in parts.figures if key.startswith("compare-")]
         boards = [table for run in runs if (table := device_comparison_table(run)) is not None]
         single = [table for run in runs if (table := transfer_table(run)) is not None]
         names = ", ".join(run.label for run in runs)
-        verdicts = "".join(f"<li>{html.escape(line)}</li>" for line in self.verdicts())
-        intro = (
-            "<h1>Measured against modelled</h1>"
-            f'<p class="lead">Communication energy of {html.escape(names)}: what the meters saw above idle, '
-            "beside Eq. 1.</p>"
-        )
+        told = [("verdicts", self.verdicts()), *warnings(runs, (*world_flags(runs), *self.missing))]
         sections = [
-            (
-                "Verdicts",
-                "verdicts",
-                f'<div class="table"><ul class="verdicts">{verdicts}</ul></div>'
-                + warnings(runs, (*world_flags(runs), *self.missing)),
-            ),
-            ("By link and direction", "classes", parts.html("ratios", "communication", "transfers")),
-            ("Transfer by transfer", "transfers", parts.html(*scatter)),
+            ("Verdicts", "verdicts", told),
+            ("By link and direction", "classes", parts.at("ratios", "communication", "transfers")),
+            ("Transfer by transfer", "transfers", parts.like("compare-")),
             ("Boards", "boards", folded(boards)),
             ("Every transfer", "all", folded(single)),
         ]
-        return document(f"roambench compare: {names}", intro, sections, footer_of(runs), parts)
+        lead = f"Communication energy of {names}: what the meters saw above idle, beside Eq. 1."
+        title, heading = f"roambench compare: {names}", "Measured against modelled"
+        return document(title, heading, sections, lead=lead, footer=footer_of(runs))
 
     def verdicts(self) -> list[str]:
         """One line per run, link and direction, on the leading basis (see `leading_basis`)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from roambench.report.data_shares import DataShares, spread
 from roambench.report.figures import Figure, axis, base_layout, safe
-from roambench.report.html import Parts, document, folded
+from roambench.report.page import document, folded
 from roambench.report.table import Table
 
 #: Bars with more segments than these can no longer be told apart.
@@ -27,16 +26,12 @@ _SCALE: Final = [[0, "#f4f6f9"], [0.02, "#dbe7f7"], [0.25, "#8fb4e6"], [0.6, "#2
 
 def data_page(title: str, facts: Sequence[str], shares: DataShares) -> str:
     """The whole document, self-contained: `title` and one line per fact above the figures and the table."""
-    figures = [heat_map(shares), bars(shares), distance_figure(shares)]
-    parts = Parts([], figures)
-    lines = "".join(f"<li>{html.escape(fact)}</li>" for fact in facts)
-    intro = f"<h1>{html.escape(title)}</h1><ul>{lines}</ul>"
     sections = [
-        ("Classes by device", "classes", parts.html("data-classes", "data-bars")),
-        ("Distance from the whole", "distance", parts.html("data-distance")),
+        ("Classes by device", "classes", [("figure", heat_map(shares)), ("figure", bars(shares))]),
+        ("Distance from the whole", "distance", [("figure", distance_figure(shares))]),
         ("Devices", "devices", folded([device_table(shares)])),
     ]
-    return document(f"roambench: {title}", intro, sections, "", parts)
+    return document(f"roambench: {title}", title, sections, facts=facts)
 
 
 def heat_map(shares: DataShares) -> Figure:

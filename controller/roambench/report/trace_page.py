@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 
@@ -10,8 +9,8 @@ from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
 from roambench.mobility.statistics import AggregatedModels, TraceStatistics
 from roambench.mobility.trace import MADE_UP, Trace
 from roambench.report.figures import Figure
-from roambench.report.html import Parts, document, folded
 from roambench.report.numbers import NONE, number
+from roambench.report.page import Parts, document, folded
 from roambench.report.table import Table
 
 
@@ -30,18 +29,13 @@ def trace_page(
         f"{found.empty_steps} steps are empty ({lost})",
         f"made by {made}; content hash {content_hash}",
     )
-    intro = (
-        f"<h1>{html.escape(name)}</h1><ul>"
-        + "".join(f"<li>{html.escape(fact)}</li>" for fact in facts)
-        + "</ul>"
-    )
     sections = [
-        ("Places", "places", parts.html("fig2", "trace-map", "presence-map")),
-        ("Presence", "presence", parts.html("fig3", "mean-day", "steps-per-device")),
-        ("Access points", "aps", parts.html("table5", "ap-distance", "ap-occupancy")),
+        ("Places", "places", parts.at("fig2", "trace-map", "presence-map")),
+        ("Presence", "presence", parts.at("fig3", "mean-day", "steps-per-device")),
+        ("Access points", "aps", parts.at("table5", "ap-distance", "ap-occupancy")),
         ("Beside published traces", "targets", folded(target_tables(found))),
     ]
-    return document(f"roambench: {name}", intro, sections, "", parts)
+    return document(f"roambench: {name}", name, sections, facts=facts)
 
 
 def table5(found: TraceStatistics) -> Table:

@@ -7,7 +7,6 @@ and without the network, and the finished pictures are read out of the page.
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
 import shutil
@@ -17,11 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from plotly.offline import get_plotlyjs
-
 from roambench.contract.errors import TraceError
 from roambench.contract.whole_file import write_whole
 from roambench.report.figures import Figure
+from roambench.report.templates import rendered
 
 #: Names under which Chromium-based browsers install themselves.
 BROWSERS: Final = (
@@ -32,19 +30,6 @@ _VARIABLE: Final = "ROAMBENCH_BROWSER"
 _WIDTH_PX: Final = 1100
 _PATIENCE_S: Final = 240
 _PICTURE: Final = re.compile(r'<img id="png-([a-z0-9-]+)" src="data:image/png;base64,([A-Za-z0-9+/=]+)"')
-_SCRIPT: Final = """
-(async () => {
-  for (const figure of JSON.parse(document.getElementById("figures").textContent)) {
-    const layout = { ...figure.layout, width: WIDTH, height: figure.height, paper_bgcolor: "white" };
-    const size = { width: WIDTH, height: figure.height, scale: 2 };
-    const source = await Plotly.toImage({ data: figure.data, layout }, { format: "png", ...size });
-    const image = document.createElement("img");
-    image.id = "png-" + figure.key;
-    image.src = source;
-    document.body.append(image);
-  }
-})();
-""".replace("WIDTH", str(_WIDTH_PX))
 
 
 def browser() -> str:
@@ -67,15 +52,9 @@ def write_pictures(figures: Sequence[Figure], folder: Path) -> list[Path]:
         {"key": figure.key, "data": figure.data, "layout": figure.layout, "height": figure.height}
         for figure in figures
     ]
-    text = json.dumps(shown, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    page = (
-        f'<!doctype html><html><head><meta charset="utf-8"><script>{get_plotlyjs()}</script></head><body>'
-        f'<script type="application/json" id="figures">{text}</script>'
-        f"<script>{_SCRIPT}</script></body></html>"
-    )
     with tempfile.TemporaryDirectory(prefix="roambench-pictures-") as scratch:
         source = Path(scratch) / "figures.html"
-        source.write_text(page, encoding="utf-8")
+        source.write_text(rendered("pictures.html", figures=shown, width=_WIDTH_PX), encoding="utf-8")
         document = _rendered(program, source, Path(scratch) / "profile")
     pictures = {key: base64.b64decode(data) for key, data in _PICTURE.findall(document)}
     missing = [figure.key for figure in figures if figure.key not in pictures]

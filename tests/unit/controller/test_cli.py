@@ -64,7 +64,7 @@ def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
         "import sys, contextlib\n"
         "from roambench.controller.cli import main\n"
         "with contextlib.suppress(SystemExit): main(['--help'])\n"
-        "heavy = {'torch', 'pyarrow', 'plotly', 'numpy', 'scipy', 'grpc', 'pydantic', 'sklearn'}\n"
+        "heavy = {'torch', 'pyarrow', 'plotly', 'jinja2', 'numpy', 'scipy', 'grpc', 'pydantic', 'sklearn'}\n"
         "print('loaded:', sorted(heavy & sys.modules.keys()))\n"
     )
     done = subprocess.run(

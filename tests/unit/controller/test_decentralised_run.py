@@ -52,7 +52,7 @@ def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp
     for told_there in ("peer-accuracy", "peer-gap", "peer-neighbours", "peer-mixing", "Joules per point"):
         assert told_there in page
     assert "accuracy of the models, %" in page
-    assert "the mean over the devices&#x27; own models" in page
+    assert "the mean over the devices&#39; own models" in page
     for of_a_server in ("access points aggregated", "aggregated per step</span>", "the cloud aggregated"):
         assert of_a_server not in page
     left_out = re.search(r'models left out</span><span class="value">(\d+) of (\d+)<', page)

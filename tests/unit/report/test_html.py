@@ -8,14 +8,17 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 from plotly.offline import get_plotlyjs
 
 from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
 from roambench.experiment.sections import Experiment
-from roambench.report.html import MOST_ROWS
+from roambench.report.comparison import compare_runs
+from roambench.report.page import MOST_ROWS
 from roambench.report.power_data import MOST_POINTS, thin
 from roambench.report.report import report
+from roambench.report.templates import rendered
 from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven
 from roambench.runs.info import RunState
 
@@ -97,8 +100,9 @@ def test_a_hostile_device_name_is_text_everywhere(hand_made):
     ]
     path = hand_made("demo", names=(HOSTILE, "pi-02"), extra=lost, reason=HOSTILE)
     page = page_of(path)
-    assert not [tag for tag, _ in page.elements if tag == "img"]
-    assert HOSTILE in page.words
+    for shown in (page, Page(compare_runs([path]).html())):
+        assert not [tag for tag, _ in shown.elements if tag == "img"]
+        assert HOSTILE in shown.words
     assert json.loads(page.data)["power"]["runs"][0]["devices"][0]["name"] == HOSTILE
     figures = page.figures()  # the data block is still one piece of JSON
     labels = json.dumps([trace.get("name", "") for figure in figures.values() for trace in figure["data"]])
@@ -184,3 +188,15 @@ def test_a_page_that_cannot_be_written_says_where(hand_made, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match=r"file/report\.html: cannot be written"):
         report([hand_made()], html=tmp_path / "file" / "report.html")
+
+
+def test_a_template_escapes_what_it_is_given_and_misses_what_it_is_not():
+    values = {"title": HOSTILE, "heading": HOSTILE, "lead": HOSTILE, "facts": [HOSTILE], "footer": HOSTILE}
+    blocks = [("flags", [(HOSTILE, HOSTILE)]), ("verdicts", [HOSTILE])]
+    sections = [(HOSTILE, "key", blocks)]
+    page = Page(rendered("page.html", **values, sections=sections, data=[HOSTILE], most_rows=1, open_rows=1))
+    assert not [tag for tag, _ in page.elements if tag == "img"]
+    assert page.words.count(HOSTILE) == 10  # the section's name twice: in the head, too
+    assert json.loads(page.data) == [HOSTILE]
+    with pytest.raises(UndefinedError, match="'title' is undefined"):
+        rendered("page.html")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
@@ -12,7 +11,7 @@ from roambench.controller.ab.ab_results import AbTable, Ended
 from roambench.controller.ab.cooling import Cooled
 from roambench.report import numbers
 from roambench.report.figures import Figure, axis, base_layout, safe
-from roambench.report.html import Parts, document, folded, warnings
+from roambench.report.page import Parts, document, folded, warnings
 from roambench.report.table import Table
 
 
@@ -26,10 +25,9 @@ def ab_page(
     """The document; nothing in it is loaded from anywhere."""
     parts = Parts([results_table(plan, table)], [factor_figure(plan, table)])
     a, b = plan.labels["A"], plan.labels["B"]
-    intro = (
-        f"<h1>{html.escape(a)} against {html.escape(b)}</h1>"
-        f'<p class="lead">{table.whole_pairs} of {plan.pairs} pairs of runs on '
-        f"{html.escape(plan.asked.fleet)}, in the order {html.escape(order_of(plan))}.</p>"
+    lead = (
+        f"{table.whole_pairs} of {plan.pairs} pairs of runs on {plan.asked.fleet}, in the order "
+        f"{order_of(plan)}."
     )
     claims = [
         f"{row.compared.title}: {verdict(row.found, plan.labels)}, "
@@ -38,19 +36,15 @@ def ab_page(
         for row in table.rows
         if row.found.resolved
     ]
-    verdicts = "".join(f"<li>{html.escape(line)}</li>" for line in claims) or "<li>nothing is resolved</li>"
+    verdicts = ("verdicts", claims or ["nothing is resolved"])
     sections = [
-        (
-            "Verdicts",
-            "verdicts",
-            f'<div class="table"><ul class="verdicts">{verdicts}</ul></div>' + warnings((), notes),
-        ),
-        ("How much better", "factors", parts.html("factors", "ab")),
+        ("Verdicts", "verdicts", [verdicts, *warnings((), notes)]),
+        ("How much better", "factors", parts.at("factors", "ab")),
         ("What differs", "differences", folded([_differences(plan)] if plan.differences else [])),
         ("Every run", "runs", folded([_runs(plan, ended, starts)])),
     ]
-    footer = f"<footer>roambench {html.escape(version('roambench'))}.</footer>"
-    return document(f"roambench ab: {a} against {b}", intro, sections, footer, parts)
+    heading, footer = f"{a} against {b}", f"roambench {version('roambench')}."
+    return document(f"roambench ab: {heading}", heading, sections, lead=lead, footer=footer)
 
 
 def order_of(plan: AbPlan) -> str:
