@@ -89,7 +89,7 @@ def main() -> int:
         quiet = Console(quiet=True)
         (run,) = run_experiment(experiment, fleet="simulated", runs_dir=Path(base), console=quiet)
         costs_s = agents_part_s(Path(base) / "agent", bytes(2_637_064), 20)
-        steps_s = [r.wall_s for r in RunFolder.open(run).read_journal() if isinstance(r, StepClosed)]
+        steps_s = [r.wall_s for r in RunFolder.open(run).read_log() if isinstance(r, StepClosed)]
     shares = [cost_s / step_s for cost_s, step_s in zip(COSTS_S, steps_s, strict=True)]
     print(f"{asked.devices} devices, {len(steps_s)} steps of {statistics.median(steps_s):.2f} s (median)")
     print(f"a checkpoint: {1e3 * statistics.median(COSTS_S):.1f} ms, at most {1e3 * max(COSTS_S):.1f} ms")

@@ -79,7 +79,7 @@ def _records(path: Path) -> str:
     """Of all that was decided: values only, names may change."""
     folder = RunFolder.open(path)
     content = hashlib.sha256()
-    for record in folder.read_journal():
+    for record in folder.read_log():
         content.update(repr(dataclasses.astuple(_without_wall_time(record))).encode())
     folder.close()
     return content.hexdigest()[:16]

@@ -85,7 +85,7 @@ def learned(run: RunFolder) -> tuple[RoundRecord, ...]:
     """What was learned, without what a clock or a link says of it, and without the run's name in its orders':
     on a bench every run has another."""
     kept: list[RoundRecord] = []
-    for record in (_of_any_run(record, f"{run.info.run_id}/") for record in run.read_journal()):
+    for record in (_of_any_run(record, f"{run.info.run_id}/") for record in run.read_log()):
         if isinstance(record, StepClosed):
             kept.append(dataclasses.replace(record, wall_s=0.0))
         elif isinstance(record, ModelsExchanged):
@@ -190,7 +190,7 @@ def _end(run: RunFolder, world: World, struck: Sequence[Struck], ended: Ended) -
             yield f"no word on how to go on: the last line is {lines[-1:]!r}"
         # Without a server there is none before models are collected to be scored.
         kind = ModelsScored if world.peers else StepClosed
-        if any(isinstance(record, kind) for record in run.read_journal()) and not _model(run.path):
+        if any(isinstance(record, kind) for record in run.read_log()) and not _model(run.path):
             yield "no model was kept"
 
 
@@ -214,7 +214,7 @@ def _whole_files(folder: Path) -> Iterator[str]:
 def _orders(run: RunFolder, ended: Ended) -> Iterator[str]:
     """Nothing is given, answered or judged twice; in a finished run nothing is left open."""
     given, answered, judged = Counter[str](), Counter[str](), Counter[str]()
-    for record in run.read_journal():
+    for record in run.read_log():
         if isinstance(record, OrderGiven):
             given[record.order_id] += 1
         elif isinstance(record, OrderAnswered):
@@ -233,7 +233,7 @@ def _orders(run: RunFolder, ended: Ended) -> Iterator[str]:
 def _learning(run: RunFolder, reference: Reference, struck: Sequence[Struck]) -> Iterator[str]:
     """Without a fault that may cost a training, all is as it was unfaulted; with one, a loss has a reason and
     is of a device that was hit (its neighbours', where there is no server)."""
-    records = list(run.read_journal())
+    records = list(run.read_log())
     names = run.info.device_names
     blamed = {item.fault.device for item in struck if KINDS[item.fault.kind].costs_training}
     failures = [r for r in records if isinstance(r, OrderAnswered) and r.status != "done"]

@@ -99,7 +99,7 @@ def test_the_models_it_trains_are_uploaded_and_aggregated_and_are_those_of_this_
     run = BenchRun(board.bench, tmp_path, *_TINY)
     try:
         with run.finished(patience_s=1800.0) as folder:
-            records = list(folder.read_journal())
+            records = list(folder.read_log())
             trainings = [s for s in folder.records.spans("pi1") if s.phase.value == "train"]
             ns = folder.records.readings("pi1").ns
     finally:
@@ -138,7 +138,7 @@ def _simulated(folder: Path) -> Sequence[RoundRecord]:
     assert said.code == 0, said
     (run,) = (path for path in runs.iterdir() if path.is_dir())
     with RunFolder.open(run) as opened:
-        return list(opened.read_journal())
+        return list(opened.read_log())
 
 
 def _of(answers: Sequence[OrderAnswered], kind: str) -> list[OrderAnswered]:

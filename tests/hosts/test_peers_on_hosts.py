@@ -32,7 +32,7 @@ def test_three_hosts_exchange_half_step_models_at_their_own_addresses(
     names = provisioned.names
     sent_before, came_before = _sent_by_hosts(provisioned), _came_to_this_machine(provisioned)
     with BenchRun(provisioned.bench, tmp_path, *_D_PSGD).finished() as folder:
-        events = [record for record in folder.read_journal() if isinstance(record, FleetEvent)]
+        events = [record for record in folder.read_log() if isinstance(record, FleetEvent)]
         path = folder.path
     sent = _sent_by_hosts(provisioned) - sent_before
     came = _came_to_this_machine(provisioned) - came_before

@@ -55,7 +55,7 @@ def test_a_board_that_dies_in_mid_run_lives_on_in_a_spare_that_gets_its_card(
         assert "pi2's card handed over" in said.out
         hosts.inside("pi1", "pkill -CONT -u roambench")
         with run.finished() as folder:
-            records = list(folder.read_journal())
+            records = list(folder.read_log())
             spans = folder.records.spans("pi2")
             ns = folder.records.readings("pi2").ns
             first_ns, last_ns = folder.info.start_device_ns, folder.info.end_device_ns

@@ -72,7 +72,7 @@ def decided(path: Path) -> list[str]:
         kinds = EdgeAggregated, CloudAggregated, OutcomeDecided, ModelsScored, StepClosed
         found = [
             replace(record, wall_s=0.0) if isinstance(record, StepClosed) else record
-            for record in folder.read_journal()
+            for record in folder.read_log()
             if isinstance(record, kinds)
         ]
         return [repr(record).replace(folder.info.run_id, "run") for record in found]

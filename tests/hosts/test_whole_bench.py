@@ -62,7 +62,7 @@ def test_a_host_rebooted_in_mid_run_is_back_with_its_model_and_its_readings(
         provisioned.reboot("pi2")
         provisioned.inside("pi1", "pkill -CONT -u roambench")
         with run.finished() as folder:
-            records = list(folder.read_journal())
+            records = list(folder.read_log())
             spans = folder.records.spans("pi2")
             ns = folder.records.readings("pi2").ns
             first_ns, last_ns = folder.info.start_device_ns, folder.info.end_device_ns

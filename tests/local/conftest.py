@@ -112,7 +112,7 @@ class Driven:
     def records(self, system: str = "mohawk") -> list[RoundRecord]:
         """The journal so far; empty before it exists."""
         try:
-            return list(RunFolder.open(self.folder(system)).read_journal())
+            return list(RunFolder.open(self.folder(system)).read_log())
         except RunError:
             return []
 
@@ -151,7 +151,7 @@ class Driven:
     def energy(self, system: str = "mohawk") -> RunEnergy:
         """The account of the finished run, from its raw readings and phases."""
         folder = RunFolder.open(self.folder(system))
-        energy = account_run(folder, list(folder.read_journal()))
+        energy = account_run(folder, list(folder.read_log()))
         folder.close()
         assert energy is not None
         return energy

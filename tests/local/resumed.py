@@ -114,7 +114,7 @@ def story(run: Path, *, real_time: bool = False) -> list[object]:
     with RunFolder.open(run) as folder:
         assert folder.info.state is RunState.FINISHED
         told: list[object] = []
-        for record in folder.read_journal():
+        for record in folder.read_log():
             match record:
                 case RunResumed():
                     continue

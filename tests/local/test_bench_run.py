@@ -148,7 +148,7 @@ class TestTwoRunsInSuccession:
             assert run.info.state is RunState.FINISHED
             assert run.info.fleet == "bench"
             assert run.info.device_names == NAMES
-            assert [r.step for r in run.read_journal() if isinstance(r, StepClosed)] == [0, 1, 2, 3]
+            assert [r.step for r in run.read_log() if isinstance(r, StepClosed)] == [0, 1, 2, 3]
         for name in ("board-a", "board-c"):
             assert story.statuses[0][name]["pid"] == story.statuses[1][name]["pid"]
         assert story.first.info.run_id != story.second.info.run_id
@@ -215,7 +215,7 @@ class TestAnAgentKilledInMidRun:
     def test_it_comes_back_into_its_run_with_the_model_it_had_trained(self, story):
         (answer,) = [
             r
-            for r in story.second.read_journal()
+            for r in story.second.read_log()
             if isinstance(r, OrderAnswered) and r.order_id.endswith("/00001/00001/train")
         ]
         assert answer.status == "done"  # by the life before, answered from disk
@@ -325,7 +325,7 @@ class TestWhatAnAgentCanBeAsked:
 def account(folder: RunFolder):
     from roambench.runs.accounts import account_run
 
-    energy = account_run(folder, list(folder.read_journal()))
+    energy = account_run(folder, list(folder.read_log()))
     assert energy is not None
     assert not math.isnan(energy.whole_run.joules)
     return energy

@@ -158,7 +158,7 @@ def test_the_end_of_a_terminal_reaches_workers_too_and_ends_in_good_order(launch
     path = tmp_path / "runs" / "small-mohawk"
     folder = RunFolder.open(path)
     assert (folder.info.state, folder.info.reason) == (RunState.INTERRUPTED, "stopped by SIGHUP")
-    closed = sum(isinstance(record, StepClosed) for record in folder.read_journal())
+    closed = sum(isinstance(record, StepClosed) for record in folder.read_log())
     folder.close()
     with safe_open(path / GLOBAL_MODEL, "numpy") as model:
         assert model.metadata()["steps"] == str(closed)

@@ -39,7 +39,7 @@ def run(launch) -> Iterator[RunFolder]:
 
 
 def bursts(run: RunFolder) -> list[ClockProbed]:
-    return [record for record in run.read_journal() if isinstance(record, ClockProbed)]
+    return [record for record in run.read_log() if isinstance(record, ClockProbed)]
 
 
 def test_every_device_is_probed_at_hello_before_between_the_steps_and_after(run):
@@ -77,7 +77,7 @@ def test_no_burst_falls_into_a_measured_phase_or_an_idle_baseline(run):
 def test_emulated_boards_share_the_controllers_clock_and_the_offset_says_so_within_its_bound(run):
     clocks = board_clocks(
         run.info.device_names,
-        run.read_journal(),
+        run.read_log(),
         {name: run.records.events(name) for name in NAMES},
         run.info.start_device_ns,
         run.info.end_device_ns,
@@ -149,7 +149,7 @@ def test_readings_go_on_while_no_session_is_held(overhead):
         assert [event.detail for event in began] == [
             *("reader", "agent", "streaming", "streaming", "agent", "reader", "over")
         ]
-        seen = [record for record in folder.read_journal() if isinstance(record, FleetEvent)]
+        seen = [record for record in folder.read_log() if isinstance(record, FleetEvent)]
         farewells = [
             event.detail for event in seen if (event.name, event.kind) == (name, EventKind.SESSION_CLOSED)
         ]

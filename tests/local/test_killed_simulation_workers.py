@@ -77,7 +77,7 @@ def story(folder: Path) -> tuple[str, list[RoundRecord]]:
     kept: list[RoundRecord] = []
     with RunFolder.open(folder) as opened:
         assert opened.info.state is RunState.FINISHED
-        for record in opened.read_journal():
+        for record in opened.read_log():
             match record:
                 case StepClosed():
                     kept.append(dataclasses.replace(record, wall_s=0.0))

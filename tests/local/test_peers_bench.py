@@ -83,7 +83,7 @@ def story(launch, bench) -> Story:
 
 
 def told(folder: RunFolder, kind: type) -> list:
-    return [record for record in folder.read_journal() if isinstance(record, kind)]
+    return [record for record in folder.read_log() if isinstance(record, kind)]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -80,7 +80,7 @@ def test_a_plan_counts_the_computing_of_trainings_that_are_used(virtual: Happene
     file.write_text(VIRTUAL + WORLD)
     (always,) = plan_experiment(load_experiment(file, ['simulated.train="always"']), "simulated")
     with RunFolder.open(virtual.run) as folder:
-        records = tuple(folder.read_journal())
+        records = tuple(folder.read_log())
     uploads = [record for record in records if isinstance(record, OrderGiven) and record.kind == "upload"]
     assert always.computed == always.trainings == virtual.plan.trainings
     assert virtual.plan.computed == len(uploads)

@@ -82,7 +82,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Happened]:
 
 def moved_bytes(run: Path) -> int:
     with RunFolder.open(run) as folder:
-        told = [record for record in folder.read_journal() if isinstance(record, ModelsExchanged)]
+        told = [record for record in folder.read_log() if isinstance(record, ModelsExchanged)]
     return sum(record.sent_bytes + record.received_bytes + record.downloaded_bytes for record in told)
 
 

@@ -95,11 +95,11 @@ class CutRun:
         if not (state / "run.json").exists():
             return []  # it had not begun
         found = RunFolder.open(state)
-        list(found.read_journal())
+        list(found.read_log())
         events = rows(state / "events.sqlite", "SELECT * FROM event ORDER BY id")
         records = stored(state / "records.sqlite")
         wrong = [] if events == self.events[: len(events)] else ["the event log has a hole"]
-        orders = {record.order_id for record in found.read_journal() if isinstance(record, OrderGiven)}
+        orders = {record.order_id for record in found.read_log() if isinstance(record, OrderGiven)}
         spans = [span for device in found.records.devices() for span in found.records.spans(device)]
         found.close()
         nobodys = {span.order_id for span in spans if span.order_id} - orders

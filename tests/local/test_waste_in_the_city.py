@@ -54,7 +54,7 @@ def rehearse(tmp_path: Path):
             runs_dir=tmp_path / f"runs-{seed}",
             console=Console(file=io.StringIO()),
         )
-        mohawk, hierfavg = (tally(RunFolder.open(path).read_journal()) for path in paths)
+        mohawk, hierfavg = (tally(RunFolder.open(path).read_log()) for path in paths)
         return mohawk, hierfavg
 
     return run

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.json_values import from_json
+from roambench.contract.json_values import from_file
 from roambench.meters.ports import host_port
 from roambench.spool.influx_settings import APIS, InfluxSettings, url_mistake
 from roambench.spool.spool import CONTROLLER
@@ -109,11 +109,7 @@ class AgentSettings:
     @classmethod
     def load(cls, path: Path) -> AgentSettings:
         """Read a settings file; ConfigError names the file and every key that is wrong."""
-        try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError([f"{path}: cannot be read ({error})"]) from None
-        settings = from_json(cls, text, str(path))
+        settings = from_file(cls, path)
         problems = [f"{path}: {problem}" for problem in settings.doubts()]
         if problems:
             raise ConfigError(problems)

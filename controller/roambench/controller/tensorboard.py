@@ -44,7 +44,7 @@ def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
     for run in runs:
         folder = RunFolder.open(run)
         with folder:
-            records = tuple(folder.read_journal())
+            records = folder.read_log()
             points = [*steps(records), *joules(folder, records)]
             began_s = datetime.fromisoformat(folder.info.created_utc).timestamp()
         place = out / run.resolve().name

@@ -10,8 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from roambench.contract.errors import ConfigError, FleetError
-from roambench.contract.json_values import from_json
+from roambench.contract.errors import FleetError
+from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import write_whole
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.meter_steps import BoardMeter, Finding
@@ -167,11 +167,7 @@ def write_map(bench: Bench, made: MeterMap) -> Path:
 
 def read_map(bench: Bench) -> MeterMap | None:
     """The proof as it is kept; None without one, or where it cannot be read."""
-    path = map_path(bench)
-    try:
-        return from_json(MeterMap, path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError, ConfigError):
-        return None
+    return kept_in(MeterMap, map_path(bench))
 
 
 def doubts(

@@ -8,9 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.contract.errors import RunError
-from roambench.runs.database import naming
-from roambench.runs.whole_file import write_whole
+from roambench.runs.whole_file import read_whole, write_whole
 
 NAME: Final = "checkpoint.json"
 _FORMAT: Final = 1
@@ -40,22 +38,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """None where there is none; RunError for one that cannot be read."""
     path = folder / NAME
-    try:
-        with naming(path):
-            values = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: not JSON: {error}") from None
-    except RunError:
-        if path.exists():
-            raise
-        return None
-    found = values.pop("format", None) if isinstance(values, dict) else None
-    if found != _FORMAT:
-        raise RunError(f"{path}: format {found!r} is not {_FORMAT}; it was written by another version")
-    expected = {"next_step": int, "rounds": str, "made_with": dict, "fleet": dict}
-    if {name: type(value) for name, value in values.items()} != expected:
-        raise RunError(f"{path}: expected {', '.join(expected)}; it was written by another version")
-    return Checkpoint(**values)
+    return read_whole(Checkpoint, path, _FORMAT) if path.exists() else None
 
 
 def forget_checkpoint(folder: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from roambench.contract.errors import RunError
+from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.whole_file import sync
 
 #: NORMAL does not sync on commit: what was written survives a killed process, a power cut after `sync_log`.
@@ -60,7 +60,8 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the file system raise into a RunError that names the file and what to do."""
+    """Turn what SQLite, the file system and `contract.json_values` raise into a RunError that names the file
+    and what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -70,6 +71,8 @@ def naming(path: Path) -> Iterator[None]:
         if "locked" in text:
             raise RunError(f"{path}: another process holds it; wait for it or stop it") from None
         raise RunError(f"{path}: {text}") from None
+    except ConfigError as error:
+        raise RunError("; ".join(error.problems)) from None
     except OSError as error:
         if isinstance(error, RunError):
             raise

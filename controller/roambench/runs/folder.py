@@ -16,19 +16,19 @@ lock                held by the one writer
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from roambench.contract.errors import ConfigError, RunError
-from roambench.rounds.records import RoundRecord
+from roambench.contract.errors import RunError
+from roambench.contract.json_values import from_file
 from roambench.runs.database import naming
 from roambench.runs.event_log import EventLog, read_event_log
 from roambench.runs.info import RunInfo, RunState
-from roambench.runs.journal import SqliteJournal, read_journal
+from roambench.runs.journal import SqliteJournal
 from roambench.runs.lock import WriterLock, is_held
 from roambench.runs.record_store import RecordStore
 from roambench.runs.whole_file import write_whole
@@ -111,9 +111,7 @@ class RunFolder:
             raise RunError(f"{path}: not a run folder (it has no run.json)")
         lock = WriterLock(path / "lock") if write else None
         try:
-            with naming(path / "run.json"):
-                text = (path / "run.json").read_text(encoding="utf-8", errors="replace")
-            info = RunInfo.from_json(text, path / "run.json")
+            info = RunInfo.read(path / "run.json")
         except BaseException:
             if lock is not None:
                 lock.release()
@@ -130,17 +128,7 @@ class RunFolder:
 
         path = self.path / "experiment.json"
         with naming(path):
-            text = path.read_text(encoding="utf-8")
-        try:
-            found = json.loads(text)
-        except ValueError as error:
-            raise RunError(f"{path}: not JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise RunError(f"{path}: expected a table of keys")
-        try:
-            return from_resolved(found, str(path))
-        except ConfigError as error:
-            raise RunError("; ".join(error.problems)) from None
+            return from_resolved(from_file(dict[str, Any], path), str(path))
 
     @property
     def journal(self) -> SqliteJournal:
@@ -157,12 +145,8 @@ class RunFolder:
             self._records = RecordStore(self.path / "records.sqlite", read_only=self._lock is None)
         return self._records
 
-    def read_journal(self) -> Iterator[RoundRecord]:
-        """The records of the event log, in their order."""
-        return read_journal(self.path / "events.sqlite")
-
     def read_log(self) -> EventLog:
-        """The whole journal as columns; RunError as for `read_journal`."""
+        """The event log; RunError as for `read_event_log`."""
         return read_event_log(self.path / "events.sqlite")
 
     def update(self, **changes: Any) -> RunInfo:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import RunError
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
+from roambench.runs.whole_file import read_whole
 
 FORMAT = 1
 
@@ -72,63 +73,6 @@ class RunInfo:
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, path: Path) -> RunInfo:
-        """Inverse of `to_json`; raises RunError naming `path` and the key that is wrong."""
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"{path}: not JSON: {error}") from None
-        if not isinstance(values, dict):
-            raise RunError(f"{path}: expected a table of keys")
-        found = values.pop("format", None)
-        if found != FORMAT:
-            raise RunError(f"{path}: format {found!r} is not {FORMAT}; it was written by another version")
-        known = {item.name for item in fields(cls)}
-        for key in values.keys() - known:
-            raise RunError(f"{path}: unknown key {key!r}; it was written by another version")
-        for key, expected in _EXPECTED.items():
-            value = values.get(key, _ABSENT)
-            if value is _ABSENT:
-                if key in _REQUIRED:
-                    raise RunError(f"{path}: {key} is missing")
-            elif not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-                names = " or ".join("null" if kind is type(None) else kind.__name__ for kind in expected)
-                raise RunError(f"{path}: {key} must be {names}, got {value!r}")
-        if any(not isinstance(name, str) for name in values["device_names"]):
-            raise RunError(f"{path}: device_names must be a list of names")
-        values["device_names"] = tuple(values["device_names"])
-        values["doubts"] = tuple(map(str, values.get("doubts", ())))
-        values["code"] = tuple(item for item in values.get("code", ()) if isinstance(item, dict))
-        try:
-            values["state"] = RunState(values.get("state", RunState.RUNNING))
-        except ValueError:
-            raise RunError(f"{path}: state must be one of {', '.join(RunState)}") from None
-        return cls(**values)
-
-
-_ABSENT: Any = object()
-_REQUIRED = ("run_id", "system", "seed", "trace_hash", "fleet", "device_names")
-_EXPECTED: dict[str, tuple[type, ...]] = {
-    "run_id": (str,),
-    "system": (str,),
-    "seed": (int,),
-    "trace_hash": (str,),
-    "fleet": (str,),
-    "device_names": (list,),
-    "time_scale": (int, float),
-    "created_utc": (str,),
-    "start_device_ns": (int, type(None)),
-    "end_device_ns": (int, type(None)),
-    "distance_mean_m": (int, float, type(None)),
-    "distance_sd_m": (int, float, type(None)),
-    "association": (str,),
-    "assignment_hash": (str,),
-    "model_bytes": (int, type(None)),
-    "model_parameters": (int, type(None)),
-    "lookahead": (bool,),
-    "doubts": (list,),
-    "versions": (dict,),
-    "code": (list,),
-    "state": (str,),
-    "reason": (str,),
-}
+    def read(cls, path: Path) -> RunInfo:
+        """Inverse of `to_json`, from a file; raises RunError naming `path` and every key that is wrong."""
+        return read_whole(cls, path, FORMAT)

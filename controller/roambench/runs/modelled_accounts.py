@@ -11,9 +11,8 @@ from typing import Final, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import TypeAdapter, ValidationError
 
-from roambench.contract.errors import RunError
+from roambench.contract.json_values import from_file
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Phase
 from roambench.energy.device_power import DevicePower
@@ -29,6 +28,7 @@ from roambench.energy.modelled_ledger import (
     modelled_ledger,
 )
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
+from roambench.runs.database import naming
 from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.exchange_work import exchange_work
 from roambench.runs.folder import RunFolder
@@ -165,16 +165,8 @@ def read_link_model_json(folder: Path) -> LinkModel:
     """Read the link model that `save_link_model_json` kept. RunError names the file and what is wrong with
     it."""
     path = folder / LINK_MODEL_FILE
-    if not path.is_file():
-        return MOHAWK
-    try:
-        return TypeAdapter(LinkModel).validate_python(json.loads(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise RunError(f"{path}: {where}: {first['msg']}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{path}: cannot be read as a link model: {error}") from None
+    with naming(path):
+        return from_file(LinkModel, path, finite=False) if path.is_file() else MOHAWK
 
 
 def _mbit_s(log: EventLog, order: Codes, answer: Codes, rate: Rate) -> Numbers:

@@ -6,17 +6,15 @@ columns they are parsed in bulk and summed without a loop.
 
 from __future__ import annotations
 
-import types
-import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from enum import Enum
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from roambench.contract.json_values import Choice, Fields, Many, Maybe, Plain, Shape, shape_of
 from roambench.rounds.records import RoundRecord
 
 _PLAIN: Final[dict[Any, pa.DataType]] = {int: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -34,17 +32,17 @@ class RecordColumns:
     choices: dict[str, frozenset[str]]  # fields that only hold these texts
 
     @classmethod
-    def of(cls, record: type[Any]) -> RecordColumns:
+    def of(cls, record: Any) -> RecordColumns:
         """The columns of a record's class."""
-        hints = typing.get_type_hints(record)
-        names = [item.name for item in fields(record)]
-        kinds = {name: _kind(hints[name]) for name in names}
+        shape = shape_of(record)
+        assert isinstance(shape, Fields)
+        shapes = shape.fields
         return cls(
             record,
-            pa.schema([(name, kinds[name][0]) for name in names]),
-            tuple(kinds[name][1] for name in names),
-            tuple(name for name in names if isinstance(hints[name], types.UnionType)),
-            {name: choices for name in names if (choices := kinds[name][2])},
+            pa.schema([(name, _arrow(field)) for name, field in shapes.items()]),
+            tuple(map(_restore, shapes.values())),
+            tuple(name for name, field in shapes.items() if isinstance(field, Maybe)),
+            {name: frozenset(field.made) for name, field in shapes.items() if isinstance(field, Choice)},
         )
 
     def parse(self, bodies: Sequence[bytes]) -> pa.Table | None:
@@ -88,20 +86,27 @@ class RecordColumns:
             yield from map(self.make, *columns)
 
 
-def _kind(expected: Any) -> tuple[pa.DataType, Callable[[Any], Any] | None, frozenset[str]]:
-    """Arrow's type of an annotated field, what restores its value, and the texts it is limited to."""
-    origin = typing.get_origin(expected)
-    if origin is tuple:
-        return pa.list_(_PLAIN[typing.get_args(expected)[0]]), tuple, frozenset()
-    if origin is types.UnionType:
-        (inner,) = (kind for kind in typing.get_args(expected) if kind is not types.NoneType)
-        return _PLAIN[inner], None, frozenset()
-    if origin is typing.Literal:
-        return pa.string(), None, frozenset(typing.get_args(expected))
-    if expected in _PLAIN:
-        return _PLAIN[expected], None, frozenset()
-    assert issubclass(expected, Enum)
-    return pa.string(), expected, frozenset(member.value for member in expected)
+def _arrow(shape: Shape) -> pa.DataType:
+    """Arrow's type of a field; records are flat."""
+    match shape:
+        case Maybe(inner):
+            return _arrow(inner)
+        case Many(item):
+            return pa.list_(_arrow(item))
+        case Choice():
+            return pa.string()
+        case Plain(kind):
+            return _PLAIN[kind]
+    raise TypeError(f"no column is of {shape}")
+
+
+def _restore(shape: Shape) -> Callable[[Any], Any] | None:
+    match shape:
+        case Many():
+            return tuple
+        case Choice(made):
+            return made.__getitem__
+    return None
 
 
 def _nulls(column: pa.ChunkedArray) -> bool:
@@ -109,5 +114,5 @@ def _nulls(column: pa.ChunkedArray) -> bool:
     return bool(column.null_count or inner)
 
 
-KINDS: Final[tuple[type[Any], ...]] = typing.get_args(RoundRecord)
+KINDS: Final[tuple[type[Any], ...]] = get_args(RoundRecord)
 COLUMNS: Final[dict[type[Any], RecordColumns]] = {kind: RecordColumns.of(kind) for kind in KINDS}

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntEnum, IntFlag
 from typing import Final
 
 from roambench.contract.events import AnyEventKind, event_kind
+from roambench.contract.json_values import from_json
 from roambench.contract.phases import Phase, PhaseSpan
 
 #: `Reading.meter_ms` of a meter that has no clock of its own.
@@ -102,7 +103,7 @@ class AgentEvent:
     @classmethod
     def from_bytes(cls, payload: bytes) -> AgentEvent:
         """The event of such bytes; ValueError for anything else."""
-        kind, ns, detail = _json_list(payload, (str, int, str))
+        kind, ns, detail = from_json(tuple[str, int, str], payload, "event")
         return cls(event_kind(kind), ns, detail)
 
 
@@ -151,42 +152,14 @@ class HostSample:
 
 
 def phase_to_bytes(span: PhaseSpan) -> bytes:
-    """A finished span as a record payload (the device's name is the drain's, not the payload's)."""
-    return json.dumps(
-        [
-            span.boot_id,
-            span.phase.value,
-            span.step,
-            span.start_ns,
-            span.end_ns,
-            span.order_id,
-            span.train_order_id,
-            span.transferred_bytes,
-            span.first_byte_ns,
-            span.last_byte_ns,
-        ],
-        separators=(",", ":"),
-    ).encode()
+    """A finished span as a record payload: its fields but the device's name, in their order."""
+    return json.dumps(astuple(span)[1:], separators=(",", ":")).encode()
 
 
 def phase_from_bytes(device: str, payload: bytes) -> PhaseSpan:
     """Inverse of `phase_to_bytes`; raises ValueError for anything else."""
-    values = _json_list(payload, (str, str, int, int, int, str, str, int, int, int))
-    boot_id, phase, step, start, end, order_id, train_order_id, transferred, first, last = values
-    if end < start:
+    values = from_json(tuple[str, Phase, int, int, int, str, str, int, int, int], payload, "phase")
+    span = PhaseSpan(device, *values)
+    if span.end_ns < span.start_ns:
         raise ValueError("a phase ends before it starts")
-    orders = order_id, train_order_id
-    return PhaseSpan(device, boot_id, Phase(phase), step, start, end, *orders, transferred, first, last)
-
-
-def _json_list(payload: bytes, types: tuple[type, ...]) -> list:  # type: ignore[type-arg]
-    try:
-        values = json.loads(payload)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"payload is not JSON: {error}") from None
-    if not isinstance(values, list) or len(values) != len(types):
-        raise ValueError(f"expected a list of {len(types)} values")
-    for value, expected in zip(values, types, strict=True):
-        if type(value) is not expected:
-            raise ValueError(f"expected {expected.__name__}, got {type(value).__name__}")
-    return values
+    return span

@@ -1,12 +1,17 @@
 """Frozen dataclasses from JSON: every mistake at once, each with its key."""
 
-from dataclasses import dataclass, field
+import json
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Any, Literal
 
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.json_values import from_json
+from roambench.contract.json_values import from_json, kept_in
 
 
 class Colour(StrEnum):
@@ -56,3 +61,96 @@ def test_what_is_no_object_is_named(text: str) -> None:
 def test_infinity_is_not_a_number_of_ours() -> None:
     with pytest.raises(ConfigError, match="size: expected float"):
         from_json(Part, '{"size": Infinity}', "f")
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    pairs: tuple[tuple[int, float], ...]
+    by_name: Mapping[str, Part | None]
+    side: Literal["left", "right"]
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+MIXED = Mixed(((1, 0.5), (2, 1.5)), {"a": Part(2.0), "b": None}, "left", {"any": [1, None, {"x": "y"}]})
+WHOLE = Whole("a", (Part(1.0),), 3)
+
+
+@pytest.mark.parametrize("value", [MIXED, WHOLE])
+def test_what_was_written_comes_back(value: Mixed | Whole) -> None:
+    assert from_json(type(value), json.dumps(asdict(value)), "f") == value
+
+
+def test_lists_of_a_length_objects_by_name_and_choices_name_what_is_wrong() -> None:
+    text = '{"pairs": [[1, 2, 3], ["a", 1]], "by_name": {"a": {"size": true}, "b": 1}, "side": "up"}'
+    with pytest.raises(ConfigError) as caught:
+        from_json(Mixed, text, "f")
+    assert set(caught.value.problems) == {
+        "f: pairs[0]: expected a list of 2 values, got [1, 2, 3]",
+        "f: pairs[1][0]: expected int, got 'a'",
+        "f: by_name.a.size: expected float, got True",
+        "f: by_name.b: expected an object",
+        "f: side: expected one of left, right, got 'up'",
+    }
+
+
+def test_numbers_that_are_none_come_back_where_they_are_asked_for() -> None:
+    sizes = from_json(tuple[float, ...], "[NaN, -Infinity, 1]", "f", finite=False)
+    assert math.isnan(sizes[0])
+    assert sizes[1:] == (-math.inf, 1.0)
+
+
+def test_a_damaged_file_counts_as_none_where_that_is_asked_for(tmp_path) -> None:
+    path = tmp_path / "part.json"
+    assert kept_in(Part, path) is None
+    path.write_bytes(b'{"size": 1')
+    assert kept_in(Part, path) is None
+    path.write_bytes(b'{"size": 1}')
+    assert kept_in(Part, path) == Part(1.0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"name": "x" * 10**6, "limit": "y" * 10**6},
+        {"name": 10**4000, "parts": [{"size": "z" * 10**6}]},
+        {"n" * 10**6: 1, "name": ["w" * 10**6]},
+        {"name": "a", "parts": ["v" * 100] * 100_000},
+        {f"{number}": number for number in range(100_000)},
+    ],
+)
+def test_what_is_said_of_a_flood_is_short(values: dict[str, object]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_json(Whole, json.dumps(values), "f")
+    assert len(caught.value.problems) <= 101
+    assert max(map(len, caught.value.problems)) < 400
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_bytes_are_refused_or_read_never_more(seed: int) -> None:
+    draw = random.Random(seed)
+    strange = (
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"1e999",
+        b"NaN",
+        b"-1",
+        b'"\\ud800"',
+        b"\xff",
+        b"\0",
+        b"9" * 5000,
+        b"[" * 3000,
+    )
+    refused = list[str]()
+    for value in (MIXED, WHOLE) * 200:
+        text = bytearray(json.dumps(asdict(value)).encode())
+        for _ in range(draw.randrange(1, 4)):
+            at = draw.randrange(len(text) + 1)
+            text[at : at + draw.randrange(8)] = draw.choice((*strange, bytes([draw.randrange(256)])))
+        try:
+            assert isinstance(from_json(type(value), bytes(text), "f"), type(value))
+        except ConfigError as error:
+            refused += error.problems
+    assert len(refused) > 200
+    assert all(problem.startswith("f: ") and len(problem) < 400 for problem in refused)

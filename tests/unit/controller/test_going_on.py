@@ -130,7 +130,7 @@ def told(run: Path) -> tuple[list[object], dict[str, object], np.ndarray]:
         assert folder.info.state is RunState.FINISHED
         records = [
             dataclasses.replace(record, wall_s=0.0) if isinstance(record, StepClosed) else record
-            for record in folder.read_journal()
+            for record in folder.read_log()
             if not isinstance(record, RunResumed)
         ]
     found = {path.name: pq.read_table(path) for path in run.glob("*.parquet")}

@@ -126,7 +126,7 @@ def test_a_run_keeps_the_recorded_cells_and_says_that_distances_mean_nothing(
     assert "40 devices, 30 APs" in told
     assert SENTENCE in told
     recorded = read_trace(trace)
-    opened = [row for row in RunFolder.open(run).read_journal() if isinstance(row, StepOpened)]
+    opened = [row for row in RunFolder.open(run).read_log() if isinstance(row, StepOpened)]
     played = read_trace(run / "trace.parquet")
     for row in opened:
         names = {

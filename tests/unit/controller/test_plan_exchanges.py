@@ -251,7 +251,7 @@ def runs(file: Path) -> dict[str, Path]:
 
 def told(run: Path, *kinds: type) -> list[RoundRecord]:
     with RunFolder.open(run) as folder:
-        return [record for record in folder.read_journal() if isinstance(record, kinds)]
+        return [record for record in folder.read_log() if isinstance(record, kinds)]
 
 
 def test_virtual_devices_take_the_joules_bytes_and_trainings_that_were_planned(

@@ -77,9 +77,7 @@ def rehearse(experiment, runs_dir: Path, *changes: str) -> Path:
 
 def opened(run: Path):
     folder = RunFolder.open(run)
-    return [
-        (record.devices, record.aps) for record in folder.read_journal() if isinstance(record, StepOpened)
-    ]
+    return [(record.devices, record.aps) for record in folder.read_log() if isinstance(record, StepOpened)]
 
 
 def test_a_run_plays_the_window_from_the_offset_on_as_often_as_asked(experiment, tmp_path):
@@ -208,7 +206,7 @@ def test_a_run_that_is_not_paused_cannot_be_resumed(tmp_path):
 
 def kinds(run: Path) -> list[type]:
     holds = (ReplayPaused, ReplayResumed)
-    return [type(record) for record in RunFolder.open(run).read_journal() if isinstance(record, holds)]
+    return [type(record) for record in RunFolder.open(run).read_log() if isinstance(record, holds)]
 
 
 def has_events(run: Path) -> bool:

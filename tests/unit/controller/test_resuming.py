@@ -123,7 +123,7 @@ def test_what_cannot_be_resumed_says_why_and_stays_as_it_is(
     with pytest.raises(RunError, match=words):
         resume_run(path, Console())
     assert (path / "run.json").read_bytes() == before
-    assert list(RunFolder.open(path).read_journal()) == []
+    assert list(RunFolder.open(path).read_log()) == []
     assert not (path / SIMULATION).exists()
 
 

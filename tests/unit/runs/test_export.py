@@ -126,7 +126,7 @@ def test_a_run_with_nothing_measured_exports_empty_tables(tmp_path):
 def test_phases_partition_the_run_also_where_nobody_stamped(run):
     """The agent is gone from 60 s on; the run went on to 100 s."""
     run.update(end_device_ns=100 * S)
-    energy = account_run(run, tuple(run.read_journal()))
+    energy = account_run(run, tuple(run.read_log()))
     assert energy is not None
     (device,) = energy.devices
     assert partition_check(device.spans, 0, 100 * S) == []
@@ -138,7 +138,7 @@ def test_phases_partition_the_run_also_where_nobody_stamped(run):
 def test_truth_counts_over_the_measured_time_only_and_only_where_it_is_known(run):
     truth = run.path / "truth" / "pi-01.csv"
     truth.write_text(f"ns,watts\n{-10 * S},2.0\n{100 * S},\n")
-    records = tuple(run.read_journal())
+    records = tuple(run.read_log())
     energy = account_run(run, records)
     assert energy is not None
     assert energy.devices[0].truth_j == pytest.approx(120.0)

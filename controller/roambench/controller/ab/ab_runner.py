@@ -11,8 +11,8 @@ from typing import Final
 
 from rich.console import Console
 
-from roambench.contract.errors import ConfigError, RunError
-from roambench.contract.json_values import from_json
+from roambench.contract.errors import RunError
+from roambench.contract.json_values import kept_in
 from roambench.controller.ab.ab_figures import ended_figures, forget_figures, kept_began, kept_flags
 from roambench.controller.ab.ab_files import ab_document, results_table
 from roambench.controller.ab.ab_page import ab_page, order_of
@@ -185,8 +185,4 @@ def _apart(began: dict[tuple[ArmName, int], str]) -> list[str]:
 
 
 def _read_start(folder: Path) -> Cooled | None:
-    path = folder / _START
-    try:
-        return from_json(Cooled, path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError, ConfigError):
-        return None
+    return kept_in(Cooled, folder / _START)

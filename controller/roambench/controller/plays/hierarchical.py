@@ -172,7 +172,7 @@ class HierarchicalPlay:
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
         """How many transfers were paced, and clipped to the port (`link_notes`)."""
-        return link_notes(folder.read_journal(), self.experiment.links.port_mbit_s)
+        return link_notes(folder.read_log(), self.experiment.links.port_mbit_s)
 
 
 @dataclass(frozen=True)
