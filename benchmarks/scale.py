@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from roambench.controller.narrator import Narrator
+from roambench.controller.one_run import Narrator
 from roambench.controller.plays.hierarchical import composed
 from roambench.controller.progress import RunProgress
 from roambench.controller.world import Movement, movement_of

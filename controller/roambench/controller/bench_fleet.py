@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
+from rich.table import Table
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
@@ -23,7 +25,6 @@ from roambench.controller.agents_kept import (
     clock_again,
     was_booted,
 )
-from roambench.controller.arrivals import arrivals
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.clocks import FleetClocks
 from roambench.controller.influx_live import InfluxLive
@@ -221,3 +222,46 @@ def _unready(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: fl
         f"{len(missing)} of {len(hosts)} hosts had no trainer ready within {patience_s:.0f} s: "
         f"{', '.join(missing)}; next: roambench fleet logs {bench.file} --only {missing[0]}"
     )
+
+
+@contextmanager
+def arrivals(console: Console, watch: Watch, hosts: tuple[Host, ...]) -> Iterator[Callable[[], None]]:
+    """Progress while a run waits for all hosts: yields what draws the present state; without a terminal a
+    line tells when a host comes."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            yield lambda: live.update(_table(watch, hosts))
+        return
+    told: set[str] = set()
+
+    def show() -> None:
+        for host in hosts:
+            if host.name in watch.ready and host.name not in told:
+                told.add(host.name)
+                waited_s = time.monotonic() - watch.started_s
+                console.print(f"{host.name} is ready after {waited_s:.1f} s", highlight=False)
+
+    yield show
+
+
+def _table(watch: Watch, hosts: tuple[Host, ...]) -> Table:
+    table = Table("slot", "host", "address", "state", "hello after")
+    for host in hosts:
+        hello_s = watch.hello_s.get(host.name)
+        came = "" if hello_s is None else f"{hello_s:.1f} s"
+        # What an agent says of itself may hold brackets.
+        table.add_row(str(host.slot), host.name, host.address, escape(state_of(watch, host.name)), came)
+    return table
+
+
+def state_of(watch: Watch, name: str) -> str:
+    """In a word or two, for the table."""
+    if name in watch.ready:
+        return "ready"
+    if name in watch.not_ready:
+        return f"cannot train: {watch.not_ready[name]}"
+    if name in watch.fetching:
+        return "fetching its data"
+    if name in watch.hello_s:
+        return "warming up"
+    return watch.refused.get(name, "not here yet")

@@ -11,7 +11,6 @@ from roambench.contract.phases import Outcome
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
 from roambench.rounds.intake import Intake
-from roambench.rounds.lookahead import returning
 from roambench.rounds.ports import Evaluator, Fleet, Journal, OnAnswer, Score, keep_all
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import (
@@ -255,3 +254,28 @@ class _Run:
     def _give_up_all(self, state: RunState, step: int) -> RunState:
         left = sorted(state.outstanding.values(), key=lambda training: training.device)
         return self._give_up(state, step, [(training, "end of run") for training in left])
+
+
+def returning(
+    system: System,
+    association: Association,
+    step: int,
+    steps: int,
+    last_sync_step: int,
+    chosen: tuple[int, ...],
+) -> tuple[int, ...]:
+    """The oracle of the authors' simulator: those of `chosen` whose model an AP will accept when they are
+    next seen; all of them if none will.
+
+    HierFAVG: present at t+1. MOHAWK: seen again no later than the next cloud aggregation, whose uploads
+    come before it. Cloud aggregations are foreseen by the calendar, as if none could be empty.
+    """
+    back: set[int] = set()
+    sync = last_sync_step
+    for later in range(step + 1, steps):
+        if not system.eligible(step, later, sync):
+            break
+        back.update(association.placement(later).devices.tolist())
+        if system.cloud_due(later):
+            sync = later
+    return tuple(device for device in chosen if device in back) or chosen

@@ -13,7 +13,7 @@ from benches import bench_of
 from roambench.contract.json_values import from_values
 from roambench.controller.ab.ab_plan import AbPlan, Asked, plan_ab
 from roambench.controller.ab.ab_runner import _ours
-from roambench.controller.ab.thermometers import bench_temperatures
+from roambench.controller.ab.cooling import bench_temperatures
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.sweep.sweep_folder import SweepFolder
 from roambench.provision.holding import LEASE_VARIABLE, holding, standing_of

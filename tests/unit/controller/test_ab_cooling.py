@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from roambench.controller.ab.cooling import Clock, Cooled, Cooling, cool_down
-from roambench.controller.ab.thermometers import thermometer_of, this_machine
+from roambench.controller.ab.cooling import Clock, Cooled, Cooling, cool_down, thermometer_of, this_machine
 
 
 @dataclass

@@ -16,8 +16,7 @@ from hand_agent import connected, hand_agent
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.events import EventKind
 from roambench.controller.agent_bench import Watch
-from roambench.controller.arrivals import arrivals, state_of
-from roambench.controller.bench_fleet import Patience, _all_ready, drain
+from roambench.controller.bench_fleet import Patience, _all_ready, arrivals, drain, state_of
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.places.bench import BenchPlace, calibration_of
 from roambench.controller.stopping import to_its_end

@@ -18,7 +18,7 @@ from rich.console import Console
 from roambench.controller import one_run
 from roambench.controller.composition import run_experiment
 from roambench.controller.kept import GLOBAL_MODEL
-from roambench.controller.narrator import Narrator
+from roambench.controller.one_run import Narrator
 from roambench.controller.places import simulated
 from roambench.controller.sweep import point_process
 from roambench.experiment.sections import Experiment, resolved

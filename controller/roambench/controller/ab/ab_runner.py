@@ -18,8 +18,7 @@ from roambench.controller.ab.ab_files import ab_document, results_table
 from roambench.controller.ab.ab_page import ab_page, order_of
 from roambench.controller.ab.ab_plan import AbPlan, ArmName, Turn
 from roambench.controller.ab.ab_results import AbTable, ab_table
-from roambench.controller.ab.cooling import Cooled, Cooling, Thermometer, cool_down
-from roambench.controller.ab.thermometers import thermometer_of
+from roambench.controller.ab.cooling import Cooled, Cooling, Thermometer, cool_down, thermometer_of
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.places.table import fleet_of
 from roambench.controller.stopping import STOPPING, run_async

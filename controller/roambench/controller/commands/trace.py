@@ -1,21 +1,37 @@
-"""`roambench trace`: make traces, import recorded movement, and look at either."""
+"""`roambench trace`: make traces, import recorded movement, look at either, and export it
+(docs/traces.md)."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from roambench.contract.errors import ConfigError, TraceError
-from roambench.controller.commands.trace_export import export
 from roambench.controller.commands.trace_import import import_
 from roambench.controller.commands.trace_options import OutOption, SeedOption, written
-from roambench.controller.commands.trace_plot import plot
 
 trace_app = typer.Typer(
     name="trace", help="Mobility traces: generate, import, look at.", no_args_is_help=True
 )
+
+
+class ExportFormat(StrEnum):
+    """The formats that traces are exported to."""
+
+    ONE = "one"
+    BONNMOTION = "bonnmotion"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class AbsentDevices(StrEnum):
+    """Treatment of devices while they are absent, by an export."""
+
+    STAND = "stand"
+    OMIT = "omit"
 
 
 @trace_app.command()
@@ -67,8 +83,77 @@ def generate(
 
 
 trace_app.command("import")(import_)
-trace_app.command()(plot)
-trace_app.command("export")(export)
+
+
+@trace_app.command()
+def plot(
+    file: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where trace.html goes; made if missing.")
+    ],
+    png: Annotated[
+        bool, typer.Option("--png", help="Also each figure as a PNG file (needs a Chromium-based browser).")
+    ] = False,
+    seed: SeedOption = 42,
+) -> None:
+    """Draw the trace on one HTML page, with Fig. 2, Fig. 3 and Table 5 of MOHAWK made of it."""
+    from roambench.contract.whole_file import write_whole
+    from roambench.mobility.files import content_hash, read_trace
+    from roambench.mobility.statistics import trace_statistics
+    from roambench.report.trace_figures import trace_figures
+    from roambench.report.trace_page import trace_page
+    from roambench.report.trace_pictures import browser, write_pictures
+
+    if png:
+        browser()
+    trace = read_trace(file)
+    found = trace_statistics(trace, seed=seed)
+    figures = trace_figures(trace, seed)
+    page = trace_page(file.stem, trace, found, figures, content_hash(trace))
+    target = output / "trace.html"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        write_whole(target, page, synced=False)
+        typer.echo(f"page: {target}")
+        for picture in write_pictures(figures, output) if png else []:
+            typer.echo(f"picture: {picture}")
+    except OSError as error:
+        raise TraceError(f"{output}: cannot be written ({error.strerror or error})") from None
+
+
+@trace_app.command()
+def export(
+    file: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File to write.")],
+    form: Annotated[
+        ExportFormat,
+        typer.Option(
+            "--format",
+            help="one: The ONE's ExternalMovement. bonnmotion: .movements and .params. csv: a table, and one "
+            "of the access points. parquet: our own.",
+        ),
+    ],
+    absent: Annotated[
+        AbsentDevices | None,
+        typer.Option(
+            help="Devices that are away: stand where they were, or left out. Default: stand for one and "
+            "bonnmotion, whose programs know no absence."
+        ),
+    ] = None,
+) -> None:
+    """Write a trace for another program."""
+    from roambench.mobility.exporting import export_trace
+    from roambench.mobility.files import read_trace
+    from roambench.mobility.trace import MADE_UP
+
+    trace = read_trace(file)
+    done = export_trace(trace, output, form.value, None if absent is None else absent.value)
+    for note in (*([MADE_UP] if trace.made_up else []), *done.notes):
+        typer.echo(note, err=True)
+    typer.echo(
+        f"{', '.join(str(path) for path in done.paths)}: {trace.steps} steps, {len(trace.device_names)} "
+        f"devices, {len(trace.step)} fixes"
+    )
 
 
 @trace_app.command()

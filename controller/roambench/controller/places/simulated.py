@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,14 +20,18 @@ from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import HostStage, Stage
 from roambench.controller.stopping import to_its_end
-from roambench.controller.trainers import make_trainer
 from roambench.controller.world import LearningTask, learning_spec
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.sections import Experiment
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
+from roambench.fleet.simulated.ray_workers import RayWorkers
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
+from roambench.fleet.simulated.stacked import StackedTrainer
+from roambench.fleet.simulated.stacked_setting import StackedSetting
+from roambench.fleet.simulated.trainer import Trainer
+from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled_accounts import save_link_model_json
@@ -173,3 +178,15 @@ def save_learning_task(
         model_size=learning_task.layout.size,
         model_capacity=capacity,
     )
+
+
+def make_trainer(section: SimulatedSection, setting: WorkerSetting, rows: ModelRows, folder: Path) -> Trainer:
+    """The backend that `[simulated] backend` names. `rows` is the open store of `setting.models_path`;
+    `folder` is for the backend's own files."""
+    if section.backend == "ray":
+        return RayWorkers(setting, rows, section.workers, section.ray_address)
+    count = section.workers or os.cpu_count() or 1
+    if section.backend == "stacked":
+        stacked = StackedSetting(setting, section.stack, section.device, count, section.precision)
+        return StackedTrainer(stacked, folder)
+    return TrainingWorkers(setting, folder, count)

@@ -13,7 +13,6 @@ from rich.console import Console
 from roambench.contract.orders import Vector
 from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.kept import global_model_kept
-from roambench.controller.link_notes import link_notes
 from roambench.controller.plays.stage import Stage
 from roambench.controller.replayed_orders import with_orders
 from roambench.controller.scoring import TestSetEvaluator
@@ -25,6 +24,7 @@ from roambench.mobility.association import Association, all_pair_statistics, dis
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Journal
+from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.rounds.run import OnStep, Pace, RunSettings, StepSummary, Throughput
 from roambench.rounds.state import RunState
 from roambench.runs.folder import RunFolder
@@ -257,3 +257,21 @@ def models_at_once(trace: Trace) -> int:
     came = len(np.unique(trace.device))
     present = int(np.bincount(trace.step, minlength=1).max())
     return came + present + 2 * len(trace.ap_names)
+
+
+def link_notes(records: Iterable[RoundRecord], port_mbit_s: float) -> list[str]:
+    """One line on the rates that a run's links were held to: how many transfers were paced, and how many of
+    them clipped to the port; nothing for native links."""
+    rates = [
+        (record.paced_mbit_s, record.throughput_mbit_s)
+        for record in records
+        if isinstance(record, OrderGiven) and record.paced_mbit_s > 0.0
+    ]
+    if not rates:
+        return []
+    clipped = sum(paced < modelled for paced, modelled in rates)
+    slowest, fastest = min(paced for paced, _ in rates), max(paced for paced, _ in rates)
+    note = f"links: {len(rates)} transfers paced to {slowest:.1f} to {fastest:.1f} Mbit/s by distance"
+    if clipped:
+        note += f"; {clipped} modelled faster than the port's {port_mbit_s:g} Mbit/s were clipped to it"
+    return [note]
