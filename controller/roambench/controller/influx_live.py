@@ -12,7 +12,7 @@ from typing import Any, Final
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
-from roambench.experiment.influxdb_section import InfluxdbSection
+from roambench.experiment.sections import InfluxdbSection
 from roambench.fleet.crashes import logged_if_it_crashes
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder

@@ -14,10 +14,8 @@ from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
-from roambench.experiment.fleet_section import DEFAULT_APS
 from roambench.experiment.learning_section import SyntheticSection
-from roambench.experiment.sections import Experiment
-from roambench.experiment.trace_section import TraceSection
+from roambench.experiment.sections import DEFAULT_APS, Experiment, TraceSection
 from roambench.learning.dataset import Dataset
 from roambench.learning.datasets import drawn_subset
 from roambench.learning.partition import Indices

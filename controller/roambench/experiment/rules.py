@@ -12,11 +12,12 @@ from roambench.experiment import catalogue
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.local_section import LocalSection
 from roambench.experiment.parameters import generator_mistakes
-from roambench.experiment.peer_rules import peer_mistakes
-from roambench.experiment.trace_section import DEFAULT_GENERATOR
+from roambench.experiment.peer_sections import MobilitySection
+from roambench.experiment.sections import DEFAULT_GENERATOR
 from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport, profile
 from roambench.spool.influx_settings import url_mistake
+from roambench.systems.peers import is_peer_system
 from roambench.written.mistakes import Mistake, did_you_mean
 
 #: Which table of the catalogue knows the name that stands in a key.
@@ -27,6 +28,7 @@ NAMED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("learning", "model"): ("models",),
     ("learning", "partition"): ("partitions",),
 }
+_AGENTS = 8  # of a file that does not say
 
 
 def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
@@ -45,7 +47,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_meters(values),
         *_ray(values),
         *_precision(values),
-        *peer_mistakes(values),
+        *_peers(values),
     ]
 
 
@@ -215,3 +217,57 @@ def _sizes(values: Mapping[str, Any]) -> Iterator[Mistake]:
     stall_s, at_s = _at(values, ("local", "meter_stall_s")), _at(values, ("local", "meter_stall_at_s"))
     if at_s and not stall_s:
         yield Mistake(("local", "meter_stall_at_s"), "expected meter_stall_s > 0 beside it")
+
+
+def _peers(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Of decentralised experiments; nothing for hierarchical systems."""
+    systems = values.get("systems")
+    named = [name for name in systems if isinstance(name, str)] if isinstance(systems, list) else []
+    ours = [name for name in named if is_peer_system(name)]
+    if not ours:
+        return
+    if len(ours) < len(named):
+        others = ", ".join(name for name in named if not is_peer_system(name))
+        yield Mistake(
+            ("systems",), f"expected decentralised systems only beside {ours[0]}, or none, got {others}"
+        )
+    yield from _peer_learning(values)
+    yield from _peer_mobility(_table(values, "mobility"), _table(values, "fleet").get("agents", _AGENTS))
+
+
+def _peer_learning(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    learning, simulated = _table(values, "learning"), _table(values, "simulated")
+    if learning.get("optimiser") == "adam":
+        yield Mistake(
+            ("learning", "optimiser"), 'expected "sgd": decentralised systems keep no other state on devices'
+        )
+    backend, momentum = simulated.get("backend", "workers"), learning.get("momentum", 0.9)
+    if backend in ("stacked", "ray") and isinstance(momentum, int | float) and momentum > 0:
+        yield Mistake(
+            ("learning", "momentum"),
+            f'expected 0 beside simulated.backend = "{backend}", which does not keep it from one exchange to '
+            "the next",
+        )
+
+
+def _peer_mobility(mobility: Mapping[str, Any], agents: Any) -> Iterator[Mistake]:
+    defaults = MobilitySection.model_fields
+    model = mobility.get("model", defaults["model"].default)
+    mobile = mobility.get("mobile", defaults["mobile"].default)
+    if model == "trace" or type(agents) is not int or type(mobile) is not int:
+        return
+    if agents == 0:
+        yield Mistake(("fleet", "agents"), f'expected a number of devices beside mobility.model = "{model}"')
+        return
+    if model in ("random", "dam", "dcm") and mobile > agents:
+        yield Mistake(("mobility", "mobile"), f"expected at most the {agents} devices, got {mobile}")
+    elif model in ("dam", "dcm") and mobile == agents:
+        yield Mistake(
+            ("mobility", "mobile"),
+            f'expected fewer than the {agents} devices: "{model}" goes where static devices are',
+        )
+
+
+def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = values.get(name)
+    return found if isinstance(found, Mapping) else {}

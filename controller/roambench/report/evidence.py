@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from roambench.contract.errors import RunError, TraceError
 from roambench.contract.records import HostSample
-from roambench.experiment.influxdb_section import InfluxdbSection
-from roambench.experiment.sections import Experiment
+from roambench.experiment.sections import Experiment, InfluxdbSection
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
 from roambench.report.instrument import InstrumentCost, instrument_cost

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from roambench.experiment.influxdb_section import InfluxdbSection
+from roambench.experiment.sections import InfluxdbSection
 from roambench.spool.influx_schema import FIELDS, TAGS
 
 FOLDER = Path(__file__).parents[3] / "docs" / "grafana"

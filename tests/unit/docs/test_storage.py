@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from roambench.contract.records import Reading, RecordKind
 from roambench.controller.cli import app
 from roambench.controller.readings_source import TOKEN_VARIABLES
-from roambench.experiment.influxdb_section import InfluxdbSection
+from roambench.experiment.sections import InfluxdbSection
 from roambench.runs.influx_records import WINDOW_NS
 from roambench.spool.drain import BACKOFF_FIRST_S, BACKOFF_MOST_S
 from roambench.spool.influx_schema import FIELDS, TAGS

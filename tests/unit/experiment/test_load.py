@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.experiment.fleet_section import FleetSection
 from roambench.experiment.load import load_experiment
-from roambench.experiment.sections import Experiment, from_resolved, resolved
+from roambench.experiment.sections import Experiment, FleetSection, from_resolved, resolved
 from roambench.learning.datasets import DATASETS
 from roambench.systems.catalogue import SYSTEMS
 from roambench.systems.peers import PEER_SYSTEMS
