@@ -25,8 +25,8 @@ from roambench.experiment.sections import Experiment
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
-from roambench.fleet.simulated.task_trainer import TaskTrainer
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
+from roambench.fleet.simulated.worker import TaskTrainer
 from roambench.learning.learner import Learner
 from roambench.learning.training import single_threaded
 from roambench.rounds.peer_loop import run_peers

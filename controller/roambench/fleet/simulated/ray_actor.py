@@ -11,7 +11,7 @@ from typing import Any
 from roambench.contract.errors import RoambenchError
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
-from roambench.fleet.simulated.task_trainer import Places, TaskTrainer
+from roambench.fleet.simulated.worker import Places, TaskTrainer
 from roambench.learning.shards import Images, Labels
 
 #: What has to be equal on every node: models are only comparable where the arithmetic is the same.

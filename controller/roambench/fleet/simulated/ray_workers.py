@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Final
@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from roambench.contract.errors import FleetError
+from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
-from roambench.fleet.simulated.lent_models import LentModels
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.ray_actor import PACKAGES, TrainingActor
 from roambench.fleet.simulated.ray_session import RaySession
@@ -168,3 +168,35 @@ def _other_versions(there: Mapping[str, str]) -> str:
     return ", ".join(
         f"{name} {there[name]}, here {here[name]}" for name in PACKAGES if there[name] != here[name]
     )
+
+
+class LentModels:
+    """Rows of a run's models in an object store, each once and only as long as a job still needs it.
+
+    `put` stores a model and returns its reference, which frees it when nobody holds it any more.
+    """
+
+    def __init__(self, rows: ModelRows, jobs: Sequence[TrainingJob], put: Callable[[Vector], Any]) -> None:
+        self._rows = rows
+        self._put = put
+        self._uses = Counter(row for job in jobs for row in set(_needed(job)))
+        self._lent: dict[int, Any] = {}
+
+    def lend(self, row: int) -> Any:
+        """The reference of a row; None for the row that stands for no model."""
+        if row < 0:
+            return None
+        if row not in self._lent:
+            self._lent[row] = self._put(np.array(self._rows.row(row)))
+        return self._lent[row]
+
+    def done(self, job: TrainingJob) -> None:
+        """This job has its outcome: what nobody else needs is given up."""
+        for row in set(_needed(job)):
+            self._uses[row] -= 1
+            if not self._uses[row]:
+                self._lent.pop(row, None)
+
+
+def _needed(job: TrainingJob) -> tuple[int, ...]:
+    return tuple(row for row in job.read_rows if row >= 0)
