@@ -8,7 +8,7 @@ import time
 import pytest
 
 from roambench.contract.phases import ACTIVE_PHASES
-from roambench.mobility.assignment_hash import hash_of_steps
+from roambench.mobility.association import hash_of_steps
 from roambench.rounds.records import ReplayPaused, ReplayResumed, StepClosed, StepOpened
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

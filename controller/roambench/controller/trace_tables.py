@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from roambench.contract.json_values import without_nan
+from roambench.mobility.association import Placement
 from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
-from roambench.mobility.placement import Placement
 from roambench.mobility.statistics import AggregatedModels, Distribution, TraceStatistics
 from roambench.mobility.trace import MADE_UP, Trace
 

@@ -6,11 +6,12 @@ first asked for; a placement is then a slice. Measured on 2 cores: `benchmarks/p
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +19,22 @@ from scipy.spatial import cKDTree
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
-from roambench.mobility.placement import Placement
 from roambench.mobility.trace import FloatColumn, IntColumn, Trace
 
 #: Distances this close, relatively, are a tie: far above float64 rounding (1e-16), far below a millimetre.
 _TIE: Final = 1e-12
 _CHUNK: Final = 1 << 20  # fixes per tree query: bounds the temporary arrays to ~32 MB
+Indices = Sequence[int] | npt.NDArray[np.signedinteger[Any]]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Parallel columns over the devices present at `step`, ascending by device: shape (present,)."""
+
+    step: int
+    devices: IntColumn
+    aps: IntColumn
+    distances_m: FloatColumn
 
 
 class Association(Protocol):
@@ -260,3 +271,21 @@ def _ring_moves(seed: int, step: int, devices: int) -> IntColumn:
 def _require_aps(trace: Trace) -> None:
     if not trace.ap_names:
         raise TraceError("the trace has no access points: draw some from its places (selection.with_aps)")
+
+
+def hash_of_steps(steps: Iterable[tuple[Indices, Indices]]) -> str:
+    """BLAKE2b-256, as 64 hex digits, of every step's (devices, their APs), devices ascending, in order."""
+    digest = hashlib.blake2b(digest_size=32)
+    for devices, aps in steps:
+        digest.update(len(devices).to_bytes(8, "little"))
+        for column in (devices, aps):
+            digest.update(np.ascontiguousarray(column, "<i4").tobytes())
+    return digest.hexdigest()
+
+
+def assignment_hash(association: Association) -> str:
+    """That of all steps of the trace, as its association places the devices."""
+    trace = association.trace
+    aps = association.aps
+    slices = (trace.rows(step) for step in range(trace.steps))
+    return hash_of_steps((trace.device[rows], aps[rows]) for rows in slices)

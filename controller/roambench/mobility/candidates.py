@@ -15,9 +15,8 @@ import numpy.typing as npt
 from roambench.contract.errors import TraceError
 from roambench.mobility.plane_box import PlaneBox
 from roambench.mobility.projection import Box
-from roambench.mobility.readers.condensing import CELL_M
+from roambench.mobility.readers.condensing import CELL_M, Indices
 from roambench.mobility.readers.fixes import Fixes, Stations
-from roambench.mobility.reducing import Indices
 from roambench.mobility.selection import ApDraw
 from roambench.mobility.trace import FloatColumn
 

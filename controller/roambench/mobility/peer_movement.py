@@ -10,10 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
-from roambench.mobility.contacts import Neighbours, TraceReading, contacts_at, trace_contacts
-from roambench.mobility.contacts_walk import walk_contacts
-from roambench.mobility.distribution_aware import Counts, Grid, Mover, dam_field, grid_points, move
-from roambench.mobility.distribution_aware_clusters import CentreTies, dcm_field
+from roambench.mobility.contacts import Neighbours, TraceReading, contacts_at, trace_contacts, walk_contacts
+from roambench.mobility.distribution_aware import (
+    CentreTies,
+    Counts,
+    Grid,
+    Mover,
+    dam_field,
+    dcm_field,
+    grid_points,
+    move,
+)
 from roambench.mobility.trace import Trace
 from roambench.mobility.walks.grid_walk import GridWalkParameters, grid_positions
 from roambench.mobility.walks.reflected_walk import ReflectedWalkParameters, reflected_walk, speeds_m

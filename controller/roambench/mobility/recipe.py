@@ -33,9 +33,15 @@ from roambench.mobility.outages import (
 from roambench.mobility.plane_box import PlaneBox
 from roambench.mobility.presence import hold_steps, with_presence
 from roambench.mobility.projection import Box
-from roambench.mobility.readers.condensing import CELL_M, OUTSIDE, canonical_order
+from roambench.mobility.readers.condensing import (
+    CELL_M,
+    OUTSIDE,
+    Indices,
+    Reduce,
+    canonical_order,
+    one_per_step,
+)
 from roambench.mobility.readers.fixes import Fixes, Stations
-from roambench.mobility.reducing import Indices, Reduce, one_per_step
 from roambench.mobility.selection import AP_DRAWS, ApDraw, ap_names, busiest_devices, draw_places
 from roambench.mobility.trace import MAX_STEPS, Trace
 

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.draws import generator
-from roambench.mobility.association import NearestAp, placement_at
-from roambench.mobility.placement import Placement
+from roambench.mobility.association import NearestAp, Placement, placement_at
 from roambench.mobility.trace import FloatColumn, IntColumn, Trace
 
 #: Relative, on squared distances: far above float64 rounding, far below a millimetre.

@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from dataclasses import dataclass
 from typing import Final
 
 from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
 from roambench.provision.bench import NO_METER, Host
-from roambench.provision.board_kinds import EMULATED, kind_of
 from roambench.provision.checks import Check, Verdict
 from roambench.provision.preflight_facts import AgentAnswers, HostFacts
 
+_NONE: Final = "no such hardware"
 _PROVISION: Final = "roambench fleet provision"
 #: A meter says something every second; after three it is stale (rule R6).
 _FRESH_S: Final = 3.0
 #: So long a certificate should last still.
 _SOON: Final = dt.timedelta(days=2)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardKind:
+    """A kind of board and its idle power: published figures, with room for radio, Ethernet and the meter.
+
+    `model` begins what the device tree calls the board.
+    """
+
+    model: str
+    least_idle_w: float
+    most_idle_w: float
+
+
+#: The more special name first: a 3B+ is a "3 Model B", too. A 3B+ idles at 1.9 W (1.7 W without HDMI and
+#: LEDs); one busy core makes it 2.7 W, four 5.1 W: what draws that is not idle.
+KINDS: Final = (
+    BoardKind("Raspberry Pi 3 Model B Plus", 1.3, 2.6),
+    BoardKind("Raspberry Pi 3 Model B", 0.8, 2.0),
+    BoardKind("Raspberry Pi 4", 1.8, 4.0),
+    BoardKind("Raspberry Pi 5", 2.0, 5.0),
+    BoardKind("Raspberry Pi Zero 2", 0.3, 1.3),
+)
+#: What the emulator makes of an idle board, whatever the container runs on.
+EMULATED: Final = BoardKind("emulated Raspberry Pi 3B+", 1.3, 2.6)
+
+
+def kind_of(model: str) -> BoardKind | None:
+    """None for a board that nobody has told us about."""
+    return next((kind for kind in KINDS if model.startswith(kind.model)), None)
 
 
 def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str) -> Check:
@@ -128,7 +159,7 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     """Whether the meter has readings of just now."""
     name = "meter"
     if host.meter.driver == NO_METER:
-        return Check(name, Verdict.SKIP, "no such hardware")
+        return Check(name, Verdict.SKIP, _NONE)
     if agent.reason:
         return Check(name, Verdict.FAIL, "not known: no agent answers", "a reading", _PROVISION)
     age_s = agent.meter_age_s
@@ -141,11 +172,47 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     return Check(name, Verdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)
 
 
+def autorun(told: bool | str, host: Host) -> Check:
+    """Whether the meter's output comes back after a reset. `told`: what it says, or why nobody knows."""
+    name = "autorun"
+    if host.meter.driver == NO_METER:
+        return Check(name, Verdict.SKIP, _NONE)
+    if isinstance(told, str):
+        return Check(name, Verdict.SKIP, told)
+    if told:
+        return Check(name, Verdict.PASS, "on")
+    return Check(
+        name,
+        Verdict.WARN,
+        "off",
+        "on: after a reset of the meter its output, and the board, stay off",
+        f"roambench meter power autorun {shlex.quote(host.meter.port)} --on --driver {host.meter.driver}"
+        + (f" --wifi {host.meter.wifi_hop}" if host.meter.wifi_hop else ""),
+    )
+
+
+def port_openers(facts: HostFacts, host: Host) -> Check:
+    """Whether programs run that open the port of a meter: lines are lost to them, and the meter may reset."""
+    name = "meter's port"
+    if host.meter.emulated or not host.meter.port.startswith("/"):
+        return Check(name, Verdict.SKIP, _NONE)
+    if not facts.port_openers:
+        return Check(name, Verdict.PASS, "nobody else opens serial ports")
+    running = " and ".join(facts.port_openers)
+    return Check(
+        name,
+        Verdict.WARN,
+        f"{running} {'run' if len(facts.port_openers) > 1 else 'runs'}",
+        "no program that opens serial ports by itself: that may reset the meter",
+        f"systemctl mask --now {' '.join(facts.port_openers)}, if nothing on the board needs it",
+    )
+
+
 def idle_watts(facts: HostFacts, agent: AgentAnswers, host: Host) -> Check:
     """Whether the idle board draws what such a board does."""
     name = "idle watts"
     if host.meter.driver == NO_METER:
-        return Check(name, Verdict.SKIP, "no such hardware")
+        return Check(name, Verdict.SKIP, _NONE)
     if agent.idle_watts is None:
         return Check(name, Verdict.FAIL, "no readings", "readings of an idle board", "see the meter's line")
     watts = host.meter.gain * agent.idle_watts + host.meter.offset_watts

@@ -6,7 +6,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from roambench.provision import agent_checks, host_checks, meter_checks
+from roambench.provision import agent_checks, host_checks
 from roambench.provision.agent_checks import Trust
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, HostChecks, Verdict
@@ -71,8 +71,8 @@ def _checks(
         host_checks.power_save(facts, host),
         agent_checks.smoke(agent),
         agent_checks.meter_fresh(agent, host),
-        meter_checks.autorun(found.autorun, host),
-        meter_checks.port_openers(facts, host),
+        agent_checks.autorun(found.autorun, host),
+        agent_checks.port_openers(facts, host),
         agent_checks.idle_watts(facts, agent, host),
     )
 

@@ -1,10 +1,14 @@
-"""Steps to do on a host, as values: steps with a reason each, and what does not apply to it."""
+"""Steps to do on a host, as values: steps with a reason each, the files that differ there, and what does
+not apply to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from roambench.provision.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +63,21 @@ class Plan:
     steps: tuple[Step, ...]
     skips: tuple[Skip, ...]
     refusals: tuple[Refusal, ...] = ()
+
+
+def difference(facts: Facts, file: RemoteFile) -> str:
+    """The difference between the file on the host and the wanted one, "" for none."""
+    found = facts.files.get(file.path)
+    if found is None:
+        return f"{file.path} is not there"
+    if found.sha256 != hashlib.sha256(file.content).hexdigest():
+        return f"{file.path} differs"
+    if (found.mode, found.owner) != (file.mode, file.owner):
+        return f"{file.path} is {found.mode:04o} {found.owner}, not {file.mode:04o} {file.owner}"
+    return ""
+
+
+def differing(facts: Facts, files: Iterable[RemoteFile]) -> tuple[tuple[RemoteFile, ...], str]:
+    """The files that have to be written, and why."""
+    doubts = {file: doubt for file in files if (doubt := difference(facts, file))}
+    return tuple(doubts), "; ".join(doubts.values())

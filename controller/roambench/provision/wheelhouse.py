@@ -28,7 +28,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.whole_file import take_place, write_whole
-from roambench.provision.locked import LOCK, read_lock
 from roambench.provision.platforms import PYTHON, Platform
 from roambench.provision.source_tree import base_requirements
 from roambench.provision.wheel_closure import Wheel, closure
@@ -40,6 +39,11 @@ _SUMS: Final = "SHA256SUMS"
 #: How pip begins a file whose digest is another one.
 _OTHER: Final = re.compile(r"DO NOT MATCH THE HASHES.*?\n +(\S.*?):\n", re.DOTALL)
 _PATIENCE_S: Final = 1800.0
+#: The packages that boards install, to the last dependency and to the last byte: a requirements file with
+#: digests, in the source tree; made by `make lock`.
+LOCK: Final = "boards.txt"
+_PIN: Final = re.compile(r"([a-z0-9-]+)==\S+")
+_DIGEST: Final = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +180,29 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uname = entry.gname = ""
     entry.mode = 0o644
     return entry
+
+
+def read_lock(path: Path) -> dict[str, str]:
+    """By package, what pip is to be asked for: its version and the digests of all its files.
+
+    ConfigError for every line that is neither such a requirement nor a comment, and for one without a digest.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path}: cannot be read: {error}"]) from None
+    found: dict[str, str] = {}
+    problems = []
+    number = 0
+    for entry in re.split(r"(?<!\\)\n", text):
+        number, line = number + 1 + entry.count("\n"), number + 1
+        pin, *digests = entry.replace("\\\n", " ").split() or ["#"]
+        if pin.startswith("#"):
+            continue
+        if (name := _PIN.fullmatch(pin)) and digests and all(map(_DIGEST.fullmatch, digests)):
+            found[name[1]] = " ".join((pin, *digests))
+        else:
+            problems.append(f"{path}:{line}: expected NAME==VERSION --hash=sha256:..., got {entry[:60]!r}")
+    if problems:
+        raise ConfigError(problems)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roambench.mobility.placement import Placement
+from roambench.mobility.association import Placement
 from roambench.rounds.records import StepOpened
 
 

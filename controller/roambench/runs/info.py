@@ -47,7 +47,7 @@ class RunInfo:
     distance_mean_m: float | None = None
     distance_sd_m: float | None = None
     association: str = ""  # the rule that gives devices their AP
-    assignment_hash: str = ""  # mobility.assignment_hash of all steps that were to be replayed
+    assignment_hash: str = ""  # mobility.association.assignment_hash of all steps that were to be replayed
     model_bytes: int | None = None
     model_parameters: int | None = None
     lookahead: bool = False

@@ -19,7 +19,7 @@ from roambench.controller.composition import run_experiment
 from roambench.controller.world import movement_of
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
-from roambench.mobility.assignment_hash import hash_of_steps
+from roambench.mobility.association import hash_of_steps
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.report.evidence import read_runs

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from roambench.mobility.assignment_hash import assignment_hash, hash_of_steps
-from roambench.mobility.association import FixedAp, NearestAp, RingWalkAp
+from roambench.mobility.association import FixedAp, NearestAp, RingWalkAp, assignment_hash, hash_of_steps
 
 FIXES = [(0, 0, 10.0, 0.0), (0, 2, 900.0, 0.0), (2, 1, 20.0, 0.0)]
 APS = [(0.0, 0.0), (1000.0, 0.0)]

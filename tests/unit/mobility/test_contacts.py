@@ -18,7 +18,7 @@ from roambench.mobility.contacts import (
     straight_path,
     trace_contacts,
 )
-from roambench.mobility.contacts_closest import closest_m
+from roambench.mobility.contacts_motion import closest_m
 
 BOX_M = (10.0, 10.0)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.contacts_walk import walk_contacts, walk_motion
+from roambench.mobility.contacts import walk_contacts, walk_motion
 from roambench.mobility.selection import window
 from roambench.mobility.walks.reflected_walk import ReflectedWalkParameters, reflected_walk
 

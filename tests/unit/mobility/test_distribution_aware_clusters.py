@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.mobility.distribution_aware import Mover, grid_points, move
-from roambench.mobility.distribution_aware_clusters import cluster_centres, dcm_field
+from roambench.mobility.distribution_aware import Mover, cluster_centres, dcm_field, grid_points, move
 
 #: With R_c = 1 the seven points of this row have 3, 3, 2, 1, 2, 1, 1 static devices near them.
 ROW = np.array([[1, place] for place in range(1, 8)])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.belongings import from_card
+from roambench.provision.replacing import from_card
 
 
 def test_a_card_gives_the_machine_and_its_state_but_no_training_data_and_no_links(tmp_path: Path):

@@ -10,9 +10,8 @@ import pytest
 
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.provision import wheelhouse
-from roambench.provision.locked import LOCK, read_lock
 from roambench.provision.platforms import PLATFORMS
-from roambench.provision.wheelhouse import build_wheelhouse
+from roambench.provision.wheelhouse import LOCK, build_wheelhouse, read_lock
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -19,8 +19,12 @@ from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of, system_of
 from roambench.energy.link_model import DistanceStatistics, link_throughput_mbit_s
 from roambench.experiment.sections import Experiment
-from roambench.mobility.assignment_hash import assignment_hash
-from roambench.mobility.association import Association, all_pair_statistics, distance_statistics
+from roambench.mobility.association import (
+    Association,
+    all_pair_statistics,
+    assignment_hash,
+    distance_statistics,
+)
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Journal

@@ -24,6 +24,7 @@ MORE_OF_A_STEP: Final = "more fixes of a step"
 _ROW_OF_CELLS: Final = 1 << 31  # a plane has at most 8e6 cells either way
 
 Indices = npt.NDArray[np.int64]
+Reduce = Literal["first", "last", "mode"]
 
 
 class Area(Protocol):
@@ -38,9 +39,7 @@ class Area(Protocol):
         ...
 
 
-def condensed(
-    fixes: Fixes, area: Area, step_s: int, reduce: Literal["first", "last", "mode"] = "first"
-) -> Fixes:
+def condensed(fixes: Fixes, area: Area, step_s: int, reduce: Reduce = "first") -> Fixes:
     """The fixes that can still matter, with the ids that they need; the others are counted as left out.
 
     Order within a step is that of the recipe. For `mode` every fix in the box counts.
@@ -103,3 +102,26 @@ def counts(fixes: Fixes) -> Mapping[str, object]:
         "duplicates": fixes.duplicates,
         "left_out": dict(sorted(fixes.left_out.items())),
     }
+
+
+def one_per_step(
+    fixes: Fixes, step: Indices, rows: Indices, reduce: Reduce, x_m: FloatColumn, y_m: FloatColumn
+) -> Indices:
+    """Of the rows (in canonical order) one of every (step, device), whatever order they came in.
+
+    `first`, `last`, or `mode`: the first at the place (without places: in the 250 m cell) with most fixes;
+    of equals the place where the device was first.
+    """
+    ordered = rows[::-1] if reduce == "last" else rows
+    pairs = step[ordered] * (int(fixes.device.max()) + 1) + fixes.device[ordered]
+    _, first, pair = np.unique(pairs, return_index=True, return_inverse=True)
+    if reduce != "mode":
+        return ordered[first]
+    named = fixes.place[ordered] >= 0
+    cells = np.floor(np.stack((x_m[ordered], y_m[ordered])) / CELL_M)
+    cells[:, named] = -1.0  # no cell of a box is negative
+    spots = np.stack((pair.astype(np.float64), fixes.place[ordered].astype(np.float64), *cells))
+    groups, first, often = np.unique(spots, axis=1, return_index=True, return_counts=True)
+    best = np.lexsort((first, -often, groups[0]))
+    leading = np.concatenate(([True], np.diff(groups[0][best]) != 0))
+    return ordered[first[best[leading]]]

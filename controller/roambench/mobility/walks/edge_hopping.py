@@ -17,8 +17,7 @@ from roambench.contract.draws import generator
 from roambench.mobility.association import fixed_assignment
 from roambench.mobility.trace import FloatColumn, IntColumn, Trace
 from roambench.mobility.walks.generator import Generator
-from roambench.mobility.walks.sites import stood_at
-from roambench.mobility.walks.walkers import grid_points, presence_problems, refuse
+from roambench.mobility.walks.walkers import grid_points, presence_problems, refuse, stood_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from roambench.contract.draws import generator
 from roambench.mobility.association import fixed_assignment
 from roambench.mobility.trace import IntColumn, Trace
 from roambench.mobility.walks.generator import Generator
-from roambench.mobility.walks.sites import stood_at
-from roambench.mobility.walks.walkers import presence_problems, refuse
+from roambench.mobility.walks.walkers import presence_problems, refuse, stood_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,3 +134,30 @@ def walked(
         provenance={"made_by": f"generator {name} (synthetic)", "seed": seed, "recipe": asdict(parameters)},
         **points,
     )
+
+
+def stood_at(
+    name: str,
+    parameters: Any,
+    seed: int,
+    ap: IntColumn,
+    ap_x_m: FloatColumn,
+    ap_y_m: FloatColumn,
+    beside_m: tuple[FloatColumn, FloatColumn] | None = None,
+) -> Trace:
+    """A walk from access point to access point: they are at `ap`, shape (steps, devices), which it records.
+
+    `beside_m`: how far east and north of it each device stands, shape (devices,); None: at it. Every access
+    point is a place.
+    """
+    x_m, y_m = ap_x_m[ap], ap_y_m[ap]
+    if beside_m is not None:
+        x_m, y_m = x_m + beside_m[0], y_m + beside_m[1]
+    points = {
+        "ap_names": ap_names(len(ap_x_m)),
+        "ap_x_m": ap_x_m,
+        "ap_y_m": ap_y_m,
+        "place_x_m": ap_x_m,
+        "place_y_m": ap_y_m,
+    }
+    return walked(name, parameters, seed, x_m, y_m, points, there=presence_of(parameters, seed), ap=ap)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roambench.provision import layout
-from roambench.provision.differences import differing
 from roambench.provision.facts import BoardFacts, Facts
-from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.step import RemoteFile, Skip, Step, differing
 from roambench.provision.wanted import Wanted
 
 _SCRIPT = Path(__file__).with_name("board.sh")

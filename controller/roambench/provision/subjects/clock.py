@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.provision import layout
-from roambench.provision.differences import differing
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.step import RemoteFile, Skip, Step, differing
 from roambench.provision.wanted import Wanted
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roambench.provision import layout
-from roambench.provision.differences import differing
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.step import RemoteFile, Skip, Step, differing
 from roambench.provision.wanted import Wanted
 
 _CONF = """\

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.bench import METER_LINK, NO_METER
-from roambench.provision.differences import differing
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.step import RemoteFile, Skip, Step, differing
 from roambench.provision.wanted import Wanted
 
 #: ModemManager, which Raspberry Pi OS brings along, does not look for a modem there. Nothing here opens the

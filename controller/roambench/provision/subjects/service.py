@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.bench import Host
-from roambench.provision.differences import differing
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.step import RemoteFile, Skip, Step, differing
 from roambench.provision.subjects.account import account_groups
 from roambench.provision.wanted import Wanted
 

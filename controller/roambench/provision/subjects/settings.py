@@ -8,9 +8,8 @@ from dataclasses import replace
 from roambench.agent.settings import AgentSettings, HostSettings, MeterSettings
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
-from roambench.provision.differences import differing
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.step import RemoteFile, Skip, Step, differing
 from roambench.provision.wanted import Wanted
 
 
