@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from roambench.contract.json_values import kept_in
 from roambench.contract.model_blob import digest_of
 from roambench.contract.whole_file import sync, write_whole
 
 _DESCRIPTION = "held.json"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDescription:
+    """Of a held model, in `held.json`: `answer` in hex, `model` and `velocity` are files beside it."""
+
+    run_id: str
+    order_id: str
+    digest: str
+    answer: str
+    model: str
+    velocity: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +66,19 @@ class HeldModel:
 
     def last(self) -> Held | None:
         """The model held, whichever run it is of; a damaged one counts as none."""
+        found = kept_in(HeldDescription, self._folder / _DESCRIPTION)
+        if found is None:
+            return None
         try:
-            values = json.loads((self._folder / _DESCRIPTION).read_text())
-            velocity = values["velocity"]
             held = Held(
-                run_id=str(values["run_id"]),
-                order_id=str(values["order_id"]),
-                digest=str(values["digest"]),
-                answer=bytes.fromhex(values["answer"]),
-                model=self._folder / _plain(values["model"]),
-                velocity=self._folder / _plain(velocity) if velocity else None,
+                run_id=found.run_id,
+                order_id=found.order_id,
+                digest=found.digest,
+                answer=bytes.fromhex(found.answer),
+                model=self._folder / _plain(found.model),
+                velocity=self._folder / _plain(found.velocity) if found.velocity else None,
             )
-        except (OSError, ValueError, KeyError, TypeError):
+        except ValueError:
             return None
         whole = held.model.exists() and (held.velocity is None or held.velocity.exists())
         return held if whole else None
@@ -97,22 +111,16 @@ class HeldModel:
         if velocity.exists():
             sync(velocity)
         write_whole(model, blob)
-        description = {
-            "run_id": run_id,
-            "order_id": order_id,
-            "digest": digest,
-            "answer": answer.hex(),
-            "model": model.name,
-            "velocity": velocity.name if velocity.exists() else "",
-        }
-        write_whole(self._folder / _DESCRIPTION, json.dumps(description))
+        kept = velocity.name if velocity.exists() else ""
+        description = HeldDescription(run_id, order_id, digest, answer.hex(), model.name, kept)
+        write_whole(self._folder / _DESCRIPTION, json.dumps(asdict(description)))
         for old in (*self._folder.glob("held-*.blob"), *self._folder.glob("velocity-*.blob")):
             if old not in (model, velocity):
                 old.unlink()
 
 
-def _plain(name: object) -> str:
+def _plain(name: str) -> str:
     """A file name of this folder; ValueError for anything that leads out of it."""
-    if not isinstance(name, str) or not name or Path(name).name != name:
+    if not name or Path(name).name != name:
         raise ValueError(f"not a file's name: {name!r}")
     return name

@@ -8,11 +8,20 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from roambench.contract.json_values import kept_in
 from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import TrainReply
 from roambench.contract.whole_file import sync, take_place, write_whole
 
 _KEPT_ANSWERS = 16  # more than a controller can have outstanding with one device
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedDescription:
+    """Of a trained model, in `trained.json`."""
+
+    order_id: str
+    reply: TrainReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class ModelCache:
         """Put the blob at `draft` in the model cache; it replaces any model that was there."""
         path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
         take_place(draft, path)
-        write_whole(self._description, json.dumps({"order_id": order_id, "reply": asdict(reply)}))
+        write_whole(self._description, json.dumps(asdict(TrainedDescription(order_id, reply))))
         for other in self._folder.glob("trained-*.blob"):
             if other != path:
                 other.unlink()
@@ -57,13 +66,11 @@ class ModelCache:
 
     def trained(self) -> CachedModel | None:
         """The model in the model cache, or None; a damaged one counts as none."""
-        try:
-            values = json.loads(self._description.read_text())
-            reply = TrainReply(**values["reply"])
-            path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
-            return CachedModel(values["order_id"], reply, path) if path.exists() else None
-        except (OSError, ValueError, KeyError, TypeError):
+        found = kept_in(TrainedDescription, self._description, finite=False)
+        if found is None:
             return None
+        path = self._folder / f"trained-{found.reply.model_digest[:16]}.blob"
+        return CachedModel(found.order_id, found.reply, path) if path.exists() else None
 
     def release(self, order_id: str, *, as_own: bool = False) -> None:
         """Take the model of `order_id` out of the model cache (uploaded or discarded); `as_own` keeps it as
@@ -134,8 +141,8 @@ class ModelCache:
         self._answers = self._read_answers()
 
     def _read_answers(self) -> dict[str, str]:
+        found = kept_in(dict[str, str], self._answers_file) or {}
         try:
-            values = json.loads(self._answers_file.read_text())
-            return {str(key): bytes.fromhex(value).hex() for key, value in values.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
+            return {order_id: bytes.fromhex(answer).hex() for order_id, answer in found.items()}
+        except ValueError:
             return {}

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import sync, write_whole
 
 _DESCRIPTION: Final = "point.json"
@@ -108,9 +109,5 @@ class ResumePoint:
 
     def _read(self) -> _Point | None:
         """A damaged one counts as none."""
-        try:
-            values = json.loads((self._folder / _DESCRIPTION).read_text())
-            point = _Point(str(values["run_id"]), int(values["step"]), int(values["part"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return point if self._place(point).is_dir() else None
+        point = kept_in(_Point, self._folder / _DESCRIPTION)
+        return point if point is not None and self._place(point).is_dir() else None

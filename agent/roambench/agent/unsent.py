@@ -10,10 +10,11 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.json_values import json_or_none
 from roambench.contract.line_file import append_lines
 from roambench.spool.consumer import Record
 from roambench.spool.spool import CONTROLLER, Spool
@@ -32,21 +33,21 @@ class Exported:
     spool_uuid: str
     seq: int
     kind: int
-    payload: bytes
+    payload: str  # base64
+
+    @classmethod
+    def of(cls, run: str, spool_uuid: str, record: Record) -> Exported:
+        """A record of the spool `spool_uuid`."""
+        seq, kind, payload = record
+        return cls(run, spool_uuid, seq, int(kind), base64.b64encode(payload).decode())
+
+    def content(self) -> bytes:
+        """The payload's bytes; ValueError where it is not base64."""
+        return base64.b64decode(self.payload, validate=True)
 
     def to_json(self) -> str:
-        """One line of JSON, the payload as base64."""
-        values = {
-            "run": self.run,
-            "spool_uuid": self.spool_uuid,
-            "seq": self.seq,
-            "kind": self.kind,
-            "payload": base64.b64encode(self.payload).decode(),
-        }
-        return json.dumps(values, separators=(",", ":"))
-
-
-_KEYS: Final = frozenset(field.name for field in fields(Exported))
+        """One line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 class Unsent:
@@ -114,9 +115,8 @@ class Unsent:
         letters = [one for one in self._spool.dead_letters(run) if one.run and one.spool_uuid]
         for of in sorted({letter.run for letter in letters}):
             ours = [one for one in letters if one.run == of]
-            self._write(
-                of, [Exported(of, one.spool_uuid, one.seq, int(one.kind), one.payload) for one in ours]
-            )
+            records = [Exported.of(of, one.spool_uuid, (one.seq, one.kind, one.payload)) for one in ours]
+            self._write(of, records)
             self._spool.forget_dead(ours)
         return len(letters)
 
@@ -129,10 +129,10 @@ class Unsent:
         return False
 
     def _queued(self, rows: list[Record]) -> Iterator[Exported]:
-        for seq, kind, payload in rows:
-            context = self._spool.context_of(seq)
+        for row in rows:
+            context = self._spool.context_of(row[0])
             run = context.run if context is not None else ""
-            yield Exported(run, self._spool.uuid_of(seq), seq, int(kind), payload)
+            yield Exported.of(run, self._spool.uuid_of(row[0]), row)
 
     def _write(self, run: str, records: list[Exported]) -> None:
         append_lines(self._path(run), (record.to_json() for record in records), _is_record)
@@ -156,11 +156,7 @@ class Unsent:
 
 
 def _is_record(line: str) -> bool:
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(values, dict) and values.keys() == _KEYS
+    return json_or_none(Exported, line) is not None
 
 
 def _run_of(path: Path) -> str:

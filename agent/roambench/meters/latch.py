@@ -11,13 +11,24 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from roambench.contract.errors import MeterError
+from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.json_values import from_file
 from roambench.contract.whole_file import write_whole
 
 #: A board whose meter was reset is without power within a second, and the meter's boot text takes about four.
 SURVIVED_AFTER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """When the port was last opened: in which boot, and what became of board and meter."""
+
+    boot_id: str
+    survived: bool
+    restarted: bool = False
 
 
 class PortLatch:
@@ -36,11 +47,11 @@ class PortLatch:
 
     def take(self) -> None:
         """Call before opening; MeterError says why the port must stay closed and what a person can do."""
-        boot_id, survived, restarted = self._read()
+        last = self._read()
         why = ""
-        if restarted:
+        if last.restarted:
             why = "when it was last opened the meter restarted, which takes the power of the board behind it"
-        elif not survived and boot_id != self._boot_id:
+        elif not last.survived and last.boot_id != self._boot_id:
             why = (
                 f"when it was last opened the board lost power within {SURVIVED_AFTER_S:g} s, perhaps because"
                 " opening resets the meter"
@@ -61,20 +72,17 @@ class PortLatch:
         may be another than the one that it feeds, and live on."""
         self._write(survived=True, restarted=True)
 
-    def _read(self) -> tuple[str, bool, bool]:
+    def _read(self) -> _Opened:
         try:
-            values = json.loads(self._path.read_text())
-            return str(values["boot_id"]), values["survived"] is True, values.get("restarted") is True
-        except FileNotFoundError:
-            return "", True, False
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return from_file(_Opened, self._path) if self._path.exists() else _Opened("", survived=True)
+        except (OSError, ConfigError) as error:
             # Half a latch is what a power cut while writing leaves behind.
             raise MeterError(
                 f"meter {self._port}: latch {self._path} cannot be read ({error}); remove it"
             ) from None
 
     def _write(self, *, survived: bool, restarted: bool = False) -> None:
-        text = json.dumps({"boot_id": self._boot_id, "survived": survived, "restarted": restarted})
+        text = json.dumps(asdict(_Opened(self._boot_id, survived, restarted)))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._path, text)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import TypeAdapter, ValidationError
-
+from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import from_json
 from roambench.provision import layout
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
@@ -85,9 +85,6 @@ class Facts:
         return self.units.get(name, UnitFacts("", "", ""))
 
 
-_ADAPTER: Final = TypeAdapter(Facts)
-
-
 @dataclass(frozen=True, slots=True)
 class Questions:
     """Which packages, files (folders, too) and units the script looks at."""
@@ -143,8 +140,6 @@ def gather(link: HostLink) -> Facts:
     if ran.exit_code != 0:
         raise HostError(name, f"the facts cannot be gathered: {ran.why}", "look at it with ssh")
     try:
-        return _ADAPTER.validate_json(ran.out)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise HostError(name, f"the facts cannot be read: {what}", "this is a bug: report it") from None
+        return from_json(Facts, ran.out, "facts")
+    except ConfigError as error:
+        raise HostError(name, error.problems[0], "this is a bug: report it") from None

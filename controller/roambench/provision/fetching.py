@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import shlex
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from roambench.agent.unsent import Exported
 from roambench.contract.errors import RecordConflict
+from roambench.contract.json_values import from_values, json_or_none
 from roambench.contract.whole_file import write_whole
 from roambench.provision.agent_asks import AGENT, ask_agent
 from roambench.provision.host_error import HostError
@@ -29,17 +28,6 @@ _PIECE_BYTES: Final = 8192
 _MOST_LINES: Final = 20_000_000
 #: A record has 64 KiB at most.
 _MOST_LINE_BYTES: Final = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Unsent:
-    """One record of the run `run` ("": of none)."""
-
-    run: str
-    spool_uuid: str
-    seq: int
-    kind: int
-    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +100,7 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
         if record.run != run:
             raise HostError(link.host.name, f"spool-export {run}: a record of {record.run!r}")
         rows = batch.setdefault(record.spool_uuid, [])
-        rows.append((record.seq, record.kind, record.payload))
+        rows.append((record.seq, record.kind, record.content()))
         count += 1
         if len(rows) >= _BATCH:
             conflicts += store(record.spool_uuid, rows)
@@ -164,7 +152,7 @@ def _export(link: HostLink, run: str) -> bytes:
     return link.must(f"{AGENT} ctl spool-export {shlex.quote(run)} | gzip", root=True, timeout_s=_EXPORT_S)
 
 
-def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> Iterator[Unsent]:
+def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> Iterator[Exported]:
     """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete.
 
     At the end `malformed` gets the number of the host's lines that were no records.
@@ -181,11 +169,16 @@ def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> It
                     f"spool-export: {count} records of {values.get('device')!r}, not {values['end']}",
                     "try again",
                 )
-            if isinstance(values.get("malformed"), int):
-                malformed(values["malformed"])
+            if isinstance(found := values.get("malformed"), int):
+                malformed(found)
             continue
         count += 1
-        yield _record(host, values)
+        try:
+            record = from_values(Exported, values, "spool-export")
+            record.content()
+        except ValueError:
+            raise HostError(host, "spool-export: a record that is none") from None
+        yield record
     if not ended:
         raise HostError(
             host, f"spool-export: no end after {count} records", "roambench fleet logs; try again"
@@ -210,22 +203,8 @@ def _lines(host: str, packed: bytes) -> Iterator[bytes]:
         yield rest
 
 
-def _values(host: str, line: bytes) -> dict[str, Any]:
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
+def _values(host: str, line: bytes) -> dict[str, object]:
+    values = json_or_none(dict[str, object], line)
+    if values is None:
         raise HostError(host, "spool-export: not what an agent says")
     return values
-
-
-def _record(host: str, values: dict[str, Any]) -> Unsent:
-    try:
-        payload = base64.b64decode(values["payload"], validate=True)
-        run, spool_uuid, seq, kind = (values[key] for key in ("run", "spool_uuid", "seq", "kind"))
-        if [type(run), type(spool_uuid), type(seq), type(kind)] != [str, str, int, int]:
-            raise TypeError
-    except (KeyError, TypeError, ValueError, binascii.Error):
-        raise HostError(host, "spool-export: a record that is none") from None
-    return Unsent(run, spool_uuid, seq, kind, payload)

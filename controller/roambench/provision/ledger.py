@@ -7,7 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from roambench.contract.errors import IdentityError
+from roambench.contract.errors import ConfigError, IdentityError
+from roambench.contract.json_values import from_json, json_or_none
 from roambench.contract.line_file import append_lines, whole_lines
 
 
@@ -42,9 +43,10 @@ def read_ledger(path: Path) -> list[Issued]:
         raise IdentityError(f"{path}: cannot be read ({error})") from None
     entries: dict[str, Issued] = {}
     for number, line in enumerate(lines, start=1):
-        entry = _entry(line)
-        if entry is None:
-            raise IdentityError(f"{path}:{number}: not a line of the ledger; mend it by hand, or remove it")
+        try:
+            entry = from_json(Issued, line, f"{path}:{number}")
+        except ConfigError as error:
+            raise IdentityError(f"{'; '.join(error.problems)}; mend it by hand, or remove it") from None
         entries[entry.serial] = entry
     return list(entries.values())
 
@@ -54,12 +56,5 @@ def enter(path: Path, entry: Issued) -> None:
     append_lines(path, [json.dumps(asdict(entry))], _is_entry)
 
 
-def _entry(line: str) -> Issued | None:
-    try:
-        return Issued(**json.loads(line))
-    except (ValueError, TypeError):
-        return None
-
-
 def _is_entry(line: str) -> bool:
-    return _entry(line) is not None
+    return json_or_none(Issued, line) is not None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from roambench.agent.held_model import HeldDescription
+from roambench.agent.model_cache import TrainedDescription
 from roambench.contract.errors import DataError, ModelError
+from roambench.contract.json_values import json_or_none
 from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of
 from roambench.learning.archives import Limits, read_members
 from roambench.provision import layout
@@ -68,15 +70,14 @@ def _may_matter(name: str) -> bool:
 
 
 def _outstanding(device: str, files: Mapping[str, bytes], run: str) -> Outstanding | None:
-    trained, held = _described(files, _TRAINED), _described(files, _HELD)
-    if trained is not None and str(trained.get("order_id", "")).startswith(f"{run}/"):
-        reply = trained.get("reply")
-        digest = str(reply.get("model_digest", "")) if isinstance(reply, dict) else ""
-        name = f"model-cache/trained-{digest[:16]}.blob"
-        return _with_blob(device, files.get(name), str(trained["order_id"]), digest)
-    if held is not None and held.get("run_id") == run:
-        name = f"held/{held.get('model', '')}"
-        return _with_blob(device, files.get(name), str(held.get("order_id", "")), str(held.get("digest", "")))
+    trained = json_or_none(TrainedDescription, files.get(_TRAINED, b""), finite=False)
+    if trained is not None and trained.order_id.startswith(f"{run}/"):
+        digest = trained.reply.model_digest
+        blob = files.get(f"model-cache/trained-{digest[:16]}.blob")
+        return _with_blob(device, blob, trained.order_id, digest)
+    held = json_or_none(HeldDescription, files.get(_HELD, b""))
+    if held is not None and held.run_id == run:
+        return _with_blob(device, files.get(f"held/{held.model}"), held.order_id, held.digest)
     return None
 
 
@@ -84,11 +85,3 @@ def _with_blob(device: str, blob: bytes | None, order_id: str, digest: str) -> O
     if blob is None or digest_of(blob) != digest:
         raise HostError(device, f"its model of {order_id} is damaged", "try again")
     return Outstanding(order_id, digest, blob)
-
-
-def _described(files: Mapping[str, bytes], name: str) -> dict[str, Any] | None:
-    try:
-        values = json.loads(files[name]) if name in files else None
-    except (ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) else None

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from roambench.contract.errors import ConfigError, FleetError
-from roambench.contract.json_values import from_values
+from roambench.contract.json_values import from_file
 from roambench.contract.whole_file import write_whole
 from roambench.provision.bench import Host
 
@@ -33,18 +33,7 @@ class Replacement:
 def read_replacements(state_dir: Path) -> dict[str, Replacement]:
     """By board; ConfigError for a file that is none."""
     path = state_dir / FILE
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError([f"{path}: cannot be read: {error}"]) from None
-    try:
-        return {
-            board: from_values(Replacement, values, f"{path}: {board}") for board, values in found.items()
-        }
-    except (AttributeError, TypeError):
-        raise ConfigError([f"{path}: expected an object of replaced boards"]) from None
+    return from_file(dict[str, Replacement], path) if path.exists() else {}
 
 
 def write_replacements(state_dir: Path, replaced: Mapping[str, Replacement]) -> None:

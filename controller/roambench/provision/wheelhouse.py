@@ -20,13 +20,13 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from pydantic import TypeAdapter, ValidationError
 
 from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import take_place, write_whole
 from roambench.provision.platforms import PYTHON, Platform
 from roambench.provision.source_tree import base_requirements
@@ -44,6 +44,13 @@ _PATIENCE_S: Final = 1800.0
 LOCK: Final = "boards.txt"
 _PIN: Final = re.compile(r"([a-z0-9-]+)==\S+")
 _DIGEST: Final = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    machine: str
+    hash: str
+    wheels: tuple[Wheel, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +130,10 @@ def _key(requirements: Sequence[str], unlocked: Mapping[str, str], lock: Path) -
 
 def _load(folder: Path) -> Wheelhouse | None:
     """The wheels fetched before, None if they are not whole."""
-    try:
-        index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
-        wheels = TypeAdapter(tuple[Wheel, ...]).validate_python(index["wheels"])
-        house = Wheelhouse(index["machine"], index["hash"], folder / f"{index['hash']}.tar", wheels)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+    index = kept_in(_Index, folder / _INDEX)
+    if index is None or not (archive := folder / f"{index.hash}.tar").is_file():
         return None
-    return house if house.archive.is_file() else None
+    return Wheelhouse(index.machine, index.hash, archive, index.wheels)
 
 
 def _pip_download(lines: Sequence[str], platform: Platform, folder: Path, *options: str) -> None:
@@ -169,10 +173,9 @@ def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel
         for wheel in wheels:
             tar.add(source / wheel.file, arcname=wheel.file, filter=_anonymous)
     take_place(fresh, archive)
-    house = Wheelhouse(platform.machine, digest, archive, tuple(wheels))
-    index = {"machine": house.machine, "hash": house.hash, "wheels": [asdict(wheel) for wheel in wheels]}
-    write_whole(folder / _INDEX, json.dumps(index, indent=1))
-    return house
+    index = _Index(platform.machine, digest, tuple(wheels))
+    write_whole(folder / _INDEX, json.dumps(asdict(index), indent=1))
+    return Wheelhouse(index.machine, index.hash, archive, index.wheels)
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:

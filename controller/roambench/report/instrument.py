@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from roambench.contract.json_values import kept_in
 
 #: What `roambench overhead` leaves in its folder.
 RESULT: Final = "overhead.json"
@@ -34,11 +35,7 @@ def instrument_cost(run: Path) -> InstrumentCost | None:
     except OSError:
         return None
     for path in (run / RESULT, *beside):
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            continue
-        verdict = found.get("verdict") if isinstance(found, dict) else None
+        verdict = (kept_in(dict[str, object], path) or {}).get("verdict")
         if isinstance(verdict, str) and 0 < len(verdict) <= _LONGEST:
             return InstrumentCost(path.parent.name, verdict)
     return None

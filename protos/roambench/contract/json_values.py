@@ -69,6 +69,14 @@ def from_file(kind: type[Kind], path: Path, *, finite: bool = True) -> Kind:
     return from_json(kind, text, str(path), finite=finite)
 
 
+def json_or_none(kind: type[Kind], text: str | bytes, *, finite: bool = True) -> Kind | None:
+    """As `from_json`; a text that is none counts as none."""
+    try:
+        return from_json(kind, text, "", finite=finite)
+    except ConfigError:
+        return None
+
+
 def kept_in(kind: type[Kind], path: Path, *, finite: bool = True) -> Kind | None:
     """As `from_file`; a file that is missing, damaged or of another version counts as none."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
-from roambench.contract.json_values import from_values
+from roambench.contract.json_values import from_file
 from roambench.controller.ab.ab_plan import AbPlan, Asked, plan_ab
 from roambench.controller.ab.ab_runner import _ours
 from roambench.controller.ab.cooling import bench_temperatures
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.sweep.sweep_folder import SweepFolder
+from roambench.controller.sweep.sweep_folder import PointFile, SweepFolder
 from roambench.provision.holding import LEASE_VARIABLE, holding, standing_of
 from ssh_server import SshServer, free_port, ssh_server
 
@@ -50,10 +49,9 @@ def test_every_run_is_told_what_was_waived(tmp_path: Path) -> None:
     options = BenchOptions(("rack1",), preflight=False, unproven=True, wait_s=5.0)
     turn = plan_on(tmp_path, "bench:b.toml").turns[0]
     folder = SweepFolder(tmp_path / "out", options).prepare(turn.point, 0)
-    written = json.loads((folder / "point.json").read_text())
-    assert from_values(BenchOptions, written["bench"], "point.json") == options
+    assert from_file(PointFile, folder / "point.json").bench == options
     plain = SweepFolder(tmp_path / "plain").prepare(turn.point, 0)
-    assert "bench" not in json.loads((plain / "point.json").read_text())
+    assert from_file(PointFile, plain / "point.json").bench is None
 
 
 @pytest.fixture

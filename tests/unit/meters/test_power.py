@@ -65,8 +65,12 @@ def test_an_impossible_activity_is_refused(wrong):
 
 
 def test_untrusted_values_are_numbers_or_refused():
-    assert Activity.from_values({"busy_cores": 2, "else": 1}) == Activity(busy_cores=2.0)
-    for wrong in ("1", None, True, [1]):
+    assert Activity.from_values({"device": "pi", "ns": 7, "busy_cores": 2}) == Activity(busy_cores=2.0)
+    with pytest.raises(ValueError, match="else: unknown key"):
+        Activity.from_values({"busy_cores": 2, "else": 1})
+    with pytest.raises(ValueError, match="moves_until_ns"):
+        Activity.from_values({"moves_until_ns": 2**63})
+    for wrong in ("1", None, True, [1], math.nan):
         with pytest.raises(ValueError, match="tx_mbit_s"):
             Activity.from_values({"tx_mbit_s": wrong})
 

@@ -8,8 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
+from roambench.contract.json_values import from_json
 from roambench.provision import facts_probe
 from roambench.provision.facts import QUESTIONS, Facts
 from roambench.provision.subjects import board
@@ -45,7 +44,7 @@ def _root(folder: Path) -> Path:
 
 def test_a_boards_files_become_facts(tmp_path: Path) -> None:
     asked = json.loads(QUESTIONS.to_json())
-    facts = TypeAdapter(Facts).validate_json(json.dumps(facts_probe.probe(asked, _root(tmp_path))))
+    facts = from_json(Facts, json.dumps(facts_probe.probe(asked, _root(tmp_path))), "facts")
     assert (facts.os_id, facts.os_version, facts.init) == ("debian", "12", "systemd")
     assert facts.model == "Raspberry Pi 3 Model B Plus Rev 1.3"
     assert facts.memory_bytes == 904_000 * 1024
@@ -68,7 +67,7 @@ def test_the_script_answers_on_this_machine_with_nothing_but_python() -> None:
     ran = subprocess.run(
         [sys.executable, "-I", "-", QUESTIONS.to_json()], input=script, capture_output=True, check=True
     )
-    facts = TypeAdapter(Facts).validate_json(ran.stdout)
+    facts = from_json(Facts, ran.stdout, "facts")
     assert facts.machine == os.uname().machine
 
 

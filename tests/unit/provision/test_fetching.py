@@ -14,10 +14,11 @@ from typing import Any, cast
 import pytest
 
 from roambench.agent.ctl_handler import CtlHandler
+from roambench.agent.unsent import Exported
 from roambench.agent.unsent import Unsent as Files
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.experiment.sections import Experiment
-from roambench.provision.fetching import Unsent, fetch_run, records_of
+from roambench.provision.fetching import fetch_run, records_of
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.runs.folder import RunFolder
@@ -29,9 +30,9 @@ _END = {"end": 1, "device": "pi1"}
 
 
 def test_records_come_as_they_were_spooled():
-    assert list(records_of("pi1", _packed(_RECORD, _END), malformed=print)) == [
-        Unsent("demo", "ab" * 16, 7, 1, b"\0\1\2")
-    ]
+    (found,) = records_of("pi1", _packed(_RECORD, _END), malformed=print)
+    assert found == Exported("demo", "ab" * 16, 7, 1, "AAEC")
+    assert found.content() == b"\0\1\2"
     assert list(records_of("pi1", _packed({"end": 0, "device": "pi1"}), malformed=print)) == []
 
 

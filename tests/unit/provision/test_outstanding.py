@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import tarfile
 import tracemalloc
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -17,6 +19,7 @@ import pytest
 from safetensors import safe_open
 
 from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.orders import TrainReply
 from roambench.learning.archives import Limits
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
@@ -24,12 +27,14 @@ from roambench.provision.outstanding import Outstanding, read_outstanding, save_
 
 _BLOB = encode(np.array([0.5, -1.5], dtype=np.float32), "ab" * 16)
 _DIGEST = digest_of(_BLOB)
-_TRAINED = {"order_id": "demo.1/00001/00001/train", "reply": {"model_digest": _DIGEST}}
+_TRAINED = {"order_id": "demo.1/00001/00001/train", "reply": asdict(TrainReply(8, 1, 0.5, math.nan, _DIGEST))}
 _HELD = {
     "run_id": "demo.1",
     "order_id": "demo.1/00002/00001/exchange",
     "digest": _DIGEST,
+    "answer": "",
     "model": "held-1.blob",
+    "velocity": "",
 }
 
 

@@ -64,9 +64,9 @@ def test_a_file_that_is_none_is_told_with_its_name(bench_file: Path):
     state = load_bench(bench_file).state_dir
     state.mkdir()
     for text, expected in (
-        ("[1]", "expected an object of replaced boards"),
-        ('{"pi-1": {}}', "pi-1: spare: is missing"),
-        ('{"pi-1"', "cannot be read"),
+        ("[1]", "top level: expected an object"),
+        ('{"pi-1": {}}', r"pi-1\.spare: is missing"),
+        ('{"pi-1"', "not JSON"),
     ):
         (state / "replaced.json").write_text(text)
         with pytest.raises(ConfigError, match=rf"replaced\.json: .*{expected}"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import RunError
-from roambench.controller.ab.ab_figures import _spent, ended_figures, figures_of, kept_flags
+from roambench.controller.ab.ab_figures import _spent, ended_figures, figures_of, kept_about
 from roambench.controller.ab.ab_results import ab_table
 from roambench.energy.energy_value import Part
 from roambench.report.report import report
@@ -84,7 +84,7 @@ def test_figures_are_kept_and_read_again(hand_made: Callable[..., Path], tmp_pat
     again = ended_figures(point, "key")
     assert again["consumed_j"].value == 7.0  # not summed up a second time
     assert again["train_j"] == first["train_j"]
-    assert any("coverage" in flag or "gap" in flag for flag in kept_flags(point))
+    assert any("coverage" in flag or "gap" in flag for flag in kept_about(point)[1])
     assert ended_figures(point, "another key") == first
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from roambench.contract.draws import generator
+from roambench.contract.json_values import from_values
 from roambench.contract.link_power import LinkPower
 
 CORES: Final = 4
@@ -39,24 +40,14 @@ class Activity:
         ):
             if not (math.isfinite(value) and value >= 0.0):
                 raise ValueError(f"{name} must be a finite number >= 0, got {value}")
-        if self.moves_until_ns < 0:
-            raise ValueError(f"moves_until_ns must be at least 0, got {self.moves_until_ns}")
+        if not 0 <= self.moves_until_ns < 2**63:
+            raise ValueError("moves_until_ns must be device time, of 63 bits at most")
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> Activity:
-        """From an untrusted JSON object; ValueError for anything but finite numbers >= 0 and a bool."""
-        numbers = {}
-        for name in ("busy_cores", "tx_mbit_s", "rx_mbit_s"):
-            value = values.get(name, 0.0)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValueError(f"{name} must be a number, got {value!r}")
-            numbers[name] = float(value)
-        waiting, until_ns = values.get("waiting", False), values.get("moves_until_ns", 0)
-        if not isinstance(waiting, bool):
-            raise ValueError(f"waiting must be true or false, got {waiting!r}")
-        if type(until_ns) is not int or until_ns >= 2**63:
-            raise ValueError(f"moves_until_ns must be device time, got {until_ns!r}")
-        return cls(**numbers, waiting=waiting, moves_until_ns=until_ns)
+        """From an untrusted work record, which also names board and time; ValueError for what is none."""
+        own = {name: value for name, value in values.items() if name not in ("device", "ns")}
+        return from_values(cls, own, "work record")
 
     @property
     def moves(self) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from roambench.contract.errors import RunError
+from roambench.contract.json_values import kept_in
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.sweep.metrics import METRICS
-from roambench.energy.energy_value import Energy, Part
+from roambench.energy.energy_value import Energy
 from roambench.energy.improvement import Better, Measured
 from roambench.energy.table10 import Table10
 from roambench.report.report import report
@@ -32,6 +33,16 @@ class Compared:
     title: str
     better: Better
     share: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Figures of a point's finished run, beside its folder; `began` and `flags` are the run's."""
+
+    key: str
+    began: str
+    flags: tuple[str, ...]
+    figures: dict[str, Measured]
 
 
 def _energy_rows(prefix: str, of_what: str) -> Iterator[Compared]:
@@ -117,9 +128,9 @@ def ended_figures(folder: Path, key: str) -> dict[str, Measured]:
     RunError for a folder that holds no run.
     """
     path = folder / _FILE
-    kept = _read(path, key)
-    if kept is not None:
-        return kept
+    kept = kept_in(_Kept, path)
+    if kept is not None and kept.key == key:
+        return kept.figures
     runs = sorted(run for run in (folder / "runs").glob("*") if run.is_dir())
     if len(runs) != 1:
         raise RunError(f"{folder / 'runs'}: expected one run folder, found {len(runs)}")
@@ -127,9 +138,8 @@ def ended_figures(folder: Path, key: str) -> dict[str, Measured]:
     found = figures_of(summary)
     with RunFolder.open(runs[0]) as run_folder:
         began = run_folder.info.created_utc
-    values = {name: {"value": f.value, "terms": [list(t) for t in f.terms]} for name, f in found.items()}
-    text = json.dumps({"key": key, "began": began, "flags": list(summary.flags), "figures": values}, indent=1)
-    write_whole(path, text + "\n")
+    kept = _Kept(key, began, tuple(summary.flags), found)
+    write_whole(path, json.dumps(asdict(kept), indent=1) + "\n")
     return found
 
 
@@ -138,33 +148,7 @@ def forget_figures(folder: Path) -> None:
     (folder / _FILE).unlink(missing_ok=True)
 
 
-def kept_began(folder: Path) -> str:
-    """When the run began, UTC in ISO 8601; "" if that was not kept."""
-    try:
-        return str(json.loads((folder / _FILE).read_text(encoding="utf-8"))["began"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-
-
-def kept_flags(folder: Path) -> tuple[str, ...]:
-    """Flags of the run's own report."""
-    try:
-        return tuple(map(str, json.loads((folder / _FILE).read_text(encoding="utf-8"))["flags"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
-
-
-def _read(path: Path, key: str) -> dict[str, Measured] | None:
-    try:
-        values: Any = json.loads(path.read_text(encoding="utf-8"))
-        if values["key"] != key:
-            return None
-        return {
-            str(name): Measured(
-                float(figure["value"]),
-                tuple((Part(part), str(source), float(u)) for part, source, u in figure["terms"]),
-            )
-            for name, figure in values["figures"].items()
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+def kept_about(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """When the run began, UTC in ISO 8601, "" if that was not kept; and the flags of its own report."""
+    kept = kept_in(_Kept, folder / _FILE)
+    return ("", ()) if kept is None else (kept.began, kept.flags)

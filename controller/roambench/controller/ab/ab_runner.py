@@ -13,7 +13,7 @@ from rich.console import Console
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import kept_in
-from roambench.controller.ab.ab_figures import ended_figures, forget_figures, kept_began, kept_flags
+from roambench.controller.ab.ab_figures import ended_figures, forget_figures, kept_about
 from roambench.controller.ab.ab_files import ab_document, results_table
 from roambench.controller.ab.ab_page import ab_page, order_of
 from roambench.controller.ab.ab_plan import AbPlan, ArmName, Turn
@@ -91,8 +91,8 @@ def conclude(plan: AbPlan, *, out: Path, console: Console) -> AbTable:
         if outcome is not None and outcome.finished:
             place = turn.arm, turn.pair
             ended[place] = ended_figures(path, turn.point.key)
-            began[place] = kept_began(path)
-            for flag in kept_flags(path):
+            began[place], doubts = kept_about(path)
+            for flag in doubts:
                 flags.setdefault(flag, []).append(f"{turn.arm}{turn.pair}")
             if (cooled := _read_start(path)) is not None:
                 starts[place] = cooled

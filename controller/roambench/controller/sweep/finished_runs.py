@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.errors import RunError
-from roambench.controller.sweep.sweep_folder import Outcome, read_outcome
+from roambench.contract.json_values import from_file
+from roambench.controller.sweep.sweep_folder import Outcome, PointFile, read_outcome
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.paper_runs import PaperRun, setting_of
+from roambench.runs.database import naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +68,9 @@ def finished_runs(folder: Path) -> list[FinishedRun]:
 
 def _finished(folder: Path) -> FinishedRun:
     path = folder / "point.json"
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        config, key, fleet = described["config"], str(described["key"]), str(described["fleet"])
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise RunError(f"{path}: not a point of a sweep; make it anew with roambench sweep") from None
-    outcome = read_outcome(folder, key)
+    with naming(path):
+        point = from_file(PointFile, path)
+    outcome = read_outcome(folder, point.key)
     if outcome is None or not outcome.finished:
         raise RunError(f"{folder / 'result.json'}: made by another version; run the sweep again")
-    return FinishedRun(folder, fleet, from_resolved(config, str(path)), outcome)
+    return FinishedRun(folder, point.fleet, from_resolved(point.config, str(path)), outcome)

@@ -7,7 +7,6 @@ stopped.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -20,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
-from roambench.contract.json_values import from_values
+from roambench.contract.json_values import from_file
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_experiment
 from roambench.controller.foreign_code import digest_of, foreign_code
@@ -28,7 +27,7 @@ from roambench.controller.places.table import fleet_of, place_of
 from roambench.controller.resuming import unfinished
 from roambench.controller.stopping import exit_status, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
-from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, write_outcome
+from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, PointFile, write_outcome
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.report import report
 from roambench.runs.lock import WriterLock
@@ -42,7 +41,7 @@ def main(arguments: list[str]) -> int:
         threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
         try:
             _locked(folder)
-            described = json.loads((folder / "point.json").read_text(encoding="utf-8"))
+            described = from_file(PointFile, folder / "point.json")
             outcome = _carried_out(folder, described)
             write_outcome(folder, outcome)
         except KeyboardInterrupt:
@@ -52,17 +51,15 @@ def main(arguments: list[str]) -> int:
     return 0 if outcome.finished else 1
 
 
-def _carried_out(folder: Path, described: dict[str, object]) -> Outcome:
-    key = str(described["key"])
+def _carried_out(folder: Path, described: PointFile) -> Outcome:
+    key, fleet = described.key, described.fleet
     started_s = time.monotonic()
     try:
         (folder / "result.json").unlink(missing_ok=True)
-        config = described["config"]
-        assert isinstance(config, dict)
-        experiment, fleet = from_resolved(config, str(folder / "point.json")), str(described["fleet"])
-        _refuse_other_code(experiment, fleet, described)
+        experiment = from_resolved(described.config, str(folder / "point.json"))
+        _refuse_other_code(experiment, described)
         console = Console(no_color=True)
-        options = _bench_options(described.get("bench"))
+        options = described.bench or BenchOptions()
         place = place_of(experiment, fleet, options)
         # On a bench the next point's preflight ends what is left there of a dead one.
         if place.kind.has_file or not unfinished(place, folder / "runs", console.print).to_resume:
@@ -75,7 +72,7 @@ def _carried_out(folder: Path, described: dict[str, object]) -> Outcome:
             bench=options,
         )
         wall_s = time.monotonic() - started_s
-        _refuse_other_code(experiment, fleet, described)
+        _refuse_other_code(experiment, described)
         (summary,) = report(runs).summaries
         if summary.orders.fruitless:
             raise RunError(summary.orders.fruitless)
@@ -87,16 +84,12 @@ def _carried_out(folder: Path, described: dict[str, object]) -> Outcome:
         return Outcome(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
-def _refuse_other_code(experiment: Experiment, fleet: str, described: dict[str, object]) -> None:
+def _refuse_other_code(experiment: Experiment, described: PointFile) -> None:
     """RunError where a package was edited after the sweep took note of it: the result would be of neither."""
-    code = foreign_code(experiment, fleet_of(fleet)[0])
-    if digest_of(code) != described.get("code", ""):
+    code = foreign_code(experiment, fleet_of(described.fleet)[0])
+    if digest_of(code) != described.code:
         names = ", ".join(found.package for found in code)
         raise RunError(f"the code of {names} changed while the sweep ran: run the sweep again")
-
-
-def _bench_options(values: object) -> BenchOptions:
-    return BenchOptions() if values is None else from_values(BenchOptions, values, "point.json: bench")
 
 
 def _locked(folder: Path) -> WriterLock:

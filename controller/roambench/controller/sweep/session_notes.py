@@ -7,9 +7,10 @@ import os
 import platform
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from roambench.contract.json_values import kept_in
 from roambench.controller.sweep.sweep_file import SweepFile
 from roambench.controller.sweep.sweep_folder import SweepFolder
 from roambench.runs.whole_file import write_whole
@@ -46,20 +47,13 @@ def machine() -> str:
 
 def note_session(folder: SweepFolder, sweep: SweepFile, *, jobs: int) -> None:
     """Note this session as it begins: it may be killed. RunError where the file cannot be written."""
-    notes = {"command": command_of(sweep, jobs), "machine": machine()}
-    write_whole(folder.path / _NAME, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
+    notes = SessionNotes(command_of(sweep, jobs), machine())
+    write_whole(folder.path / _NAME, json.dumps(asdict(notes), indent=2, ensure_ascii=False) + "\n")
 
 
 def read_notes(folder: Path) -> SessionNotes:
     """Nothing noted where the file is missing or not ours."""
-    try:
-        values = json.loads((folder / _NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return SessionNotes()
-    expected = ("command", "machine")
-    if not isinstance(values, dict) or any(type(values.get(name)) is not str for name in expected):
-        return SessionNotes()
-    return SessionNotes(**{name: values[name] for name in expected})
+    return kept_in(SessionNotes, folder / _NAME) or SessionNotes()
 
 
 def _without_folders(value: str) -> str:

@@ -16,9 +16,9 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from roambench.contract.json_values import without_nan
+from roambench.contract.json_values import kept_in, without_nan
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, rounds_to
 from roambench.controller.sweep.points import Point
@@ -28,6 +28,18 @@ from roambench.runs.whole_file import write_whole
 
 #: Seconds that a run has to stop by itself before its process ends all the same.
 GRACE_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class PointFile:
+    """What a point's process reads. `config`: of the resolved experiment; `code`: a digest of other packages'
+    that takes part, empty where there is none; `bench`: only of points that run on one."""
+
+    key: str
+    fleet: str
+    config: dict[str, Any]
+    code: str = ""
+    bench: BenchOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,47 +93,17 @@ class SweepFolder:
             (folder / "result.json").unlink(missing_ok=True)
             if self._fresh:
                 shutil.rmtree(folder / "runs", ignore_errors=True)
-        described: dict[str, object] = {"key": point.key, "fleet": point.fleet, "config": config}
-        if point.code:
-            described["code"] = point.code
-        if self._bench is not None:
-            described["bench"] = asdict(self._bench)
-        write_whole(folder / "point.json", json.dumps(described, indent=2) + "\n")
+        described = PointFile(point.key, point.fleet, config, point.code, self._bench)
+        write_whole(folder / "point.json", json.dumps(asdict(described), indent=2) + "\n")
         return folder
 
 
 def read_outcome(folder: Path, key: str) -> Outcome | None:
     """The outcome in a point's folder; None if there is none, or it is of another key."""
-    try:
-        values = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(values, dict) or values.get("key") != key or not isinstance(values.get("reason"), str):
-        return None
-    figures = values.get("figures")
-    if not isinstance(figures, dict):
-        return None
-    if any(not (value is None or type(value) is float) for value in figures.values()):
-        return None
-    scored = _scored(values.get("scored"))
-    if scored is None or (not values["reason"] and figures.keys() < METRICS.keys()):
+    found = kept_in(Outcome, folder / "result.json")
+    if found is None or found.key != key or (found.finished and found.figures.keys() < METRICS.keys()):
         return None  # made by a version that knew fewer metrics
-    wall_s = values.get("wall_s")
-    return Outcome(
-        key, figures, values["reason"], scored, wall_s if type(wall_s) is float and wall_s > 0.0 else 0.0
-    )
-
-
-def _scored(values: object) -> tuple[tuple[int, float], ...] | None:
-    """None for what is no list of [rounds, accuracy]."""
-    if not isinstance(values, list):
-        return None
-    found = []
-    for pair in values:
-        if not isinstance(pair, list) or [type(value) for value in pair] != [int, float]:
-            return None
-        found.append((pair[0], pair[1]))
-    return tuple(found)
+    return found
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:

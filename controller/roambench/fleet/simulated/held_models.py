@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from roambench.contract.json_values import from_values
 from roambench.fleet.simulated.job import TrainingJob
 from roambench.fleet.simulated.model_rows import ModelRows
 
@@ -80,10 +81,8 @@ class HeldModels:
     def restore(self, told: Sequence[Mapping[str, Any]]) -> None:
         """The published versions are shared anew by whoever restores them."""
         for values in told:
-            rest = {name: value for name, value in values.items() if name not in ("device", "deferred")}
-            job = values["deferred"]
-            held = Held(**rest, deferred=None if job is None else TrainingJob.of(job))
-            self._held[values["device"]] = held
+            rest = {name: value for name, value in values.items() if name != "device"}
+            held = self._held[values["device"]] = from_values(Held, rest, "held models")
             if held.global_row >= 0:
                 self.share(held.global_row)
             if held.deferred is not None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from roambench.contract.json_values import from_json
 from roambench.contract.learning_spec import LearningSpec
@@ -28,7 +26,7 @@ class WorkerSetting:
 
     def to_json(self) -> str:
         """Its fields as JSON text; `from_json` is the inverse."""
-        return json.dumps({**asdict(self), "learning": json.loads(self.learning.to_json())})
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, source: str) -> WorkerSetting:
@@ -56,11 +54,6 @@ class TrainingJob:
     def read_rows(self) -> tuple[int, int, int, int]:
         """Rows that a training reads, in the order in which `TaskTrainer.carry_out` takes the models."""
         return self.ap_row, self.own_row, self.global_row, self.previous_row
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> TrainingJob:
-        """Inverse of `dataclasses.asdict`, for values that one of our own processes wrote."""
-        return cls(**{**values, "training": LocalTraining(**values["training"])})
 
     def to_line(self) -> bytes:
         """The job as a line of JSON for a worker."""

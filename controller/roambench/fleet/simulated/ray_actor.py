@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from roambench.contract.errors import RoambenchError
+from roambench.contract.json_values import from_values
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.worker import Places, TaskTrainer
@@ -52,6 +53,6 @@ class TrainingActor:
         """The arguments are read-only views of Ray's store; the model that comes back is new."""
         assert self._trainer is not None
         outcome, trained = self._trainer.carry_out(
-            TrainingJob.of(job), ap_model, own_model, global_model, previous_model
+            from_values(TrainingJob, job, "job"), ap_model, own_model, global_model, previous_model
         )
         return outcome, None if trained is None else trained.vector

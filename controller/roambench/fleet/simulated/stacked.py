@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import FleetError
+from roambench.contract.json_values import from_values
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.stacked_setting import StackedSetting
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
@@ -105,7 +106,7 @@ class StackedTrainer:
                 answer = json.loads(line)
                 if "failed" in answer:
                     raise FleetError(f"the stacked backend: {answer['failed']}")
-                outcomes.append(TrainingOutcome(**answer))
+                outcomes.append(from_values(TrainingOutcome, answer, "stacked backend", finite=False))
             return outcomes
         return None
 

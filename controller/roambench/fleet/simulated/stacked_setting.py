@@ -21,7 +21,7 @@ class StackedSetting:
 
     def to_json(self) -> str:
         """Its fields as JSON text; `from_json` is the inverse."""
-        return json.dumps({**asdict(self), "worker": json.loads(self.worker.to_json())})
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, source: str) -> StackedSetting:

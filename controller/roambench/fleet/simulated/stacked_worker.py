@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from roambench.contract.errors import FleetError, RoambenchError
+from roambench.contract.json_values import from_json
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -135,7 +136,7 @@ def _batches(lines: IO[bytes]) -> Iterator[list[TrainingJob]]:
     jobs: list[TrainingJob] = []
     for line in lines:
         if line != b"\n":
-            jobs.append(TrainingJob.of(json.loads(line)))
+            jobs.append(from_json(TrainingJob, line, "job"))
             continue
         yield jobs
         jobs = []

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import RoambenchError
+from roambench.contract.json_values import from_json
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
@@ -122,6 +123,6 @@ def serve(worker: TrainingWorker, jobs: IO[bytes], answers: IO[bytes]) -> None:
     answers.write(b"{}\n")
     answers.flush()
     for line in jobs:
-        outcome = worker.carry_out(TrainingJob.of(json.loads(line)))
+        outcome = worker.carry_out(from_json(TrainingJob, line, "job"))
         answers.write(json.dumps(asdict(outcome), separators=(",", ":")).encode() + b"\n")
         answers.flush()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.json_values import from_json
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.fleet.simulated.worker_fork_server import WorkerForkServer, WorkerLink
@@ -81,4 +81,4 @@ class TrainingWorkers:
     async def _ask(self, worker: WorkerLink, job: TrainingJob) -> TrainingOutcome | None:
         """The worker's answer, or None if it died (what it wrote to the job's row will be overwritten)."""
         answer = await worker.ask(job.to_line())
-        return None if answer is None else TrainingOutcome(**json.loads(answer))
+        return None if answer is None else from_json(TrainingOutcome, answer, "worker", finite=False)
