@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from roambench.energy.link_models import ANY, PARAMETERS, UNITS, KnownLink
 from roambench.report.calibration import Calibration, DeviceCalibration
-from roambench.report.figures import Figure, axis, base_layout, run_colour, safe
+from roambench.report.figures import Figure, drawn, hover, run_colour, safe
 from roambench.report.page import document, warnings
 from roambench.report.table import Table
 
@@ -33,7 +33,7 @@ def calibration_page(calibration: Calibration) -> str:
 
 def power_figure(calibration: Calibration) -> Figure:
     """Net power by rate with the fitted lines; bars are 2 u."""
-    data: list[dict[str, Any]] = []
+    traces = []
     for index, device in enumerate(calibration.devices):
         power = device.fit.known.power
         for direction, alpha in (
@@ -41,44 +41,42 @@ def power_figure(calibration: Calibration) -> Figure:
             ("down", power.alpha_down_mw_per_mbit_s),
         ):
             points = [point for point in device.fit.points if point.direction == direction]
-            label = safe(f"{device.device} {direction}")
-            common = {"type": "scatter", "legendgroup": label, "name": label}
-            data.append(
-                common
-                | {
-                    "mode": "markers",
-                    "x": [point.mbit_s for point in points],
-                    "y": [1e3 * point.net_w for point in points],
-                    "error_y": {
-                        "type": "data",
-                        "array": [2e3 * point.u_net_w for point in points],
-                        "thickness": 1,
-                    },
-                    "marker": {"color": run_colour(index), "symbol": _SYMBOLS[direction], "size": 8},
-                    "hovertemplate": "%{x:.2f} Mbit/s: %{y:.1f} mW<extra>" + label + "</extra>",
-                }
-            )
+            name = f"{device.device} {direction}"
+            common = {"legendgroup": safe(name), "name": safe(name)}
             ends = [0.0, max(point.mbit_s for point in points)]
-            data.append(
-                common
-                | {
-                    "mode": "lines",
-                    "showlegend": False,
-                    "hoverinfo": "skip",
-                    "x": ends,
-                    "y": [power.beta_mw + alpha * rate for rate in ends],
-                    "line": {"color": run_colour(index), "width": 1.5, "dash": _DASHES[direction]},
-                }
-            )
-    layout = base_layout(xaxis=axis("rate, Mbit/s"), yaxis=axis("net power, mW", rangemode="tozero"))
-    return Figure(
-        "power", "Net power by rate", "Medians of windows with 2 u; lines are the fit.", data, layout
+            traces += [
+                go.Scatter(
+                    common,
+                    mode="markers",
+                    x=[point.mbit_s for point in points],
+                    y=[1e3 * point.net_w for point in points],
+                    error_y={"array": [2e3 * point.u_net_w for point in points], "thickness": 1},
+                    marker={"color": run_colour(index), "symbol": _SYMBOLS[direction], "size": 8},
+                    hovertemplate=hover("%{x:.2f} Mbit/s: %{y:.1f} mW", name),
+                ),
+                go.Scatter(
+                    common,
+                    mode="lines",
+                    showlegend=False,
+                    hoverinfo="skip",
+                    x=ends,
+                    y=[power.beta_mw + alpha * rate for rate in ends],
+                    line={"color": run_colour(index), "width": 1.5, "dash": _DASHES[direction]},
+                ),
+            ]
+    return drawn(
+        "power",
+        "Net power by rate",
+        "Medians of windows with 2 u; lines are the fit.",
+        traces,
+        xaxis={"title": "rate, Mbit/s"},
+        yaxis={"title": "net power, mW", "rangemode": "tozero"},
     )
 
 
 def residual_figure(calibration: Calibration) -> Figure:
     """Measured minus fitted by rate: a pattern here says that Eq. 1 is not the whole truth."""
-    data = []
+    traces = []
     for index, device in enumerate(calibration.devices):
         for direction, symbol in _SYMBOLS.items():
             chosen = [
@@ -86,29 +84,27 @@ def residual_figure(calibration: Calibration) -> Figure:
                 for point, residual in zip(device.fit.points, device.fit.residual_w.tolist(), strict=True)
                 if point.direction == direction
             ]
-            label = safe(f"{device.device} {direction}")
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": label,
-                    "x": [point.mbit_s for point, _ in chosen],
-                    "y": [1e3 * residual for _, residual in chosen],
-                    "error_y": {
-                        "type": "data",
-                        "array": [2e3 * point.u_net_w for point, _ in chosen],
-                        "thickness": 1,
-                    },
-                    "customdata": [point.size_mbit for point, _ in chosen],
-                    "marker": {"color": run_colour(index), "symbol": symbol, "size": 8},
-                    "hovertemplate": "%{x:.2f} Mbit/s, %{customdata:.0f} Mbit: %{y:+.1f} mW<extra>"
-                    + label
-                    + "</extra>",
-                }
+            name = f"{device.device} {direction}"
+            traces.append(
+                go.Scatter(
+                    mode="markers",
+                    name=safe(name),
+                    x=[point.mbit_s for point, _ in chosen],
+                    y=[1e3 * residual for _, residual in chosen],
+                    error_y={"array": [2e3 * point.u_net_w for point, _ in chosen], "thickness": 1},
+                    customdata=[point.size_mbit for point, _ in chosen],
+                    marker={"color": run_colour(index), "symbol": symbol, "size": 8},
+                    hovertemplate=hover("%{x:.2f} Mbit/s, %{customdata:.0f} Mbit: %{y:+.1f} mW", name),
+                )
             )
-    layout = base_layout(xaxis=axis("rate, Mbit/s"), yaxis=axis("measured - fitted, mW", zeroline=True))
-    caption = "Bars are 2 u of the points; the meter's gain moves all of them together and is not in them."
-    return Figure("residuals", "What the fit leaves over", caption, data, layout)
+    return drawn(
+        "residuals",
+        "What the fit leaves over",
+        "Bars are 2 u of the points; the meter's gain moves all of them together and is not in them.",
+        traces,
+        xaxis={"title": "rate, Mbit/s"},
+        yaxis={"title": "measured - fitted, mW", "zeroline": True},
+    )
 
 
 def parameter_table(calibration: Calibration) -> Table:

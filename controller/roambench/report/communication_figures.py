@@ -6,13 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import plotly.graph_objects as go
+
 from roambench.contract.phases import Phase
 from roambench.energy.compared_transfer import Basis, Transfer, Way
 from roambench.energy.comparison import Comparison
 from roambench.energy.verdict import Finding
 from roambench.report import numbers
 from roambench.report.communication_tables import basis_name, classes_and_total, leading_basis
-from roambench.report.figures import PHASE_COLOURS, Figure, axis, base_layout, safe
+from roambench.report.figures import INK, PHASE_COLOURS, Figure, drawn, names_axis, safe
 from roambench.report.summary import RunSummary
 
 #: More error bars than this make a page slow and a picture black.
@@ -57,7 +59,7 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
                 points.append({"x": ratio, "u": 2.0 * u, "verdict": verdict})
     if not points:
         return None
-    data = []
+    traces = []
     for colour, symbol, label, findings in (
         ("#1a8f6a", "circle", "agrees within 2u", {Finding.AGREES}),
         ("#d9622b", "circle", "the model is off", {Finding.OVERSTATES, Finding.UNDERSTATES}),
@@ -65,51 +67,29 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
     ):
         chosen = [i for i, point in enumerate(points) if point["verdict"].finding in findings]
         if chosen:
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": label,
-                    "x": [points[i]["x"] for i in chosen],
-                    "y": [safe(names[i]) for i in chosen],
-                    "error_x": {
-                        "type": "data",
-                        "array": [points[i]["u"] for i in chosen],
-                        "color": colour,
-                        "thickness": 1.5,
-                    },
-                    "marker": {"color": colour, "symbol": symbol, "size": 10},
-                    "text": [safe(points[i]["verdict"].sentence) for i in chosen],
-                    "hovertemplate": "%{text}<extra></extra>",
-                }
+            errors = [points[i]["u"] for i in chosen]
+            traces.append(
+                go.Scatter(
+                    mode="markers",
+                    name=label,
+                    x=[points[i]["x"] for i in chosen],
+                    y=[safe(names[i]) for i in chosen],
+                    error_x={"array": errors, "color": colour, "thickness": 1.5},
+                    marker={"color": colour, "symbol": symbol, "size": 10},
+                    text=[safe(points[i]["verdict"].sentence) for i in chosen],
+                    hovertemplate="%{text}<extra></extra>",
+                )
             )
-    line = {
-        "type": "line",
-        "x0": 1,
-        "x1": 1,
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": "#1d2733", "width": 1, "dash": "dot"},
-    }
-    return Figure(
+    return drawn(
         "ratios",
         "Measured ÷ modelled",
         "Sums over all boards, ± k = 2 of meters and model together. Left of the dotted line the model says "
         "more than was measured.",
-        data,
-        base_layout(
-            xaxis=axis("measured ÷ modelled", rangemode="tozero"),
-            yaxis=axis(
-                "",
-                categoryorder="array",
-                categoryarray=[safe(name) for name in reversed(names)],
-                ticks="",
-                range=[-0.6, len(names) - 0.4],
-            ),
-            shapes=[line],
-        ),
+        traces,
         130 + 30 * len(names),
+        xaxis={"title": "measured ÷ modelled", "rangemode": "tozero"},
+        yaxis=names_axis(names),
+        shapes=[{"x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}],
     )
 
 
@@ -123,7 +103,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
     for item in shown:
         groups.setdefault((item.link, item.direction), []).append(item)
     floor, top, log = _range(shown, bases)
-    data: list[dict[str, Any]] = []
+    traces = []
     symbols = dict(_SYMBOLS)
     for link, direction in sorted(groups):
         items = groups[link, direction]
@@ -134,51 +114,39 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
             min(2.0 * item.net.u_joules, y - floor) if log else 2.0 * item.net.u_joules
             for item, y in zip(items, at, strict=True)
         ]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": safe(f"{link} {_NAMES[direction]}"),
-                "x": _modelled(items, basis),
-                "y": at,
-                "error_y": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [2.0 * item.net.u_joules for item in items],
-                    "arrayminus": below,
-                    "color": _COLOURS[direction],
-                    "thickness": 1,
-                    "width": 2,
-                },
-                "marker": {
-                    "symbol": [
-                        # On a logarithmic axis nothing lies below zero: drawn at the edge, open.
-                        "triangle-down-open"
-                        if log and item.net.joules <= floor
-                        else symbols[link] + ("" if item.resolved else "-open")
-                        for item in items
-                    ],
-                    "color": _COLOURS[direction],
-                    "size": 8,
-                    "line": {"color": _COLOURS[direction], "width": 1.2},
-                },
-                "text": [_hover(item) for item in items],
-                "hovertemplate": "%{text}<extra></extra>",
-            }
+        colour, errors = _COLOURS[direction], [2.0 * item.net.u_joules for item in items]
+        shapes = [
+            # On a logarithmic axis nothing lies below zero: drawn at the edge, open.
+            "triangle-down-open"
+            if log and item.net.joules <= floor
+            else symbols[link] + ("" if item.resolved else "-open")
+            for item in items
+        ]
+        traces.append(
+            go.Scatter(
+                mode="markers",
+                name=safe(f"{link} {_NAMES[direction]}"),
+                x=_modelled(items, basis),
+                y=at,
+                error_y={"array": errors, "arrayminus": below, "color": colour, "thickness": 1, "width": 2},
+                marker={"symbol": shapes, "color": colour, "size": 8},
+                marker_line={"color": colour, "width": 1.2},
+                text=[_hover(item) for item in items],
+                hovertemplate="%{text}<extra></extra>",
+            )
         )
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "measured = modelled",
-            "x": [floor, top],
-            "y": [floor, top],
-            "line": {"color": "#1d2733", "width": 1, "dash": "dot"},
-            "hoverinfo": "skip",
-        }
+    traces.append(
+        go.Scatter(
+            mode="lines",
+            name="measured = modelled",
+            x=[floor, top],
+            y=[floor, top],
+            line={"color": INK, "width": 1, "dash": "dot"},
+            hoverinfo="skip",
+        )
     )
     ends = [math.log10(floor), math.log10(top)] if log else [floor, top]
-    scale = {"type": "log", "dtick": 1} if log else {"type": "linear"}
+    scale = {"range": ends} | ({"type": "log", "dtick": 1} if log else {"type": "linear"})
     below_floor = sum(log and item.net.joules <= floor for item in shown)
     caption = (
         "One point per transfer, ± k = 2 of the meter. Filled: the meter resolves it (rule R7); open: "
@@ -189,18 +157,16 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
         caption += f" Every {every}th of {len(seen):,} transfers is drawn."
     if below_floor:
         caption += f" {below_floor} at or below the lower edge are drawn on it (open triangles)."
-    return Figure(
+    return drawn(
         key,
         f"{run.label}: measured against modelled, transfer by transfer",
         caption,
-        data,
-        base_layout(
-            xaxis=axis(f"modelled, J ({safe(basis_name(basis, run))})", range=ends, **scale),
-            yaxis=axis("measured (net), J", range=ends, **scale),
-            updatemenus=[_choice(run, groups, bases)] if len(bases) > 1 else [],
-            margin={"l": 64, "r": 20, "t": 72, "b": 52},
-        ),
+        traces,
         520,
+        xaxis={"title": f"modelled, J ({safe(basis_name(basis, run))})"} | scale,
+        yaxis={"title": "measured (net), J"} | scale,
+        updatemenus=[_choice(run, groups, bases)] if len(bases) > 1 else [],
+        margin_t=72,
     )
 
 
@@ -211,17 +177,9 @@ def _choice(
     order = sorted(groups)
     traces = list(range(len(order)))
     return {
-        "type": "buttons",
-        "direction": "right",
         "x": 1,
         "xanchor": "right",
         "y": 1.01,
-        "yanchor": "bottom",
-        "showactive": True,
-        "pad": {"t": 0, "b": 0},
-        "bgcolor": "#fff",
-        "bordercolor": "#c9d2dc",
-        "font": {"size": 12},
         "buttons": [
             {
                 "label": safe(basis_name(basis, run)),

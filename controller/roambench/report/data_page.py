@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import plotly.graph_objects as go
 
 from roambench.report.data_shares import DataShares, spread
-from roambench.report.figures import Figure, axis, base_layout, safe
+from roambench.report.figures import Figure, drawn, safe
 from roambench.report.page import document, folded
 from roambench.report.table import Table
 
@@ -39,33 +40,29 @@ def heat_map(shares: DataShares) -> Figure:
     mixes = shares.counts / np.maximum(shares.sizes, 1)[:, None]
     classes = shares.counts.shape[1]
     names = [safe(name) for name in shares.devices]
-    data: dict[str, Any] = {
-        "type": "heatmap",
-        "x": names,
-        "y": [str(label) for label in range(classes)],
-        "z": np.round(100.0 * mixes.T, 3).tolist(),
-        "customdata": shares.counts.T.tolist(),
-        "zmin": 0,
-        "zmax": max(1.0, float(100.0 * mixes.max())),
-        "colorscale": _SCALE,
-        "colorbar": {"title": {"text": "% of the<br>device's images"}, "thickness": 14},
-        "hovertemplate": "%{x}, class %{y}: %{customdata} images, %{z:.1f} %<extra></extra>",
+    cells = go.Heatmap(
+        x=names,
+        y=[str(label) for label in range(classes)],
+        z=np.round(100.0 * mixes.T, 3).tolist(),
+        customdata=shares.counts.T.tolist(),
+        zmin=0,
+        zmax=max(1.0, float(100.0 * mixes.max())),
+        colorscale=_SCALE,
+        colorbar={"title": "% of the<br>device's images", "thickness": 14},
+        hovertemplate="%{x}, class %{y}: %{customdata} images, %{z:.1f} %<extra></extra>",
         # Gaps between cells are grid lines while there are few of them, and moiré when there are many.
-        "xgap": 1 if len(names) <= _MOST_BARS else 0,
-        "ygap": 1 if classes <= _MOST_COLOURS else 0,
-    }
-    layout = base_layout(
-        xaxis=axis("device", type="category", showgrid=False, nticks=24),
-        yaxis=axis("class", type="category", showgrid=False, nticks=30),
+        xgap=1 if len(names) <= _MOST_BARS else 0,
+        ygap=1 if classes <= _MOST_COLOURS else 0,
     )
-    return Figure(
+    return drawn(
         "data-classes",
         "What each device holds",
         "Each column is a device, each row a class of the data set; the darker, the more of the device's "
         "images are of that class.",
-        [data],
-        layout,
-        height=max(320, min(900, 140 + 18 * classes)),
+        [cells],
+        max(320, min(900, 140 + 18 * classes)),
+        xaxis={"title": "device", "type": "category", "showgrid": False, "nticks": 24},
+        yaxis={"title": "class", "type": "category", "showgrid": False, "nticks": 30},
     )
 
 
@@ -75,69 +72,67 @@ def bars(shares: DataShares) -> Figure:
     classes = shares.counts.shape[1]
     stacked = len(names) <= _MOST_BARS and classes <= _MOST_COLOURS
     if stacked:
-        data: list[dict[str, Any]] = [
-            {
-                "type": "bar",
-                "name": f"class {label}",
-                "x": names,
-                "y": shares.counts[:, label].tolist(),
-                "marker": {"color": _COLOURS[label]},
-                "hovertemplate": f"%{{x}}, class {label}: %{{y}} images<extra></extra>",
-            }
+        traces = [
+            go.Bar(
+                name=f"class {label}",
+                x=names,
+                y=shares.counts[:, label].tolist(),
+                marker_color=_COLOURS[label],
+                hovertemplate=f"%{{x}}, class {label}: %{{y}} images<extra></extra>",
+            )
             for label in range(classes)
         ]
         caption = "One bar per device, one colour per class."
     else:
         sizes = np.sort(shares.sizes)[::-1]
-        data = [
-            {
-                "type": "bar",
-                "x": list(range(1, len(sizes) + 1)),
-                "y": sizes.tolist(),
-                "marker": {"color": _COLOURS[0]},
-                "hovertemplate": "%{y} images<extra></extra>",
-                "showlegend": False,
-            }
+        traces = [
+            go.Bar(
+                x=list(range(1, len(sizes) + 1)),
+                y=sizes.tolist(),
+                marker_color=_COLOURS[0],
+                hovertemplate="%{y} images<extra></extra>",
+                showlegend=False,
+            )
         ]
         caption = "Devices in the order of their sizes, the largest first."
-    layout = base_layout(
+    across = {"title": "device", "type": "category"} if stacked else {"title": "rank"}
+    return drawn(
+        "data-bars",
+        "Images per device",
+        caption,
+        traces,
+        400,
         barmode="stack",
         bargap=0.15 if stacked else 0,
-        xaxis=axis(
-            "device" if stacked else "rank", type="category" if stacked else "-", showgrid=False, nticks=24
-        ),
-        yaxis=axis("images", rangemode="tozero"),
+        xaxis=across | {"showgrid": False, "nticks": 24},
+        yaxis={"title": "images", "rangemode": "tozero"},
+        # Twenty-six names above the plot take four lines; at the side they take none of its height.
+        legend={"orientation": "v", "x": 1.02, "y": 1, "yanchor": "top"},
     )
-    # Twenty-six names above the plot take four lines; at the side they take none of its height.
-    layout["legend"] = {"orientation": "v", "x": 1.02, "y": 1, "xanchor": "left", "traceorder": "normal"}
-    return Figure("data-bars", "Images per device", caption, data, layout, height=400)
 
 
 def distance_figure(shares: DataShares) -> Figure:
     """How many devices lie how far from the training set's class mix."""
     edges = np.linspace(0.0, 1.0, 21)
     counts, _ = np.histogram(shares.distances, bins=edges)
-    data = {
-        "type": "bar",
-        "x": ((edges[:-1] + edges[1:]) / 2).round(3).tolist(),
-        "y": counts.tolist(),
-        "width": 0.048,
-        "marker": {"color": _COLOURS[0]},
-        "hovertemplate": "%{y} devices around %{x}<extra></extra>",
-        "showlegend": False,
-    }
-    layout = base_layout(
-        xaxis=axis("total variation distance", range=[0, 1]), yaxis=axis("devices", rangemode="tozero")
+    bins = go.Bar(
+        x=((edges[:-1] + edges[1:]) / 2).round(3).tolist(),
+        y=counts.tolist(),
+        width=0.048,
+        marker_color=_COLOURS[0],
+        hovertemplate="%{y} devices around %{x}<extra></extra>",
+        showlegend=False,
     )
     found = spread(shares.distances)
-    return Figure(
+    return drawn(
         "data-distance",
         "Distance of a device's class mix from the training set's",
         f"Half the sum of the absolute differences of the class shares: 0 is the same mix, 1 has no class in "
         f"common. Mean {found.mean:.3f}.",
-        [data],
-        layout,
-        height=320,
+        [bins],
+        320,
+        xaxis={"title": "total variation distance", "range": [0, 1]},
+        yaxis={"title": "devices", "rangemode": "tozero"},
     )
 
 

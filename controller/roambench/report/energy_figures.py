@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+import plotly.graph_objects as go
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-
-#: One colour per run, told apart by people with colour-blindness; lines also differ in dash and symbol.
-from roambench.report.figures import (
-    PHASE_COLOURS,
-    Figure,
-    axis,
-    base_layout,
-    safe,
-)
+from roambench.report.figures import PHASE_COLOURS, Figure, drawn, hover, safe
 from roambench.report.summary import RunSummary
+
+_AXES: Final[dict[str, Any]] = {
+    "xaxis": {"title": "energy, J", "rangemode": "tozero"},
+    "yaxis": {"showgrid": False, "ticks": "", "dividercolor": "#cfd7e0"},
+}
 
 
 def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
@@ -26,7 +25,7 @@ def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
     labels = [[safe(run.label)] * 2 for run, _ in measured]
     rows = [label for pair in labels for label in pair]
     kinds = ["wasted", "consumed"] * len(measured)
-    data: list[dict[str, Any]] = []
+    traces = []
     for phase in Phase:
         if phase not in ACTIVE_PHASES:
             continue
@@ -35,51 +34,38 @@ def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
             spent = sum(item.gross.joules for item in energy.phases if item.phase is phase)
             values += [energy.wasted_by_phase.get(phase, 0.0), spent]
         if any(values):
-            data.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": phase.value,
-                    "y": [rows, kinds],
-                    "x": [round(value, 3) for value in values],
-                    "marker": {"color": PHASE_COLOURS[phase], "line": {"color": "white", "width": 1}},
-                    "hovertemplate": "%{x:,.1f} J<extra>" + phase.value + "</extra>",
-                }
-            )
-    if not data:
+            traces.append(_bar(phase, [rows, kinds], values))
+    if not traces:
         return None
     totals = [
         total
         for _, energy in measured
         for total in (energy.gross.cumulative_wasted.joules, energy.gross.cumulative_consumed.joules)
     ]
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "text",
-            "y": [rows, kinds],
-            "x": totals,
-            "text": [f"  {total:,.0f} J" if total >= 100 else f"  {total:.1f} J" for total in totals],
-            "textposition": "middle right",
-            "showlegend": False,
-            "hoverinfo": "skip",
-            "cliponaxis": False,
-        }
+    traces.append(
+        go.Scatter(
+            mode="text",
+            y=[rows, kinds],
+            x=totals,
+            text=[f"  {total:,.0f} J" if total >= 100 else f"  {total:.1f} J" for total in totals],
+            textposition="middle right",
+            showlegend=False,
+            hoverinfo="skip",
+            cliponaxis=False,
+        )
     )
-    return Figure(
+    return drawn(
         "energy",
         "Consumed and wasted energy",
         "Gross joules of download, training and upload over all boards; below each, the part that went into "
         "models no edge aggregation used.",
-        data,
-        base_layout(
-            barmode="stack",
-            bargap=0.3,
-            xaxis=axis("energy, J", rangemode="tozero"),
-            yaxis=axis("", showgrid=False, ticks="", dividercolor="#cfd7e0"),
-            margin={"l": 150, "r": 70, "t": 44, "b": 52},
-        ),
+        traces,
         130 + 84 * len(measured),
+        **_AXES,
+        barmode="stack",
+        bargap=0.3,
+        margin_l=150,
+        margin_r=70,
     )
 
 
@@ -88,7 +74,7 @@ def whole_run_figure(runs: Sequence[RunSummary]) -> Figure | None:
     measured = [(run, run.measured) for run in reversed(runs) if run.measured is not None]
     if not measured:
         return None
-    data = []
+    traces = []
     for phase in (
         *sorted(ACTIVE_PHASES, key=list(Phase).index),
         Phase.WAIT,
@@ -100,29 +86,28 @@ def whole_run_figure(runs: Sequence[RunSummary]) -> Figure | None:
             sum(item.gross.joules for item in energy.phases if item.phase is phase) for _, energy in measured
         ]
         if any(values):
-            data.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": phase.value,
-                    "y": [safe(run.label) for run, _ in measured],
-                    "x": [round(value, 3) for value in values],
-                    "marker": {"color": PHASE_COLOURS[phase], "line": {"color": "white", "width": 1}},
-                    "hovertemplate": "%{x:,.1f} J<extra>" + phase.value + "</extra>",
-                }
-            )
-    return Figure(
+            traces.append(_bar(phase, [safe(run.label) for run, _ in measured], values))
+    return drawn(
         "spent",
         "Where all the joules went",
         "Gross energy of all boards over the whole run by phase. A board draws power also while it idles, "
         "waits for the step to close, or is absent in the trace.",
-        data,
-        base_layout(
-            barmode="stack",
-            bargap=0.35,
-            xaxis=axis("energy, J", rangemode="tozero"),
-            yaxis=axis("", showgrid=False, ticks=""),
-            margin={"l": 150, "r": 30, "t": 44, "b": 52},
-        ),
+        traces,
         130 + 48 * len(measured),
+        **_AXES,
+        barmode="stack",
+        bargap=0.35,
+        margin_l=150,
+        margin_r=30,
+    )
+
+
+def _bar(phase: Phase, rows: Sequence[Any], joules: Sequence[float]) -> Any:
+    return go.Bar(
+        orientation="h",
+        name=phase.value,
+        y=rows,
+        x=[round(value, 3) for value in joules],
+        marker={"color": PHASE_COLOURS[phase], "line": {"color": "white", "width": 1}},
+        hovertemplate=hover("%{x:,.1f} J", phase.value),
     )

@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import plotly.graph_objects as go
+
 from roambench.contract.records import HostSample
 from roambench.report.evidence import RunEvidence
-from roambench.report.figures import Figure, axis, base_layout, safe
+from roambench.report.figures import Figure, drawn, hover, safe
 
 MOST_BOARDS: Final = 36
 _COLUMNS: Final = 4
@@ -49,10 +51,8 @@ def _figure(label: str, key: str, host: Mapping[str, Sequence[HostSample]], star
     first = next(iter(series))
     columns = min(_COLUMNS, len(boards))
     rows = math.ceil(len(boards) / columns)
-    data: list[dict[str, Any]] = []
-    layout: dict[str, Any] = base_layout(
-        showlegend=False, margin={"l": 56, "r": 16, "t": 64, "b": 44}, annotations=[]
-    )
+    traces = []
+    layout: dict[str, Any] = {"annotations": []}
     limits = {metric: _limits(found) for metric, found in series.items()}
     for i, name in enumerate(boards):
         row, column = divmod(i, columns)
@@ -63,55 +63,48 @@ def _figure(label: str, key: str, host: Mapping[str, Sequence[HostSample]], star
         right, bottom = left + (1 + gap_x) / columns - gap_x, top - (1 + gap_y) / rows + gap_y
         samples = thinned[name]
         hot = [_throttled(sample) for sample in samples]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if any(hot) else "lines",
-                "x": [round((sample.monotonic_ns - start_ns) * 1e-9 / 60.0, 4) for sample in samples],
-                "y": series[first][i],
-                "xaxis": f"x{suffix}",
-                "yaxis": f"y{suffix}",
-                "line": {"color": "#1f5fbf", "width": 1.4},
-                "marker": {"color": "#d9622b", "size": [6 if bad else 0.1 for bad in hot]},
-                "hovertemplate": "%{x:.1f} min: %{y:.1f}<extra>" + safe(name) + "</extra>",
-            }
+        traces.append(
+            go.Scatter(
+                mode="lines+markers" if any(hot) else "lines",
+                x=[round((sample.monotonic_ns - start_ns) * 1e-9 / 60.0, 4) for sample in samples],
+                y=series[first][i],
+                xaxis=f"x{suffix}",
+                yaxis=f"y{suffix}",
+                line={"color": "#1f5fbf", "width": 1.4},
+                marker={"color": "#d9622b", "size": [6 if bad else 0.1 for bad in hot]},
+                hovertemplate=hover("%{x:.1f} min: %{y:.1f}", name),
+            )
         )
-        bare = {"showticklabels": row == rows - 1 or i + columns >= len(boards), "tickfont": {"size": 11}}
-        layout[f"xaxis{suffix}"] = axis("", domain=[left, min(1.0, right)], anchor=f"y{suffix}", **bare)
-        layout[f"yaxis{suffix}"] = axis(
-            units[first] if column == 0 else "",
-            domain=[max(0.0, bottom), top],
-            anchor=f"x{suffix}",
-            range=limits[first],
-            showticklabels=column == 0,
-            tickfont={"size": 11},
-            nticks=4,
-        )
-        layout["annotations"].append(
-            {
-                "text": safe(name),
-                "showarrow": False,
-                "xref": "paper",
-                "yref": "paper",
-                "x": left,
-                "y": top,
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "font": {"size": 12},
-            }
-        )
+        layout[f"xaxis{suffix}"] = {
+            "domain": [left, min(1.0, right)],
+            "anchor": f"y{suffix}",
+            "showticklabels": row == rows - 1 or i + columns >= len(boards),
+            "tickfont": {"size": 11},
+        }
+        layout[f"yaxis{suffix}"] = {
+            "title": units[first] if column == 0 else "",
+            "domain": [max(0.0, bottom), top],
+            "anchor": f"x{suffix}",
+            "range": limits[first],
+            "showticklabels": column == 0,
+            "tickfont": {"size": 11},
+            "nticks": 4,
+        }
+        layout["annotations"].append({"text": safe(name), "x": left, "y": top, "font": {"size": 12}})
     if len(series) > 1:
         layout["updatemenus"] = [_choice(series, units, limits, len(boards), columns)]
     left_out = len([s for s in host.values() if len(s) > 1]) - len(boards)
-    return Figure(
+    return drawn(
         key,
         f"{label}: how the boards were",
         "One panel per board, over minutes of device time. Dots: samples with a throttle bit set "
         "(under-voltage, frequency capped, throttled, soft temperature limit)."
         + (f" {left_out} more boards are in the JSON document." if left_out else ""),
-        data,
-        layout,
+        traces,
         100 + 130 * rows,
+        **layout,
+        showlegend=False,
+        margin={"l": 56, "r": 16, "t": 64, "b": 44},
     )
 
 
@@ -132,19 +125,7 @@ def _choice(
             if i % columns == 0:
                 changes[f"{name}.title.text"] = units[metric]
         buttons.append({"label": metric, "method": "update", "args": [{"y": found}, changes]})
-    return {
-        "type": "buttons",
-        "direction": "right",
-        "x": 0,
-        "xanchor": "left",
-        "y": 1.0,
-        "yanchor": "bottom",
-        "pad": {"b": 24},
-        "bgcolor": "#fff",
-        "bordercolor": "#c9d2dc",
-        "font": {"size": 12},
-        "buttons": buttons,
-    }
+    return {"x": 0, "xanchor": "left", "y": 1.0, "pad": {"b": 24}, "buttons": buttons}
 
 
 def _values(

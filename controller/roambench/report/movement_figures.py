@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import plotly.graph_objects as go
 
 from roambench.contract.phases import Outcome
 from roambench.mobility.trace import Trace
 from roambench.report.evidence import RunEvidence
-from roambench.report.figures import FAINT, Figure, axis, base_layout, safe
+from roambench.report.figures import INK, MAP_AXES, Figure, drawn, hover, km, safe
 from roambench.report.learning_summary import device_name
 from roambench.report.summary import RunSummary
 from roambench.rounds.records import StepOpened
@@ -44,64 +45,49 @@ def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSumm
     first = opened[shown[0][0].label]
     steps = [record.step for record in first]
     domain_top = 1.0
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": steps,
-            "y": [len(record.devices) for record in first],
-            "line": {"color": "#5f7c9d", "width": 1.5, "shape": "hvh"},
-            "fill": "tozeroy",
-            "fillcolor": "rgba(95,124,157,0.18)",
-            "showlegend": False,
-            "hovertemplate": "step %{x}: %{y} present<extra></extra>",
-        }
+    traces = [
+        go.Scatter(
+            mode="lines",
+            x=steps,
+            y=[len(record.devices) for record in first],
+            line={"color": "#5f7c9d", "width": 1.5, "shape": "hvh"},
+            fill="tozeroy",
+            fillcolor="rgba(95,124,157,0.18)",
+            showlegend=False,
+            hovertemplate="step %{x}: %{y} present<extra></extra>",
+        )
     ]
-    layout = base_layout(margin={"l": 110, "r": 20, "t": top, "b": bottom})
-    layout["yaxis"] = axis(
-        "present", domain=[1.0 - heights[0] / inner, 1.0], rangemode="tozero", tickformat="d"
-    )
+    layout: dict[str, Any] = {"annotations": []}
+    present = {"title": "present", "rangemode": "tozero", "tickformat": "d"}
+    layout["yaxis"] = present | {"domain": [1.0 - heights[0] / inner, 1.0]}
     domain_top -= heights[0] / inner
-    annotations: list[dict[str, Any]] = []
     for number, ((run, _), (names, grid, texts)) in enumerate(zip(shown, grids, strict=True), 2):
         domain_top -= gap / inner
         low = domain_top - heights[number - 1] / inner
-        data.append(_strip(opened[run.label], names, grid, texts, number))
-        layout[f"yaxis{number}"] = axis(
-            "",
-            domain=[max(0.0, low), domain_top],
-            autorange="reversed",
-            ticks="",
-            showgrid=False,
-            tickfont={"size": 11},
-            anchor="x",
-        )
-        annotations.append(
-            {
-                "text": f"<b>{safe(run.label)}</b>",
-                "xref": "paper",
-                "yref": "paper",
-                "x": 0,
-                "y": domain_top,
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "showarrow": False,
-            }
-        )
+        traces.append(_strip(opened[run.label], names, grid, texts, number))
+        layout[f"yaxis{number}"] = {
+            "domain": [max(0.0, low), domain_top],
+            "autorange": "reversed",
+            "ticks": "",
+            "showgrid": False,
+            "tickfont": {"size": 11},
+            "anchor": "x",
+        }
+        layout["annotations"].append({"text": f"<b>{safe(run.label)}</b>", "x": 0, "y": domain_top})
         domain_top = low
-    layout["xaxis"] = axis("step", anchor=f"y{len(grids) + 1}", showgrid=False)
-    layout["annotations"] = annotations
-    data += [_legend_entry(name, colour) for name, colour in _STATES]
+    layout["xaxis"] = {"title": "step", "anchor": f"y{len(grids) + 1}", "showgrid": False}
+    traces += [_legend_entry(name, colour) for name, colour in _STATES]
     hidden = max(len(run.info.device_names) for run, _ in shown) - MOST_DEVICES
     more = f" The {MOST_DEVICES} devices present most are shown." if hidden > 0 else ""
-    return Figure(
+    return drawn(
         "availability",
         "Availability, and what became of every training",
         "Top: devices present in each step. Below, per run: each cell is one device in one step, coloured by "
         f"the outcome of the training it was ordered there.{more}",
-        data,
-        layout,
+        traces,
         round(inner + top + bottom),
+        **layout,
+        margin={"l": 110, "r": 20, "t": top, "b": bottom},
     )
 
 
@@ -143,38 +129,36 @@ def _strip(
     grid: list[list[int | None]],
     texts: list[list[str]],
     number: int,
-) -> dict[str, Any]:
+) -> Any:
     last = len(_STATES) - 1
     scale = []
     for index, (_, colour) in enumerate(_STATES):
         scale += [[index / (last + 1), colour], [(index + 1) / (last + 1), colour]]
-    return {
-        "type": "heatmap",
-        "x": [record.step for record in opened],
-        "y": names,
-        "z": grid,
-        "text": texts,
-        "zmin": -0.5,
-        "zmax": last + 0.5,
-        "colorscale": scale,
-        "showscale": False,
-        "xgap": 1 if len(opened) <= 200 else 0,
-        "ygap": 1,
-        "yaxis": f"y{number}",
-        "hovertemplate": "%{y}, step %{x}: %{text}<extra></extra>",
-    }
+    return go.Heatmap(
+        x=[record.step for record in opened],
+        y=names,
+        z=grid,
+        text=texts,
+        zmin=-0.5,
+        zmax=last + 0.5,
+        colorscale=scale,
+        showscale=False,
+        xgap=1 if len(opened) <= 200 else 0,
+        ygap=1,
+        yaxis=f"y{number}",
+        hovertemplate="%{y}, step %{x}: %{text}<extra></extra>",
+    )
 
 
-def _legend_entry(name: str, colour: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [None],
-        "y": [None],
-        "name": name,
-        "marker": {"symbol": "square", "size": 11, "color": colour, "line": {"color": "#aab4c0", "width": 1}},
-        "hoverinfo": "skip",
-    }
+def _legend_entry(name: str, colour: str) -> Any:
+    return go.Scatter(
+        mode="markers",
+        x=[None],
+        y=[None],
+        name=name,
+        marker={"symbol": "square", "size": 11, "color": colour, "line": {"color": "#aab4c0", "width": 1}},
+        hoverinfo="skip",
+    )
 
 
 def map_figure(runs: Sequence[RunEvidence]) -> Figure | None:
@@ -183,49 +167,41 @@ def map_figure(runs: Sequence[RunEvidence]) -> Figure | None:
     if run is None or run.trace is None:
         return None
     trace = run.trace
-    data: list[dict[str, Any]] = []
+    traces = []
     if len(trace.place_x_m):
         every = max(1, -(-len(trace.place_x_m) // _MOST_PLACES))
-        data.append(
-            _points(trace.place_x_m[::every], trace.place_y_m[::every], "places")
-            | {"marker": {"size": 3, "color": "#c3ccd7"}, "hoverinfo": "skip"}
+        places = _points(trace.place_x_m[::every], trace.place_y_m[::every], "places")
+        small = {"size": 3, "color": "#c3ccd7"}
+        traces.append(go.Scatter(places, mode="markers", marker=small, hoverinfo="skip"))
+    traces += _tracks(run, trace)
+    traces.append(
+        go.Scatter(
+            _points(trace.ap_x_m, trace.ap_y_m, "access points"),
+            text=[safe(name) for name in trace.ap_names],
+            mode="markers+text" if len(trace.ap_names) <= 40 else "markers",
+            textposition="top center",
+            textfont={"size": 10, "color": "#3a4656"},
+            marker={"symbol": "triangle-up", "size": 11, "color": INK},
+            marker_line={"color": "white", "width": 1},
+            hovertemplate="%{text}: %{x:.2f}, %{y:.2f} km<extra></extra>",
         )
-    data += _tracks(run, trace)
-    data.append(
-        _points(trace.ap_x_m, trace.ap_y_m, "access points")
-        | {
-            "text": [safe(name) for name in trace.ap_names],
-            "mode": "markers+text" if len(trace.ap_names) <= 40 else "markers",
-            "textposition": "top center",
-            "textfont": {"size": 10, "color": "#3a4656"},
-            "marker": {
-                "symbol": "triangle-up",
-                "size": 11,
-                "color": "#1d2733",
-                "line": {"color": "white", "width": 1},
-            },
-            "hovertemplate": "%{text}: %{x:.2f}, %{y:.2f} km<extra></extra>",
-        }
     )
     hidden = len(trace.device_names) - MOST_DEVICES
     more = f" The {MOST_DEVICES} devices present most are drawn." if hidden > 0 else ""
-    return Figure(
+    return drawn(
         "map",
         "Places, access points and tracks",
         "Where the devices are, step by step: a line joins a device's consecutive fixes. Click a device in "
         f"the legend to hide it, twice to see it alone.{more}",
-        data,
-        base_layout(
-            xaxis=axis("east, km", scaleanchor="y", scaleratio=1, constrain="domain", gridcolor=FAINT),
-            yaxis=axis("north, km", constrain="domain", gridcolor=FAINT),
-            legend={"x": 1.01, "y": 1, "xanchor": "left", "yanchor": "top", "font": {"size": 11}},
-            margin={"l": 60, "r": 150, "t": 16, "b": 52},
-        ),
+        traces,
         640,
+        **MAP_AXES,
+        legend={"orientation": "v", "x": 1.01, "y": 1, "yanchor": "top", "font": {"size": 11}},
+        margin={"l": 60, "r": 150, "t": 16},
     )
 
 
-def _tracks(run: RunEvidence, trace: Trace) -> list[dict[str, Any]]:
+def _tracks(run: RunEvidence, trace: Trace) -> list[Any]:
     counts = np.bincount(trace.device, minlength=len(trace.device_names))
     chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_DEVICES])
     tracks = []
@@ -236,24 +212,18 @@ def _tracks(run: RunEvidence, trace: Trace) -> list[dict[str, Any]]:
         name = device_name(run.info.device_names, device)
         colour = _TRACK_COLOURS[number % len(_TRACK_COLOURS)]
         tracks.append(
-            _points(trace.x_m[rows], trace.y_m[rows], name)
-            | {
-                "mode": "lines+markers",
-                "line": {"color": colour, "width": 1.2},
-                "opacity": 0.75,
-                "marker": {"size": 6, "color": colour},
-                "customdata": trace.step[rows].tolist(),
-                "hovertemplate": "step %{customdata}: %{x:.2f}, %{y:.2f} km<extra>" + safe(name) + "</extra>",
-            }
+            go.Scatter(
+                _points(trace.x_m[rows], trace.y_m[rows], name),
+                mode="lines+markers",
+                line={"color": colour, "width": 1.2},
+                opacity=0.75,
+                marker={"size": 6, "color": colour},
+                customdata=trace.step[rows].tolist(),
+                hovertemplate=hover("step %{customdata}: %{x:.2f}, %{y:.2f} km", name),
+            )
         )
     return tracks
 
 
 def _points(x_m: Any, y_m: Any, name: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": safe(name),
-        "x": np.round(x_m / 1000.0, 4).tolist(),
-        "y": np.round(y_m / 1000.0, 4).tolist(),
-    }
+    return {"name": safe(name), "x": km(x_m), "y": km(y_m)}

@@ -7,8 +7,7 @@
     modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
   };
   for (const figure of report.figures) {
-    const place = document.getElementById("plot-" + figure.key);
-    if (place) Plotly.newPlot(place, figure.data, { ...figure.layout, height: figure.height }, config);
+    Plotly.newPlot("plot-" + figure.key, figure.data, { ...figure.layout, template: report.template }, config);
   }
 
   const power = report.power;
@@ -16,8 +15,6 @@
   const runs = document.getElementById("power-run");
   const devices = document.getElementById("power-device");
   const fill = (select, names) => select.replaceChildren(...names.map((name, index) => new Option(name, index)));
-  const font = report.figures.length ? report.figures[0].layout.font : {};
-  const axis = { gridcolor: "#e7ebf0", zeroline: false, linecolor: "#aab4c0", ticks: "outside", tickcolor: "#aab4c0", ticklen: 4, automargin: true };
 
   const draw = () => {
     const device = power.runs[runs.value].devices[devices.value];
@@ -43,13 +40,10 @@
       hovertemplate: "%{x:.3f} " + power.unit + ": %{y:.3f} W<extra></extra>",
     };
     const layout = {
-      template: "none", font, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", height: 420,
-      margin: { l: 64, r: 20, t: 44, b: 52 }, hovermode: "closest",
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: "#aab4c0", activecolor: "#1f5fbf" },
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left" },
-      xaxis: { ...axis, title: { text: "device time since the start of the run, " + power.unit, standoff: 10, font: { size: 13 } }, range: [0, device.end] },
-      yaxis: { ...axis, title: { text: "power, W", standoff: 10, font: { size: 13 } }, range: [0, top] },
-      annotations: seen.length ? [] : [{ text: "no readings", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }],
+      template: report.template, height: 420,
+      xaxis: { title: { text: "device time since the start of the run, " + power.unit }, range: [0, device.end] },
+      yaxis: { title: { text: "power, W" }, range: [0, top] },
+      annotations: seen.length ? [] : [{ text: "no readings", x: 0.5, y: 0.5, xanchor: "center" }],
     };
     Plotly.react("plot-power", [...shading, line], layout, config);
   };

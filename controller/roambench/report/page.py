@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from roambench.contract.json_values import without_nan
-from roambench.report.figures import PHASE_COLOURS, Figure
+from roambench.report.figures import LOOK, PHASE_COLOURS, Figure
 from roambench.report.summary import RunSummary
 from roambench.report.table import Table
 from roambench.report.templates import rendered
@@ -63,10 +63,8 @@ def document(
         for macro, value in blocks:
             found.setdefault(macro, []).append(value)
     data = {
-        "figures": [
-            {"key": figure.key, "data": figure.data, "layout": figure.layout, "height": figure.height}
-            for figure in found["figure"]
-        ],
+        "figures": [{"key": it.key, "data": it.data, "layout": it.layout} for it in found["figure"]],
+        "template": LOOK,
         "power": next(iter(found["power"]), None),
         "phaseColours": {phase.value: colour for phase, colour in PHASE_COLOURS.items()},
     }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import plotly.graph_objects as go
 
 from roambench.mobility.association import FixedAp, NearestAp, RingWalkAp
 from roambench.mobility.trace import FloatColumn, Trace
-from roambench.report.figures import Figure, axis, base_layout
-from roambench.report.trace_axes import BLUE, GREEN, GREY, ORANGE, km
+from roambench.report.figures import Figure, drawn, km
+from roambench.report.trace_axes import BLUE, GREEN, GREY, ORANGE
 
 _QUANTILES: Final = np.linspace(0.0, 1.0, 201)
 
@@ -23,40 +24,26 @@ def distance_figure(trace: Trace, seed: int) -> Figure:
         ("fixed (HierFAVG)", FixedAp(trace).distances_m, ORANGE),
         ("ring walk (MACFL)", RingWalkAp(trace, seed).distances_m, BLUE),
     )
-    data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": f"{name}: {distances.mean() / 1e3:.2f} ± {distances.std() / 1e3:.2f} km",
-            "x": km(np.quantile(distances, _QUANTILES)),
-            "y": (100.0 * _QUANTILES).round(1).tolist(),
-            "line": {"color": colour, "width": 2},
-            "hovertemplate": "%{y:.0f} % within %{x:.3g} km<extra></extra>",
-        }
+    traces = [
+        go.Scatter(
+            mode="lines",
+            name=f"{name}: {distances.mean() / 1e3:.2f} ± {distances.std() / 1e3:.2f} km",
+            x=km(np.quantile(distances, _QUANTILES)),
+            y=(100.0 * _QUANTILES).round(1).tolist(),
+            line={"color": colour, "width": 2},
+            hovertemplate="%{y:.0f} % within %{x:.3g} km<extra></extra>",
+        )
         for name, distances, colour in rules
     ]
-    return Figure(
+    return drawn(
         "ap-distance",
         "Distance to the access point",
         "Share of the (device, step) pairs at most so far from their access point. In the legend mean and "
         "standard deviation, as in MOHAWK's Table 5. The dotted line is its Wi-Fi range of 100 m.",
-        data,
-        base_layout(
-            xaxis=axis("distance, km", rangemode="tozero"),
-            yaxis=axis("share of pairs, %", range=[0, 101]),
-            shapes=[
-                {
-                    "type": "line",
-                    "x0": 0.1,
-                    "x1": 0.1,
-                    "yref": "paper",
-                    "y0": 0,
-                    "y1": 1,
-                    "line": {"color": GREY, "width": 1, "dash": "dot"},
-                }
-            ],
-        ),
-        360,
+        traces,
+        xaxis={"title": "distance, km", "rangemode": "tozero"},
+        yaxis={"title": "share of pairs, %", "range": [0, 101]},
+        shapes=[{"x0": 0.1, "x1": 0.1, "yref": "paper", "y0": 0, "y1": 1, "line_color": GREY}],
     )
 
 
@@ -77,34 +64,39 @@ def occupancy_figure(trace: Trace) -> Figure:
         ),
         (list(range(1, columns + 1)), (100.0 * load / len(aps)).round(4).tolist(), "rank", "% of the fixes"),
     )
-    layout = base_layout(showlegend=False, bargap=0.08)
-    data = []
+    layout: dict[str, Any] = {}
+    traces = []
     for number, (x, y, across, up) in enumerate(panels):
         name = "" if number == 0 else str(number + 1)
         left = number * 0.355
-        layout[f"xaxis{name}"] = axis(across, domain=[left, left + 0.285], anchor=f"y{name}", showgrid=False)
-        layout[f"yaxis{name}"] = axis(up, anchor=f"x{name}", rangemode="tozero")
-        data.append(
-            {
-                "type": "bar",
-                "x": x,
-                "y": y,
-                "xaxis": f"x{name}",
-                "yaxis": f"y{name}",
-                "marker": {"color": BLUE},
-                "hovertemplate": "%{x}: %{y}<extra></extra>",
-            }
+        layout[f"xaxis{name}"] = {
+            "title": across,
+            "domain": [left, left + 0.285],
+            "anchor": f"y{name}",
+            "showgrid": False,
+        }
+        layout[f"yaxis{name}"] = {"title": up, "anchor": f"x{name}", "rangemode": "tozero"}
+        traces.append(
+            go.Bar(
+                x=x,
+                y=y,
+                xaxis=f"x{name}",
+                yaxis=f"y{name}",
+                marker_color=BLUE,
+                hovertemplate="%{x}: %{y}<extra></extra>",
+            )
         )
-    layout["yaxis2"]["type"] = "log"
-    layout["yaxis2"]["dtick"] = 1
-    return Figure(
+    layout["yaxis2"] |= {"type": "log", "dtick": 1}
+    return drawn(
         "ap-occupancy",
         "Access points in use",
         f"By {shown_kind(trace)} access point. Left: how many are occupied in a step. Middle: how many "
         "devices share one (logarithmic). Right: their shares of all fixes, the busiest first.",
-        data,
-        layout,
+        traces,
         330,
+        **layout,
+        showlegend=False,
+        bargap=0.08,
     )
 
 

@@ -1,4 +1,4 @@
-"""Common parts of a trace's figures: kilometres, timestamps, colours."""
+"""Common parts of a trace's figures: timestamps, colours."""
 
 from __future__ import annotations
 
@@ -8,19 +8,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.mobility.trace import FloatColumn, Trace
+from roambench.mobility.trace import Trace
 
 BLUE: Final = "#1f5fbf"
 ORANGE: Final = "#d9622b"
 GREEN: Final = "#1a8f6a"
 GREY: Final = "#8894a3"
 _MOST_TIMESTAMPS: Final = 3000  # of a curve over the steps
-
-
-def km(metres: FloatColumn) -> list[float]:
-    """Kilometres, to the decimetre."""
-    kilometres: list[float] = np.round(metres / 1000.0, 4).tolist()
-    return kilometres
 
 
 def timestamps(trace: Trace) -> tuple[list[str] | list[float], str]:

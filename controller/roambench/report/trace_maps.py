@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import plotly.graph_objects as go
 
 from roambench.contract.draws import generator
 from roambench.mobility.trace import FloatColumn, Trace
-from roambench.report.figures import FAINT, Figure, axis, base_layout, safe
+from roambench.report.figures import MAP_AXES, Figure, drawn, km, safe
 from roambench.report.trace_access_points import shown_aps, shown_kind
-from roambench.report.trace_axes import BLUE, km
+from roambench.report.trace_axes import BLUE
 
 _MOST_POINTS: Final = 5000  # of places on one map; more only make the page heavy
 _CELLS: Final = 35  # across a heat map: 500 m each in a box of 17.5 km
@@ -28,41 +29,33 @@ def places_figure(trace: Trace, seed: int) -> Figure | None:
     real = (trace.place_x_m, trace.place_y_m)
     heats = [_heat(x_m, y_m, ((west, east), (south, north))) for x_m, y_m in (even, real)]
     most = max(float(heat.max()) for heat in heats)
-    data: list[dict[str, Any]] = []
-    layout = base_layout(showlegend=False, margin={"l": 56, "r": 20, "t": 34, "b": 52})
+    traces = []
     titles = ("(a) spread evenly", "(b) heat map of (a)", "(c) this trace", "(d) heat map of (c)")
-    layout["annotations"] = []
+    layout: dict[str, Any] = {"annotations": []}
     for panel, title in enumerate(titles):
         name = "" if panel == 0 else str(panel + 1)
         left = panel * 0.255
-        layout[f"xaxis{name}"] = axis(
-            "east, km", domain=[left, left + 0.215], anchor=f"y{name}", constrain="domain", showgrid=False
-        )
-        layout[f"yaxis{name}"] = axis(
-            "north, km" if panel == 0 else "",
-            anchor=f"x{name}",
-            scaleanchor=f"x{name}",
-            constrain="domain",
-            showgrid=False,
-        )
-        layout["annotations"].append(_note(title, left, 1.0))
-        axes = {"xaxis": f"x{name}", "yaxis": f"y{name}"}
+        bare = {"constrain": "domain", "showgrid": False}
+        across = {"title": "east, km", "domain": [left, left + 0.215], "anchor": f"y{name}"}
+        up = {"title": "" if panel else "north, km", "anchor": f"x{name}", "scaleanchor": f"x{name}"}
+        layout |= {f"xaxis{name}": across | bare, f"yaxis{name}": up | bare}
+        layout["annotations"].append({"text": f"<b>{title}</b>", "x": left, "y": 1.0})
         if panel % 2 == 0:
-            x_m, y_m = (even, real)[panel // 2]
-            data.append(_dots(x_m, y_m, "#3a4656", 2.2, 0.5) | axes)
+            trace_of = _dots(*(even, real)[panel // 2], "#3a4656", 2.2, 0.5)
         else:
-            scale = {"showscale": panel == 3, "zmax": most**0.5, "colorbar": _bar(most, "places")}
-            data.append(
-                _heat_trace(heats[panel // 2], ((west, east), (south, north)), "places") | scale | axes
-            )
-    return Figure(
+            trace_of = _heat_trace(heats[panel // 2], ((west, east), (south, north)), "places")
+            trace_of.update(showscale=panel == 3, zmax=most**0.5, colorbar=_bar(most, "places"))
+        traces.append(trace_of.update(xaxis=f"x{name}", yaxis=f"y{name}"))
+    return drawn(
         "fig2",
         f"Fig. 2: {count:,} places, even and as they are",
         "As MOHAWK's Fig. 2: an even spread over the same box, beside this trace's places. "
         + _thinned(count),
-        data,
-        layout,
+        traces,
         320,
+        **layout,
+        showlegend=False,
+        margin={"l": 56, "t": 34},
     )
 
 
@@ -71,49 +64,43 @@ def map_figure(trace: Trace) -> Figure:
     aps = shown_aps(trace)
     load = np.bincount(aps, minlength=len(trace.ap_names))
     size = 6.0 + 20.0 * np.sqrt(load / max(1, int(load.max())))
-    data = []
+    traces = []
     if len(trace.place_x_m):
-        data.append(_dots(trace.place_x_m, trace.place_y_m, "#c3ccd7", 3, 0.9) | {"name": "places"})
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "access points",
-            "x": km(trace.ap_x_m),
-            "y": km(trace.ap_y_m),
-            "text": [safe(name) for name in trace.ap_names],
-            "customdata": load.tolist(),
-            "marker": {
-                "size": size.round(1).tolist(),
-                "color": BLUE,
-                "opacity": 0.75,
-                "line": {"color": "white", "width": 1},
-            },
-            "hovertemplate": "%{text}: %{customdata} fixes at %{x:.2f}, %{y:.2f} km<extra></extra>",
-        }
+        traces.append(_dots(trace.place_x_m, trace.place_y_m, "#c3ccd7", 3, 0.9).update(name="places"))
+    traces.append(
+        go.Scatter(
+            mode="markers",
+            name="access points",
+            x=km(trace.ap_x_m),
+            y=km(trace.ap_y_m),
+            text=[safe(name) for name in trace.ap_names],
+            customdata=load.tolist(),
+            marker={"size": size.round(1).tolist(), "color": BLUE, "opacity": 0.75},
+            marker_line={"color": "white", "width": 1},
+            hovertemplate="%{text}: %{customdata} fixes at %{x:.2f}, %{y:.2f} km<extra></extra>",
+        )
     )
-    return Figure(
+    return drawn(
         "trace-map",
         "Places and access points",
         f"Each access point is as large as it is busy (fixes whose {shown_kind(trace)} access point it is). "
         + _thinned(len(trace.place_x_m)),
-        data,
-        _map_layout(),
+        traces,
         620,
+        **MAP_AXES,
     )
 
 
 def presence_heat_map(trace: Trace) -> Figure:
     """Device-steps by cell: where the devices are."""
     extent = _extent(trace)
-    data = _heat_trace(_heat(trace.x_m, trace.y_m, extent), extent, "device-steps")
-    return Figure(
+    return drawn(
         "presence-map",
         "Where the devices are",
         f"Fixes in each of {_CELLS} x {_CELLS} cells, all steps together.",
-        [data],
-        _map_layout(),
+        [_heat_trace(_heat(trace.x_m, trace.y_m, extent), extent, "device-steps")],
         560,
+        **MAP_AXES,
     )
 
 
@@ -138,22 +125,21 @@ def _heat(
 
 def _heat_trace(
     counts: FloatColumn, extent: tuple[tuple[float, float], tuple[float, float]], what: str
-) -> dict[str, Any]:
+) -> Any:
     (west, east), (south, north) = extent
-    return {
-        "type": "heatmap",
-        "x0": (west + (east - west) / (2 * _CELLS)) / 1e3,
-        "dx": (east - west) / _CELLS / 1e3,
-        "y0": (south + (north - south) / (2 * _CELLS)) / 1e3,
-        "dy": (north - south) / _CELLS / 1e3,
+    return go.Heatmap(
+        x0=(west + (east - west) / (2 * _CELLS)) / 1e3,
+        dx=(east - west) / _CELLS / 1e3,
+        y0=(south + (north - south) / (2 * _CELLS)) / 1e3,
+        dy=(north - south) / _CELLS / 1e3,
         # A few cells hold most: by the root the rest can still be told apart.
-        "z": np.sqrt(counts).round(3).tolist(),
-        "customdata": counts.astype(np.int64).tolist(),
-        "zmin": 0,
-        "colorscale": _HEAT,
-        "hovertemplate": "%{customdata} " + what + "<extra></extra>",
-        "colorbar": _bar(float(counts.max()), what),
-    }
+        z=np.sqrt(counts).round(3).tolist(),
+        customdata=counts.astype(np.int64).tolist(),
+        zmin=0,
+        colorscale=_HEAT,
+        hovertemplate="%{customdata} " + what + "<extra></extra>",
+        colorbar=_bar(float(counts.max()), what),
+    )
 
 
 def _bar(most: float, what: str) -> dict[str, Any]:
@@ -169,30 +155,17 @@ def _bar(most: float, what: str) -> dict[str, Any]:
     }
 
 
-def _dots(x_m: FloatColumn, y_m: FloatColumn, colour: str, size: float, opacity: float) -> dict[str, Any]:
+def _dots(x_m: FloatColumn, y_m: FloatColumn, colour: str, size: float, opacity: float) -> Any:
     every = max(1, -(-len(x_m) // _MOST_POINTS))
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": km(x_m[::every]),
-        "y": km(y_m[::every]),
-        "marker": {"size": size, "color": colour, "opacity": opacity},
-        "hoverinfo": "skip",
-    }
+    return go.Scatter(
+        mode="markers",
+        x=km(x_m[::every]),
+        y=km(y_m[::every]),
+        marker={"size": size, "color": colour, "opacity": opacity},
+        hoverinfo="skip",
+    )
 
 
 def _thinned(count: int) -> str:
     every = max(1, -(-count // _MOST_POINTS))
     return "" if every == 1 else f"Of the places every {every}th is drawn; heat maps count all."
-
-
-def _map_layout() -> dict[str, Any]:
-    return base_layout(
-        xaxis=axis("east, km", scaleanchor="y", scaleratio=1, constrain="domain", gridcolor=FAINT),
-        yaxis=axis("north, km", constrain="domain", gridcolor=FAINT),
-    )
-
-
-def _note(text: str, x: float, y: float) -> dict[str, Any]:
-    place = {"xref": "paper", "yref": "paper", "x": x, "y": y, "xanchor": "left", "yanchor": "bottom"}
-    return {"text": f"<b>{text}</b>", "showarrow": False, **place}

@@ -18,7 +18,7 @@ from typing import Final
 
 from roambench.contract.errors import TraceError
 from roambench.contract.whole_file import write_whole
-from roambench.report.figures import Figure
+from roambench.report.figures import LOOK, Figure
 from roambench.report.templates import rendered
 
 #: Names under which Chromium-based browsers install themselves.
@@ -48,10 +48,7 @@ def browser() -> str:
 def write_pictures(figures: Sequence[Figure], folder: Path) -> list[Path]:
     """Write `folder`/KEY.png for every figure; returns the files. TraceError where the browser fails."""
     program = browser()
-    shown = [
-        {"key": figure.key, "data": figure.data, "layout": figure.layout, "height": figure.height}
-        for figure in figures
-    ]
+    shown = [{"key": it.key, "data": it.data, "layout": it.layout | {"template": LOOK}} for it in figures]
     with tempfile.TemporaryDirectory(prefix="roambench-pictures-") as scratch:
         source = Path(scratch) / "figures.html"
         source.write_text(rendered("pictures.html", figures=shown, width=_WIDTH_PX), encoding="utf-8")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import plotly.graph_objects as go
 
 from roambench.mobility.outages import marked_outages
 from roambench.mobility.statistics import aggregated_per_step, stated_offset_h
 from roambench.mobility.trace import Trace
-from roambench.report.figures import Figure, axis, base_layout
+from roambench.report.figures import Figure, drawn, hover
 from roambench.report.trace_axes import BLUE, GREEN, GREY, ORANGE, grouped, timestamp, timestamps
 
 _LINES: Final = (
@@ -26,37 +27,29 @@ def availability_figure(trace: Trace) -> Figure:
     opens, unit = timestamps(trace)
     curves = [aggregated_per_step(trace, k2) for _, k2, _ in _LINES]
     most = np.maximum.reduce(curves)
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "present",
-            "x": opens,
-            "y": grouped(per_step),
-            "line": {"color": GREY, "width": 1, "shape": "hvh"},
-            "fill": "tozeroy",
-            "fillcolor": "rgba(136,148,163,0.16)",
-            "hovertemplate": "%{x}: %{y:.3g} present<extra></extra>",
-        }
+    traces = [
+        go.Scatter(
+            mode="lines",
+            name="present",
+            x=opens,
+            y=grouped(per_step),
+            line={"color": GREY, "width": 1, "shape": "hvh"},
+            fill="tozeroy",
+            fillcolor="rgba(136,148,163,0.16)",
+            hovertemplate="%{x}: %{y:.3g} present<extra></extra>",
+        )
     ]
     for (label, _, colour), curve in zip(_LINES, curves, strict=True):
-        common: dict[str, Any] = {
-            "type": "scatter",
-            "mode": "lines",
-            "name": label,
-            "legendgroup": label,
-            "x": opens,
-            "line": {"color": colour, "width": 1.1},
-        }
-        data.append(
-            common | {"y": grouped(curve), "hovertemplate": "%{x}: %{y:.3g}<extra>" + label + "</extra>"}
-        )
+        line = {"color": colour, "width": 1.1}
+        common = {"mode": "lines", "name": label, "legendgroup": label, "x": opens, "line": line}
         relative = np.divide(curve, most, out=np.zeros(len(curve)), where=most > 0)
-        data.append(common | {"y": grouped(relative), "yaxis": "y2", "showlegend": False})
+        traces += [
+            go.Scatter(common, y=grouped(curve), hovertemplate=hover("%{x}: %{y:.3g}", label)),
+            go.Scatter(common, y=grouped(relative), yaxis="y2", showlegend=False),
+        ]
     shapes = [
         {
             "type": "rect",
-            "xref": "x",
             "yref": "paper",
             "x0": timestamp(trace, first),
             "x1": timestamp(trace, first + length),
@@ -73,19 +66,17 @@ def availability_figure(trace: Trace) -> Figure:
         if shapes
         else " The trace marks no outages of its recorder."
     )
-    return Figure(
+    return drawn(
         "fig3",
         "Fig. 3: devices available, and available for aggregation",
         "As MOHAWK's Fig. 3. Top: devices present, and how many of their models each system can aggregate if "
         "nobody ever fails. Bottom: the same relative to the most that any of them can in that step." + told,
-        data,
-        base_layout(
-            xaxis=axis(unit, anchor="y2", showgrid=False),
-            yaxis=axis("devices", domain=[0.4, 1.0], rangemode="tozero"),
-            yaxis2=axis("relative", domain=[0.0, 0.32], range=[0, 1.04]),
-            shapes=shapes,
-        ),
+        traces,
         520,
+        xaxis={"title": unit, "anchor": "y2", "showgrid": False},
+        yaxis={"title": "devices", "domain": [0.4, 1.0], "rangemode": "tozero"},
+        yaxis2={"title": "relative", "domain": [0.0, 0.32], "range": [0, 1.04]},
+        shapes=shapes,
     )
 
 
@@ -102,34 +93,31 @@ def day_figure(trace: Trace) -> Figure | None:
     up = np.ones(trace.steps, np.bool_)
     for first, length in marked_outages(trace):
         up[first : first + length] = False
-    data = []
+    traces = []
     for name, kept, colour in (("all steps", up | True, BLUE), ("outages left out", up, GREEN)):
         if name != "all steps" and up.all():
             continue
         steps = np.bincount(hour[kept], minlength=24)
         means = np.bincount(hour[kept], weights=per_step[kept], minlength=24) / np.maximum(steps, 1)
-        data.append(
-            {
-                "type": "bar",
-                "name": name,
-                "x": list(range(24)),
-                "y": means.round(3).tolist(),
-                "marker": {"color": colour},
-                "hovertemplate": "%{x} h: %{y:.1f}<extra>" + name + "</extra>",
-            }
+        traces.append(
+            go.Bar(
+                name=name,
+                x=list(range(24)),
+                y=means.round(3).tolist(),
+                marker_color=colour,
+                hovertemplate=hover("%{x} h: %{y:.1f}", name),
+            )
         )
-    return Figure(
+    return drawn(
         "mean-day",
         "The mean day",
         f"Devices present by hour of the day ({zone}), mean over all days.",
-        data,
-        base_layout(
-            xaxis=axis("hour of the day", dtick=2, showgrid=False),
-            yaxis=axis("devices present", rangemode="tozero"),
-            bargap=0.2,
-            showlegend=len(data) > 1,
-        ),
+        traces,
         320,
+        xaxis={"title": "hour of the day", "dtick": 2, "showgrid": False},
+        yaxis={"title": "devices present", "rangemode": "tozero"},
+        bargap=0.2,
+        showlegend=len(traces) > 1,
     )
 
 
@@ -142,38 +130,34 @@ def hours_figure(trace: Trace) -> Figure:
     ranked = np.sort(counts)[::-1]
     shown = np.unique(np.linspace(0, len(ranked) - 1, min(len(ranked), 2000)).round().astype(np.int64))
     low, middle, high = np.quantile(counts, (0.25, 0.5, 0.75)).tolist()
-    return Figure(
+    return drawn(
         "steps-per-device",
         "Steps per device",
         f"Left: devices by the number of steps in which they are present. Right: the same by rank. Quartiles "
         f"{low:g}, {middle:g}, {high:g}; the busiest has {int(counts.max()):,} of {trace.steps:,}.",
         [
-            {
-                "type": "bar",
-                "x": ((edges[:-1] + edges[1:] - 1) / 2).tolist(),
-                "y": found.tolist(),
-                "width": width,
-                "marker": {"color": BLUE, "line": {"color": "white", "width": 0.5}},
-                "hovertemplate": "about %{x} steps: %{y} devices<extra></extra>",
-            },
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": (shown + 1).tolist(),
-                "y": ranked[shown].tolist(),
-                "xaxis": "x2",
-                "yaxis": "y2",
-                "line": {"color": BLUE, "width": 2},
-                "hovertemplate": "rank %{x}: %{y} steps<extra></extra>",
-            },
+            go.Bar(
+                x=((edges[:-1] + edges[1:] - 1) / 2).tolist(),
+                y=found.tolist(),
+                width=width,
+                marker={"color": BLUE, "line": {"color": "white", "width": 0.5}},
+                hovertemplate="about %{x} steps: %{y} devices<extra></extra>",
+            ),
+            go.Scatter(
+                mode="lines",
+                x=(shown + 1).tolist(),
+                y=ranked[shown].tolist(),
+                xaxis="x2",
+                yaxis="y2",
+                line={"color": BLUE, "width": 2},
+                hovertemplate="rank %{x}: %{y} steps<extra></extra>",
+            ),
         ],
-        base_layout(
-            showlegend=False,
-            bargap=0,
-            xaxis=axis("steps present", domain=[0, 0.46], rangemode="tozero", showgrid=False),
-            yaxis=axis("devices"),
-            xaxis2=axis("rank", domain=[0.56, 1], anchor="y2", rangemode="tozero"),
-            yaxis2=axis("steps present", anchor="x2", rangemode="tozero"),
-        ),
         340,
+        showlegend=False,
+        bargap=0,
+        xaxis={"title": "steps present", "domain": [0, 0.46], "rangemode": "tozero", "showgrid": False},
+        yaxis={"title": "devices"},
+        xaxis2={"title": "rank", "domain": [0.56, 1], "anchor": "y2", "rangemode": "tozero"},
+        yaxis2={"title": "steps present", "anchor": "x2", "rangemode": "tozero"},
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from roambench.report.figures import Figure, axis, base_layout, safe
+import plotly.graph_objects as go
+
+from roambench.report.figures import Figure, drawn, hover, safe
 from roambench.report.summary import RunSummary
 from roambench.report.uncertainty_tables import PARTS, budget_rows, part_j
 
@@ -24,36 +26,32 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
                 budgets.append(energy.budget)
     if not budgets:
         return None
-    data: list[dict[str, Any]] = []
+    traces = []
     for (part, field), colour in zip(PARTS, _COLOURS, strict=True):
         shares = [100.0 * (part_j(budget, field) / budget.total_j) ** 2 for budget in budgets]
         if any(share > 0.0 for share in shares):
-            data.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": part,
-                    "y": names,
-                    "x": [round(share, 3) for share in shares],
-                    "customdata": [round(2.0 * part_j(budget, field), 4) for budget in budgets],
-                    "marker": {"color": colour, "line": {"color": "white", "width": 1}},
-                    "hovertemplate": "%{x:.1f} % of the variance, ± %{customdata:.3g} J<extra>"
-                    + part
-                    + "</extra>",
-                }
+            traces.append(
+                go.Bar(
+                    orientation="h",
+                    name=part,
+                    y=names,
+                    x=[round(share, 3) for share in shares],
+                    customdata=[round(2.0 * part_j(budget, field), 4) for budget in budgets],
+                    marker={"color": colour, "line": {"color": "white", "width": 1}},
+                    hovertemplate=hover("%{x:.1f} % of the variance, ± %{customdata:.3g} J", part),
+                )
             )
-    return Figure(
+    return drawn(
         "budget",
         "What makes the uncertainty",
         "Shares of the squared uncertainty: parts add in quadrature, so half of the variance is 71 % of the "
         "uncertainty. The largest part is what a better meter or a longer run must mend first.",
-        data,
-        base_layout(
-            barmode="stack",
-            bargap=0.3,
-            xaxis=axis("share of the variance, %", range=[0, 100]),
-            yaxis=axis("", showgrid=False, ticks="", autorange="reversed"),
-            margin={"l": 150, "r": 30, "t": 44, "b": 52},
-        ),
+        traces,
         120 + 26 * len(names),
+        barmode="stack",
+        bargap=0.3,
+        xaxis={"title": "share of the variance, %", "range": [0, 100]},
+        yaxis={"showgrid": False, "ticks": "", "autorange": "reversed"},
+        margin_l=150,
+        margin_r=30,
     )

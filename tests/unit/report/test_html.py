@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from jinja2 import UndefinedError
 from plotly.offline import get_plotlyjs
@@ -15,6 +16,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
 from roambench.experiment.sections import Experiment
 from roambench.report.comparison import compare_runs
+from roambench.report.figures import drawn, safe
 from roambench.report.page import MOST_ROWS
 from roambench.report.power_data import MOST_POINTS, thin
 from roambench.report.report import report
@@ -200,3 +202,15 @@ def test_a_template_escapes_what_it_is_given_and_misses_what_it_is_not():
     assert json.loads(page.data) == [HOSTILE]
     with pytest.raises(UndefinedError, match="'title' is undefined"):
         rendered("page.html")
+
+
+def test_a_figure_with_a_property_that_plotly_does_not_know_is_not_drawn():
+    with pytest.raises(ValueError, match="'lien'"):
+        go.Scatter(lien_color="red")
+    with pytest.raises(ValueError, match="rangemood"):
+        drawn("k", "t", "c", [], xaxis={"rangemood": "tozero"})
+
+
+def test_labels_keep_their_quotes_and_lose_their_markup():
+    """Of entities Plotly knows neither &quot; nor &apos;: it would draw them as they are."""
+    assert safe("""pi "one"'s <b>&""") == """pi "one"'s &lt;b&gt;&amp;"""

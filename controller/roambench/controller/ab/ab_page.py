@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
+import plotly.graph_objects as go
+
 from roambench.controller.ab.ab_files import mean_cell, results_table, verdict
 from roambench.controller.ab.ab_plan import AbPlan, ArmName
 from roambench.controller.ab.ab_results import AbTable, Ended
 from roambench.controller.ab.cooling import Cooled
 from roambench.report import numbers
-from roambench.report.figures import Figure, axis, base_layout, safe
+from roambench.report.figures import Figure, drawn, names_axis, safe
 from roambench.report.page import Parts, document, folded, warnings
 from roambench.report.table import Table
 
@@ -58,7 +60,7 @@ def factor_figure(plan: AbPlan, table: AbTable) -> Figure | None:
     rows = [row for row in table.rows if row.found.factor is not None]
     if not rows:
         return None
-    data = []
+    traces = []
     for colour, name, chosen in (
         ("#1a8f6a", "A is better", [row for row in rows if row.found.winner == "A"]),
         ("#d9622b", "B is better", [row for row in rows if row.found.winner == "B"]),
@@ -68,46 +70,28 @@ def factor_figure(plan: AbPlan, table: AbTable) -> Figure | None:
             continue
         factors = [row.found.factor or 0.0 for row in chosen]
         intervals = [row.found.factor_interval for row in chosen]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": name,
-                "x": factors,
-                "y": [safe(row.compared.title) for row in chosen],
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [i.high - f if i else 0.0 for i, f in zip(intervals, factors, strict=True)],
-                    "arrayminus": [f - i.low if i else 0.0 for i, f in zip(intervals, factors, strict=True)],
-                    "color": colour,
-                    "thickness": 1.5,
-                },
-                "marker": {"color": colour, "size": 10},
-                "hovertemplate": "%{y}: %{x:.3f} ×<extra></extra>",
-            }
+        above = [i.high - f if i else 0.0 for i, f in zip(intervals, factors, strict=True)]
+        below = [f - i.low if i else 0.0 for i, f in zip(intervals, factors, strict=True)]
+        traces.append(
+            go.Scatter(
+                mode="markers",
+                name=name,
+                x=factors,
+                y=[safe(row.compared.title) for row in chosen],
+                error_x={"array": above, "arrayminus": below, "color": colour, "thickness": 1.5},
+                marker={"color": colour, "size": 10},
+                hovertemplate="%{y}: %{x:.3f} ×<extra></extra>",
+            )
         )
-    equal = {
-        "type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
-        "line": {"color": "#1d2733", "width": 1, "dash": "dot"},
-    }  # fmt: skip
-    return Figure(
+    return drawn(
         "factors",
         f"How many times better A ({plan.labels['A']}) is than B ({plan.labels['B']})",
         "Of costs B ÷ A, of scores A ÷ B, with 95 % intervals. Right of the dotted line A is better.",
-        data,
-        base_layout(
-            xaxis=axis("A is better by", type="log"),
-            yaxis=axis(
-                "",
-                categoryorder="array",
-                categoryarray=[safe(row.compared.title) for row in reversed(rows)],
-                ticks="",
-                range=[-0.6, len(rows) - 0.4],
-            ),
-            shapes=[equal],
-        ),
+        traces,
         130 + 30 * len(rows),
+        xaxis={"title": "A is better by", "type": "log"},
+        yaxis=names_axis([row.compared.title for row in rows]),
+        shapes=[{"x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}],
     )
 
 
