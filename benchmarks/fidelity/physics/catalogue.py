@@ -23,6 +23,7 @@ WORLDS = {
         World("rate-hops", shapes.hopping),
         World("train-ramp", train=shapes.ramp),
         World("train-late-clock", train=shapes.late_clock),
+        World("end-burst-late-clock", shapes.hashed, shapes.late_clock, transfer_s=1.0),
         World("train-dips", train=shapes.dips),
         World("train-throttled", train=shapes.throttled),
         World("train-undervolted", train=shapes.undervolted),

@@ -90,7 +90,7 @@ def account_device(
     )
     idle = idle_baselines(corrected, spans, window, step_w)
     level_w = fit.idle_w if idling is None else idling.level_w
-    unmodelled = design_based(steady, spans, fit, level_w)
+    unmodelled = design_based(steady, spans, fit, level_w, late_prior_s)
     preferred = {phase: unmodelled[phase] for phase in in_doubt(fit) & unmodelled.keys()}
     parts = instead(fit.span_energies(curve), spans, preferred, level_w, fit.u_idle_w)
     naive = trapezoid_by_span(curve, spans)
@@ -145,9 +145,13 @@ def account_device(
                 design_based=works and span.phase in preferred,
                 late_shared=late_shared,
                 u_idle_shared_w=u_idle_shared_w,
-                u_wait_shared_w=0.0
-                if span.phase in preferred
-                else min(waiting_w.get(span.phase, 0.0), part.u_level_w, part.u_net_level_w),
+                u_border_shared_w=min(
+                    preferred[span.phase].u_shared_w
+                    if span.phase in preferred
+                    else waiting_w.get(span.phase, 0.0),
+                    part.u_level_w,
+                    part.u_net_level_w,
+                ),
             )
         )
     edges_j = curve.step_across_w * fit.u_lateness_s

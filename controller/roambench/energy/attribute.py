@@ -84,8 +84,7 @@ def attribute(
         begun = constant_powers(pieces_of(spans, apart={STARTING}), readings, own_level_s)
         if begun.apart(STARTING):
             told_of = begun
-    # A meter whose windows lie end to end misses nothing, and has no unknown age worth the search.
-    sparse = nominal_s > 1.5 * seen.window_s
+    sparse = seen.misses_some(nominal_s)
     told_apart = late_prior_s <= BOARD_LATENESS_S and u_clock_s <= CLOCK_U_S
     checked = None
     if told_of.powers is not None and sparse and told_apart:

@@ -76,6 +76,14 @@ class Attribution:
         return self.lateness_s + 2.0 * self.u_lateness_s < 0.0
 
     @property
+    def borne_out(self) -> bool:
+        """Whether constant power within transfers is more than an assumption: the meter sees all of them, or
+        its conversion clock was found and speaks for it.
+        """
+        clocked = self.steadiness is not None and self.steadiness.bears_out
+        return clocked or not self.window.misses_some(self.nominal_s)
+
+    @property
     def unsteady(self) -> str:
         """The conversion clock's objection to transfers of constant power; "" for nothing."""
         told = self.steadiness

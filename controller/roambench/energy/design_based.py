@@ -27,8 +27,9 @@ from roambench.energy.attribution import Attribution
 from roambench.energy.energy_value import Energy, Part, total
 from roambench.energy.idle_curve import work_of
 from roambench.energy.integrate import span_stamps
+from roambench.energy.lateness import BOARD_LATENESS_S
 from roambench.energy.occupancy import Columns, Floats, occupancy
-from roambench.energy.pieces import TAIL
+from roambench.energy.pieces import TAIL, TRANSFERS
 from roambench.energy.samples import PowerSamples
 from roambench.energy.span_energy import SpanEnergy
 
@@ -40,6 +41,10 @@ NEAR_S: Final = 1.5
 MIN_READINGS: Final = 6
 #: Share (k = 1) of what power changes by towards a border that it may have changed more at the border itself.
 GOES_ON: Final = 1.0
+#: Where ages are unknown, what a transfer ends or begins with looks like what the training beside it does: of
+#: a training's net power such a share (k = 1) may be missing or added where windows see both. A governor that
+#: takes 0.15 s to raise the clock beside a download that is hashed in its last 0.1 s comes to 0.15.
+BESIDE_TRAINING: Final = 0.1
 #: Phases that have this estimate; a `wait` before or after the work is idling and none of them.
 ESTIMATED: Final = ACTIVE_PHASES | {Phase.WAIT}
 TWO_SIGMA: Final = 0.977249868
@@ -52,7 +57,8 @@ class DesignBased:
     """Mean net power of one phase type on one board and its standard uncertainty, W.
 
     `u_w` comes from the scatter of `spans` spans and is widened as Student's t for few of them, so that 2 u
-    holds what it does for many.
+    holds what it does for many. `u_shared_w` is the part of it that boards of one kind have in common: what a
+    training beside a transfer begins or ends with (`BESIDE_TRAINING`).
     """
 
     device: str
@@ -60,11 +66,16 @@ class DesignBased:
     net_w: float
     u_w: float
     spans: int
+    u_shared_w: float = 0.0
 
     def over(self, seconds: float) -> Energy:
         """Net energy of the phase's measured seconds, J."""
-        source = f"{self.device} {self.phase.value} design-based"
-        return Energy(self.net_w * seconds, 0.0, seconds, 0.0, ((Part.SAMPLING, source, self.u_w * seconds),))
+        own_w = math.sqrt(max(0.0, self.u_w**2 - self.u_shared_w**2))
+        terms = (
+            (Part.SAMPLING, f"{self.device} {self.phase.value} design-based", own_w * seconds),
+            (Part.SAMPLING, f"borders of {self.phase.value}", self.u_shared_w * seconds),
+        )
+        return Energy(self.net_w * seconds, 0.0, seconds, 0.0, tuple(term for term in terms if term[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +103,19 @@ def together(estimates: Sequence[DesignBased | None], seconds: Sequence[float]) 
 
 
 def design_based(
-    samples: PowerSamples, spans: Sequence[PhaseSpan], fit: Attribution, idle_w: float
+    samples: PowerSamples,
+    spans: Sequence[PhaseSpan],
+    fit: Attribution,
+    idle_w: float,
+    late_prior_s: float = BOARD_LATENESS_S,
 ) -> dict[Phase, DesignBased]:
     """The estimate of each active phase and of waiting, where enough readings touched it.
 
     `samples` are calibrated first looks without the drift of the idle power, as `fit` saw them; `spans` are
     those that were given to `attribute`; `idle_w` is the idle power without drift. The fitted lateness may
     be true, or come of the very shape that the fit does not know: the estimate lies half way between with it
-    and without, and half the difference is in its uncertainty.
+    and without, and half the difference is in its uncertainty. Lines that may be later than a board's
+    (`late_prior_s`: an emulation that runs faster than real time) are taken to be as late as they are fitted.
     """
     if fit.spans_fit is None:
         return {}
@@ -109,18 +125,22 @@ def design_based(
     for phase in dict.fromkeys(span.phase for span in spans if span.phase in ESTIMATED):
         both = [touched.mean_of(phase, idle_w) for touched in (prompt, late)]
         if both[0] is not None and both[1] is not None:
-            (one_w, u_one_w), (other_w, u_other_w) = both[0], both[1]
-            u_w = math.hypot(max(u_one_w, u_other_w), 0.5 * (one_w - other_w))
+            (one_w, u_one_w, beside), (other_w, u_other_w, _) = both[0], both[1]
+            u_shared_w = 0.0
+            if phase in TRANSFERS and beside and not fit.borne_out:
+                u_shared_w = BESIDE_TRAINING * beside * max(fit.net_watts_of(Phase.TRAIN)[0], 0.0)
+            u_w = math.hypot(max(u_one_w, u_other_w), 0.5 * (one_w - other_w), u_shared_w)
             count = sum(span.phase is phase for span in spans)
-            found[phase] = DesignBased(spans[0].device, phase, 0.5 * (one_w + other_w), u_w, count)
+            mean_w = other_w if late_prior_s > BOARD_LATENESS_S else 0.5 * (one_w + other_w)
+            found[phase] = DesignBased(spans[0].device, phase, mean_w, u_w, count, u_shared_w)
     return found
 
 
 def in_doubt(fit: Attribution) -> frozenset[Phase]:
     """Phases whose fitted power the readings contradict: the training if that is what they contradict, the
-    transfers if it is one of those, if lines seem to come too early, or if the meter's conversion clock was
-    looked for and does not bear them out. Without a clock to bear them out they are in doubt, too, where
-    boards do not wait as they should: a radio that is awake after a transfer is not known within one.
+    transfers if it is one of those, if lines seem to come too early, or if the meter does not see all of
+    their time and its conversion clock does not bear them out: it was not found, or not looked for. They are,
+    too, where boards do not wait as they should: a radio that is awake after a transfer is not known in one.
     Waiting always is: a tail of some tenths of a second is seen by readings at the border alone, which a fit
     hardly weighs, and by all of them if each counts once.
 
@@ -131,9 +151,9 @@ def in_doubt(fit: Attribution) -> frozenset[Phase]:
         return frozenset()
     level = fit.misfit.level if fit.misfit is not None and fit.misfit.contradicts else ""
     phases = {phase for phase in ACTIVE_PHASES if level.startswith(phase.value)}
-    borne_out = fit.steadiness is not None and fit.steadiness.bears_out
-    unborne = fit.steadiness is not None or level in (Phase.WAIT.value, TAIL.name)
-    if fit.too_early or (unborne and not borne_out) or phases - {Phase.TRAIN}:
+    clocked = fit.steadiness is not None and fit.steadiness.bears_out
+    assumed = fit.window.misses_some(fit.nominal_s) or level in (Phase.WAIT.value, TAIL.name)
+    if fit.too_early or (assumed and not clocked) or phases - {Phase.TRAIN}:
         phases |= ACTIVE_PHASES - {Phase.TRAIN}
     several = {
         phase
@@ -241,8 +261,10 @@ class _Touched:
                     )
         return cls(phase_of, fit.span_of[fitted], share, watts, around_w, u_around_w, at_end)
 
-    def mean_of(self, phase: Phase, idle_w: float) -> tuple[float, float] | None:
-        """Net power of a phase and its standard uncertainty, W; None where too little was seen of it."""
+    def mean_of(self, phase: Phase, idle_w: float) -> tuple[float, float, float] | None:
+        """Net power of a phase and its standard uncertainty, W, and what the power would lose per watt that
+        trainings beside it draw more there; None where too little was seen of it.
+        """
         own = self.phase_of[self.share.col] == phase
         row, data, count = self.share.row, self.share.data, len(self.watts)
         touched = np.bincount(row[own], data[own], count)
@@ -261,4 +283,6 @@ class _Touched:
         off = joules - net_w * windows
         widened = float(stdtrit(len(number) - 1, TWO_SIGMA)) / 2.0
         scatter = widened * math.sqrt(len(number) / (len(number) - 1.0) * float(off @ off))
-        return net_w, math.hypot(scatter, float(u_others.sum())) / float(windows.sum())
+        trainings = beside & (self.phase_of[self.share.col] == Phase.TRAIN)
+        seen = float(windows.sum())
+        return net_w, math.hypot(scatter, float(u_others.sum())) / seen, float(data[trainings].sum()) / seen

@@ -30,8 +30,9 @@ class LedgerRow:
     apart, so that sums of rows come out right.
 
     Boards of one kind are wrong together where an assumption and not a reading decides: how late lines are
-    (`late_shared` of the edges, 0..1), how idle power moves (`u_idle_shared_w` of `u_idle_w`), what a
-    transfer draws while it waits (`u_wait_shared_w` of the levels).
+    (`late_shared` of the edges, 0..1), how idle power moves (`u_idle_shared_w` of `u_idle_w`), what happens
+    at a transfer's borders (`u_border_shared_w` of the levels): what it draws while it waits, or, without a
+    model, what a training beside it begins or ends with.
 
     `design_based` rows have the mean power of their phase from an estimate without a model of its shape,
     since the readings contradict the fitted one, or since it is waiting (`design_based.in_doubt`).
@@ -62,7 +63,7 @@ class LedgerRow:
     design_based: bool = False
     late_shared: float = 0.0
     u_idle_shared_w: float = 0.0
-    u_wait_shared_w: float = 0.0
+    u_border_shared_w: float = 0.0
 
     def energy(self, kind: Kind = "gross") -> Energy:
         """The row as an energy that adds up with the rows of this and of other boards."""
@@ -80,14 +81,14 @@ class LedgerRow:
         board, level = self.device, f"{self.device} {self.phase.value}"
         own_gain = _less(self.u_gain, self.u_reference)
         edge_j = (self.edge_w if gross else self.net_edge_w) * self.covered_s
-        level_w = _less(self.u_level_w if gross else self.u_net_level_w, self.u_wait_shared_w)
+        level_w = _less(self.u_level_w if gross else self.u_net_level_w, self.u_border_shared_w)
         idle_w = 0.0 if gross else _less(self.u_idle_w, self.u_idle_shared_w)
         return [
             (Part.GAIN, board, own_gain * joules),
             (Part.GAIN, f"reference {self.reference}", self.u_reference * joules),
             (Part.OFFSET, board, self.u_offset_w * self.covered_s if gross else 0.0),
             (Part.SAMPLING, level, level_w * self.covered_s),
-            (Part.SAMPLING, f"waiting of {self.phase.value}", self.u_wait_shared_w * self.covered_s),
+            (Part.SAMPLING, f"borders of {self.phase.value}", self.u_border_shared_w * self.covered_s),
             (Part.EDGES, board, _less(1.0, self.late_shared) * edge_j),
             (Part.EDGES, "lateness", self.late_shared * edge_j),
             (Part.BASELINE, board, -idle_w * self.covered_s),

@@ -29,6 +29,10 @@ class MeterWindow:
         """Length of the past that a printed value can depend on, s."""
         return self.window_s + self.latch_s
 
+    def misses_some(self, nominal_s: float) -> bool:
+        """Whether readings every `nominal_s` leave time unseen: windows that lie end to end see it all."""
+        return nominal_s > 1.5 * self.window_s
+
     def weight_within(self, delay_s: Floats) -> Floats:
         """Share of the weight on the last `delay_s` seconds before the reading, 0..1, same shape."""
         w, a = self.window_s, self.latch_s

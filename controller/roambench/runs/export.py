@@ -80,7 +80,7 @@ _LEDGER = pa.schema(
         ("design_based", pa.bool_()),
         ("late_shared", pa.float64()),
         ("u_idle_shared_w", pa.float64()),
-        ("u_wait_shared_w", pa.float64()),
+        ("u_border_shared_w", pa.float64()),
     ]
 )
 _EXCHANGES = pa.schema(

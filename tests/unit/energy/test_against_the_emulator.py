@@ -10,6 +10,7 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
+from roambench.energy.lateness import BOARD_LATENESS_S
 from roambench.energy.ledger import totals_by_phase
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
@@ -53,7 +54,9 @@ def measured(seed: int, rounds: int = 20, gain: float = 1.0, faults: tuple[Fault
     schedule.append((at_s, IDLE))
     run = emulate(schedule, at_s + 5.0, seed, gain=gain, tolerance=0.0, faults=faults)
     samples = PowerSamples.from_readings(run.readings())
-    account = account_device(samples, spans, {}, {}, EXACT, spans[0].start_ns, spans[-1].end_ns)
+    account = account_device(
+        samples, spans, {}, {}, EXACT, spans[0].start_ns, spans[-1].end_ns, late_prior_s=BOARD_LATENESS_S
+    )
     return Measured(account, run.truth, spans)
 
 

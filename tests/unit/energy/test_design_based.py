@@ -42,8 +42,9 @@ def test_it_holds_whatever_the_shape_of_power(worlds, world):
     measured, two_u = estimates(worlds, world)
     held = np.abs(measured - 1.0) <= two_u
     assert held.sum() >= 0.85 * held.size
-    # It is no trivial interval: some 20 transfers of 1 s tell their energy to a third or so.
-    assert (np.median(two_u, axis=0) < 0.65).all()
+    # It is no trivial interval: some 20 transfers of 1 s tell their energy to a third or so; where no clock
+    # is found, 60 % and what trainings beside them may begin with.
+    assert (np.median(two_u, axis=0) < 0.75).all()
 
 
 def test_transfers_of_constant_power_cost_it_the_width_that_sampling_theory_foretells(worlds):
