@@ -8,39 +8,13 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from peers_file import peers_file
 from roambench.controller.cli import app
 from roambench.report.report import report
 
-EXPERIMENT = """
-name = "peers"
-systems = ["d_psgd", "metropolis_hastings"]
-
-[fleet]
-agents = 5
-
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 20
-
-[decentralised]
-iterations = 4
-evaluate_every = 2
-half_step = "full_batch"
-
-[mobility]
-model = "dcm"
-mobile = 2
-grid = 6
-
-[simulated]
-workers = 1
-"""
-
 
 def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp_path: Path) -> None:
-    path = tmp_path / "peers.toml"
-    path.write_text(EXPERIMENT)
+    path = peers_file(tmp_path)
     html = tmp_path / "report.html"
     told = CliRunner().invoke(
         app,

@@ -6,46 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from peers_file import PEERS, peers_file
 from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 
-GOOD = """
-name = "peers"
-systems = ["d_psgd", "metropolis_hastings"]
-
-[fleet]
-agents = 5
-
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 20
-
-[decentralised]
-iterations = 4
-evaluate_every = 2
-half_step = "full_batch"
-
-[mobility]
-model = "dcm"
-mobile = 2
-grid = 6
-
-[simulated]
-workers = 1
-"""
-
 
 def problems_of(folder: Path, text: str) -> tuple[str, ...]:
-    path = folder / "peers.toml"
-    path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load_experiment(path)
+        load_experiment(peers_file(folder, text))
     return caught.value.problems
 
 
 def test_all_mistakes_of_a_decentralised_file_are_told_at_once(tmp_path: Path) -> None:
-    text = GOOD.replace('"metropolis_hastings"]', '"mohawk"]')
+    text = PEERS.replace('"metropolis_hastings"]', '"mohawk"]')
     text = text.replace("mobile = 2", "mobile = 9").replace('"full_batch"', '"whole"')
     text += 'backend = "stacked"\n[contacts]\nradius = -1.0\n'
     problems = "\n".join(problems_of(tmp_path, text))
@@ -60,17 +33,17 @@ def test_all_mistakes_of_a_decentralised_file_are_told_at_once(tmp_path: Path) -
 
 
 def test_movers_that_go_by_the_data_of_others_need_somebody_who_stays(tmp_path: Path) -> None:
-    (problem,) = problems_of(tmp_path, GOOD.replace("mobile = 2", "mobile = 5"))
+    (problem,) = problems_of(tmp_path, PEERS.replace("mobile = 2", "mobile = 5"))
     assert problem.endswith('expected fewer than the 5 devices: "dcm" goes where static devices are')
 
 
 def test_all_devices_of_a_trace_make_sense_only_where_there_is_one(tmp_path: Path) -> None:
-    (problem,) = problems_of(tmp_path, GOOD.replace("agents = 5", "agents = 0"))
+    (problem,) = problems_of(tmp_path, PEERS.replace("agents = 5", "agents = 0"))
     assert 'fleet.agents: expected a number of devices beside mobility.model = "dcm"' in problem
 
 
 def test_adam_is_refused(tmp_path: Path) -> None:
     (problem,) = problems_of(
-        tmp_path, GOOD.replace("images_per_device", 'optimiser = "adam"\nimages_per_device')
+        tmp_path, PEERS.replace("images_per_device", 'optimiser = "adam"\nimages_per_device')
     )
     assert 'learning.optimiser: expected "sgd"' in problem
