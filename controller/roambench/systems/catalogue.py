@@ -13,8 +13,7 @@ from roambench.contract.table import Table, origin
 from roambench.systems.fedavg import fedavg, heurfedamp
 from roambench.systems.hierfavg import hierfavg
 from roambench.systems.macfl import macfl
-from roambench.systems.middle import middle, middle_plus
-from roambench.systems.middle_baselines import ensemble, fedmes, greedy, macfl_same_step, oort
+from roambench.systems.middle import ensemble, fedmes, greedy, macfl_same_step, middle, middle_plus, oort
 from roambench.systems.mohawk import mohawk
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import Participants, Selection, StartModel, SyncRule, System, UploadRule
