@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.plane_box import PlaneBox
-from roambench.mobility.projection import Box
+from roambench.mobility.projection import Box, PlaneBox
 from roambench.mobility.readers.condensing import CELL_M, Indices
 from roambench.mobility.readers.fixes import Fixes, Stations
 from roambench.mobility.selection import ApDraw

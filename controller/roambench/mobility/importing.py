@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.plane_box import PlaneBox
-from roambench.mobility.projection import Box
+from roambench.mobility.projection import Box, PlaneBox
 from roambench.mobility.readers import READERS
 from roambench.mobility.readers.account import MalformedRow
 from roambench.mobility.readers.condensing import MORE_OF_A_STEP, OUTSIDE, Area, condensed, counts

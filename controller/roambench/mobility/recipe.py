@@ -30,9 +30,8 @@ from roambench.mobility.outages import (
     outage_runs,
     with_outages,
 )
-from roambench.mobility.plane_box import PlaneBox
 from roambench.mobility.presence import hold_steps, with_presence
-from roambench.mobility.projection import Box
+from roambench.mobility.projection import Box, PlaneBox
 from roambench.mobility.readers.condensing import (
     CELL_M,
     OUTSIDE,

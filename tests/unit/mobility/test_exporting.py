@@ -12,8 +12,8 @@ from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.exporting import export_trace
 from roambench.mobility.files import content_hash, read_trace, write_trace
 from roambench.mobility.importing import import_trace
-from roambench.mobility.plane_box import PlaneBox
 from roambench.mobility.presence import with_presence
+from roambench.mobility.projection import PlaneBox
 from roambench.mobility.recipe import Recipe
 from roambench.mobility.trace import Trace
 from roambench.mobility.walks import GENERATORS

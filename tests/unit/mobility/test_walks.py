@@ -15,7 +15,6 @@ from roambench.mobility.walks import GENERATORS
 from roambench.mobility.walks.community import CommunityParameters, community, home_cells
 from roambench.mobility.walks.edge_hopping import EdgeHoppingParameters, edge_hopping, hops
 from roambench.mobility.walks.grid_walk import GridWalkParameters, grid_positions, grid_walk
-from roambench.mobility.walks.legs import Pace, positions
 from roambench.mobility.walks.reflected_walk import (
     ReflectedWalkParameters,
     folded,
@@ -24,6 +23,7 @@ from roambench.mobility.walks.reflected_walk import (
     speeds_m,
 )
 from roambench.mobility.walks.ring_walk import RingWalkParameters, ring_steps, ring_walk
+from roambench.mobility.walks.strolls import Pace, positions
 from roambench.mobility.walks.walkers import presences
 
 WALKS = ("community", "edge-hopping", "grid-walk", "random-waypoint", "reflected-walk", "ring-walk")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from roambench.contract.errors import ConfigError, TraceError
 
 if TYPE_CHECKING:
-    from roambench.mobility.plane_box import PlaneBox
-    from roambench.mobility.projection import Box
+    from roambench.mobility.projection import Box, PlaneBox
 
 ApSource = Literal["auto", "draw", "places", "stations"]
 
@@ -40,8 +39,7 @@ def area(text: str | None, corners: str | None, problems: list[str]) -> Box | Pl
 
 def box(text: str | None, problems: list[str]) -> Box | PlaneBox | None:
     """A square on the globe of three numbers, a rectangle on a plane of four."""
-    from roambench.mobility.plane_box import PlaneBox
-    from roambench.mobility.projection import Box
+    from roambench.mobility.projection import Box, PlaneBox
 
     if text is None:
         return None

@@ -13,8 +13,7 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
 from roambench.mobility.files import content_hash
 from roambench.mobility.importing import Tally, import_trace
-from roambench.mobility.plane_box import PlaneBox
-from roambench.mobility.projection import Box
+from roambench.mobility.projection import Box, PlaneBox
 from roambench.mobility.readers import READERS, collecting, gps_blocks, tist2015, tist2015_venues
 from roambench.mobility.readers.fixes import ReaderOptions
 from roambench.mobility.readers.opening import read_files

@@ -10,7 +10,7 @@ import pytest
 
 from roambench.mobility.files import content_hash
 from roambench.mobility.importing import import_trace
-from roambench.mobility.plane_box import PlaneBox
+from roambench.mobility.projection import PlaneBox
 from roambench.mobility.readers.opening import SourceOptions
 from roambench.mobility.recipe import Recipe
 
