@@ -11,7 +11,8 @@ from roambench.report.communication_tables import communication_tables
 from roambench.report.energy_tables import board_table, table10_table, whole_run_table
 from roambench.report.modelled_tables import modelled_tables
 from roambench.report.numbers import NONE
-from roambench.report.paper_of_runs import tables_beside_the_paper
+from roambench.report.paper_ratios import ratios_table
+from roambench.report.paper_runs import PaperRun
 from roambench.report.peer_tables import peer_tables
 from roambench.report.phase_tables import phase_table, truth_table
 from roambench.report.summary import RunSummary
@@ -199,3 +200,35 @@ def _compare(key: str, title: str, caption: str, runs: Sequence[RunSummary], lin
     head = ("", *(run.label for run in runs))
     rows = tuple((line.name, *(line.value(run) for run in runs)) for line in lines)
     return Table(key, title, caption, head, rows)
+
+
+def tables_beside_the_paper(runs: Sequence[RunSummary]) -> list[Table]:
+    """The runs beside the paper's tables; [] unless MOHAWK and one of its baselines ran in one setting."""
+    found = ratios_table([found for run in runs if (found := paper_run_of(run)) is not None])
+    return [] if found is None else [found]
+
+
+def paper_run_of(run: RunSummary) -> PaperRun | None:
+    """A run of a report as the paper's tables take it; None for one that closed no step."""
+    learning, distance = run.learning, run.distance
+    if not learning.points:
+        return None
+    return PaperRun(
+        system=run.info.system,
+        setting=run.setting,
+        seed=run.info.seed,
+        steps=len(learning.points),
+        threshold=learning.threshold,
+        threshold_step=learning.threshold_step,
+        final_accuracy=learning.final_accuracy,
+        best_accuracy=learning.best_accuracy,
+        aggregated_per_step=learning.aggregated_per_step,
+        distance_km=None if distance is None else distance.mean_m / 1000.0,
+        distance_sd_km=None if distance is None else distance.sd_m / 1000.0,
+        joules_per_client=None if run.modelled is None else run.modelled.to_threshold.joules_per_client,
+        scored=tuple(
+            (point.step, point.accuracy)
+            for point in learning.points
+            if point.cloud and point.accuracy is not None
+        ),
+    )

@@ -12,8 +12,7 @@ from roambench.experiment.sections import from_resolved
 from roambench.report import paper_mohawk as paper
 from roambench.report.bounds import Bounds, factor, mean_of, ratio_of
 from roambench.report.markdown import markdown_table
-from roambench.report.paper_milestones import milestones_table
-from roambench.report.paper_ratios import ratios_table
+from roambench.report.paper_ratios import milestones_table, ratios_table
 from roambench.report.paper_runs import PaperRun, Setting, comparable, rounds_of, setting_of
 from roambench.report.paper_tables import paper_tables
 from roambench.report.table import Table

@@ -21,8 +21,8 @@ from roambench.mobility.files import read_trace
 from roambench.report import numbers
 from roambench.report.curves_svg import Curve, curves_svg
 from roambench.report.markdown import cell
-from roambench.report.paper_milestones import milestones_table
 from roambench.report.paper_mohawk import SYSTEMS
+from roambench.report.paper_ratios import milestones_table
 from roambench.report.paper_tables import paper_tables
 from roambench.report.table import Table
 
