@@ -15,8 +15,7 @@ import grpc.aio
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
-from roambench.contract.pacing import paced
-from roambench.contract.padding import padding
+from roambench.contract.pacing import paced, padding
 from roambench.contract.phases import Moved
 from roambench.contract.whole_file import take_place
 from roambench.wire.v1 import data_pb2 as wire

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from roambench.written.section import Section
+from roambench.written.toml_file import Section
 
 
 class AlgorithmSection(Section):

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration
-from roambench.written.section import Section
+from roambench.written.toml_file import Section
 
 
 def _date(value: object) -> object:

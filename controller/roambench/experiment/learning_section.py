@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from roambench.contract.local_training import LocalTraining
-from roambench.written.section import Section
+from roambench.written.toml_file import Section
 
 
 class LearningSection(Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from roambench.aggregation.attention import CosineReading
-from roambench.written.section import Section
+from roambench.written.toml_file import Section
 
 
 class RoundsSection(Section):

@@ -25,7 +25,7 @@ from roambench.experiment.peer_sections import (
 from roambench.experiment.rounds_section import RoundsSection
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.written.mistakes import mistakes_of
-from roambench.written.section import Section
+from roambench.written.toml_file import Section
 
 DEFAULT_GENERATOR = "city"
 #: A value of a generator's parameter, as TOML writes it.

@@ -22,8 +22,7 @@ from roambench.contract.orders import (
     UploadReply,
     Vector,
 )
-from roambench.contract.pacing import paced
-from roambench.contract.padding import padding
+from roambench.contract.pacing import paced, padding
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.limits import Allowances
 from roambench.fleet.model_registry import ModelRegistry

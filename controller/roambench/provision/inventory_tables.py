@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 
 from roambench.spool.influx_settings import APIS
-from roambench.written.section import Section
+from roambench.written.toml_file import Section
 
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"
 _NAME: JsonDict = {"expected": "a name of small letters, digits, '-' and '.', at most 64"}

@@ -1,10 +1,12 @@
-"""A file of the user's as tables, unchecked but for being TOML."""
+"""A file of the user's as tables, unchecked but for being TOML; and what a table is checked by."""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from roambench.contract.errors import ConfigError
 
@@ -21,3 +23,9 @@ def read_toml(path: Path, name: str = "") -> dict[str, Any]:
         raise ConfigError([f"{name}: not UTF-8 text (byte {error.start})"]) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{name}: not TOML: {error}"]) from None
+
+
+class Section(BaseModel):
+    """A table of a user's file: strict, frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

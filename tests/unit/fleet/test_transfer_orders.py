@@ -18,7 +18,7 @@ from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.orders import Answer, AnswerStatus, TransferOrder, TransferReply
-from roambench.contract.padding import padding
+from roambench.contract.pacing import padding
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
 from roambench.wire.frames import agent_frame, given_order
