@@ -31,7 +31,7 @@ from roambench.agent.launch import load_trainer, run_agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.worker import die_with_parent
 from roambench.contract.errors import ConfigError
-from roambench.contract.json_values import from_values
+from roambench.contract.json_values import from_file
 from roambench.meters.catalogue import METERS
 
 _POLL_S = 0.05
@@ -61,6 +61,14 @@ _ORDERED: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class AgentsSpec:
+    """An agent that died starts again after `restart_delay_s` of host time."""
+
+    agents: tuple[AgentSettings, ...]
+    restart_delay_s: float
+
+
 @dataclass(slots=True)
 class _Child:
     settings: AgentSettings
@@ -75,27 +83,22 @@ def main() -> int:
         print("usage: python -m roambench.agent.agent_fork_server SPEC.json", file=sys.stderr)
         return 2
     try:
-        spec = json.loads(Path(sys.argv[1]).read_text())
-        agents = [
-            from_values(AgentSettings, values, f"{sys.argv[1]}: agents[{index}]")
-            for index, values in enumerate(spec["agents"])
-        ]
-        restart_delay_s = float(spec["restart_delay_s"])
-    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+        spec = from_file(AgentsSpec, Path(sys.argv[1]))
+    except ConfigError as error:
         print(f"agent fork server: {error}", file=sys.stderr)
         return 2
     die_with_parent(signal.SIGTERM)
     stopping = _catch_stop_signals()
-    if any(settings.controller for settings in agents):  # meter loggers do not train
+    if any(settings.controller for settings in spec.agents):  # meter loggers do not train
         load_trainer()
-    import_for(agents)
+    import_for(spec.agents)
     # Everything so far is shared by all agents; frozen objects keep their pages unwritten by the collector.
     gc.collect()
     gc.freeze()
-    children = [_Child(settings) for settings in agents]
+    children = [_Child(settings) for settings in spec.agents]
     while not stopping():
         _start_due(children)
-        _reap(children, restart_delay_s)
+        _reap(children, spec.restart_delay_s)
         _take_command(_POLL_S)
     return _stop_all(children)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import RoambenchError
+from roambench.contract.json_values import json_or_none
 
 #: The socket's permissions.
 MODE: Final = 0o660
@@ -61,12 +62,9 @@ async def serve_ctl(path: Path, answer: Answer) -> None:
 
 async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer) -> None:
     async with asyncio.timeout(_REQUEST_PATIENCE_S):
-        try:
-            request = json.loads(await reader.readline())
-        except (ValueError, RecursionError):
-            request = None
+        request = json_or_none(dict[str, Any], await reader.readline())
     try:
-        if not isinstance(request, dict):
+        if request is None:
             raise ValueError("expected one line of JSON, an object with the key ask")
         async for line in answer(request):
             writer.write(line.encode() + b"\n")

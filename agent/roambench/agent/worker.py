@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from roambench.contract.json_values import json_or_none
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 
@@ -227,7 +228,8 @@ class Worker:
         """Hand replies to whoever waits for them; a death, asked for or not, costs the preparation."""
         try:
             while line := await reader.readline():
-                reply = _reply(line)
+                # A trainer that died while it wrote leaves half a line.
+                reply = json_or_none(dict[str, Any], line) or {}
                 if "died" in reply:
                     self._lose(f"the trainer died ({reply['died']})")
                 elif reply.get("id") == self._requests and self._awaited and not self._awaited.done():
@@ -243,15 +245,6 @@ class Worker:
         self._abandoned.set()
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_exception(TrainerDied(reason))
-
-
-def _reply(line: bytes) -> dict[str, Any]:
-    """The reply in a line; nothing for the half line of a trainer that died while it wrote."""
-    try:
-        reply = json.loads(line)
-    except ValueError:
-        return {}
-    return reply if isinstance(reply, dict) else {}
 
 
 def rss_bytes() -> int:

@@ -12,7 +12,6 @@ from typing import Final
 from rich.console import Console
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.contract.json_values import from_file
 from roambench.contract.orders import AnswerStatus, TransferOrder, order_id
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.places.place import AgentsPlace, new_run_folder
@@ -23,10 +22,9 @@ from roambench.controller.world import learning_task_of
 from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
 from roambench.experiment.sections import Experiment
 from roambench.provision.inventory import load_bench
-from roambench.runs.database import naming
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
-from roambench.runs.whole_file import write_whole
+from roambench.runs.whole_file import read_whole, write_whole
 
 #: What was asked, beside the records: with it the analysis can be repeated (R12).
 PLAN: Final = "calibration.json"
@@ -67,8 +65,7 @@ class CalibrationPlan:
         path = folder.path / PLAN
         if not path.exists():
             raise RunError(f"{folder.path}: not a calibration's run folder (it has no {PLAN})")
-        with naming(path):
-            plan = from_file(cls, path)
+        plan = read_whole(cls, path)
         strangers = [device for device in plan.devices if not 0 <= device < len(folder.info.device_names)]
         if strangers or not plan.devices:
             raise RunError(f"{path}: devices: expected indices of the run's devices, got {plan.devices}")

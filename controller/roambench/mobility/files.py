@@ -11,19 +11,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from roambench.contract.errors import TraceError
+from roambench.contract.errors import ConfigError, TraceError
+from roambench.contract.json_values import from_json
 from roambench.contract.whole_file import replaced
 from roambench.mobility.trace import MAX_STEPS, Trace
 
-FORMAT: Final = 1
 _KEY: Final = b"roambench.trace"
 _SCHEMA: Final = pa.schema(
     [
@@ -37,6 +38,18 @@ _SCHEMA: Final = pa.schema(
 )
 _AP: Final = pa.field("ap", pa.int32())
 _KINDS: Final = ("device", "ap", "place", "fix")
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What the columns of a trace's file do not say."""
+
+    format: Literal[1]
+    steps: int
+    step_s: float
+    start_utc_s: int
+    content_hash: str
+    provenance: dict[str, Any]
 
 
 def content_hash(trace: Trace) -> str:
@@ -59,16 +72,9 @@ def content_hash(trace: Trace) -> str:
 def write_trace(trace: Trace, path: Path) -> str:
     """Write `trace` to `path` (replaced as a whole, never half-written); returns its content hash."""
     found = content_hash(trace)
-    header = {
-        "format": FORMAT,
-        "steps": trace.steps,
-        "step_s": float(trace.step_s),
-        "start_utc_s": trace.start_utc_s,
-        "content_hash": found,
-        "provenance": dict(trace.provenance),
-    }
+    header = _Header(1, trace.steps, float(trace.step_s), trace.start_utc_s, found, dict(trace.provenance))
     try:
-        text = json.dumps(header, sort_keys=True, allow_nan=False)
+        text = json.dumps(asdict(header), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise TraceError(f"{path}: the trace's provenance cannot be written as JSON: {error}") from None
     table = _table(trace).replace_schema_metadata({_KEY: text.encode()})
@@ -96,8 +102,8 @@ def read_trace(path: Path) -> Trace:
     except (pa.ArrowException, ValueError, TypeError, KeyError, OverflowError) as error:
         raise TraceError(f"{path}: not a trace: {_first_line(error)}") from None
     found = content_hash(trace)
-    if found != header["content_hash"]:
-        raise TraceError(f"{path}: content hash is {found[:12]}, the file says {header['content_hash'][:12]}")
+    if found != header.content_hash:
+        raise TraceError(f"{path}: content hash is {found[:12]}, the file says {header.content_hash[:12]}")
     return trace
 
 
@@ -126,29 +132,22 @@ def _table(trace: Trace) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=_SCHEMA.append(_AP))
 
 
-def _header(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+def _header(path: Path, metadata: Mapping[bytes, bytes]) -> _Header:
     text = metadata.get(_KEY)
     if text is None:
         raise TraceError(f"{path}: a Parquet file, but not a roambench trace (make one: roambench trace)")
     try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise TraceError(f"{path}: trace header is not JSON: {error}") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        version = header.get("format") if isinstance(header, dict) else header
-        raise TraceError(f"{path}: trace format {version!r}, this version reads {FORMAT}")
-    expected = {"steps": int, "step_s": float, "start_utc_s": int, "content_hash": str, "provenance": dict}
-    for key, kind in expected.items():
-        if type(header.get(key)) is not kind:
-            raise TraceError(f"{path}: trace header: {key} must be {kind.__name__}")
-    if not 1 <= header["steps"] <= MAX_STEPS:
-        raise TraceError(f"{path}: trace header: steps is {header['steps']}, expected 1 to {MAX_STEPS}")
-    if not 0.0 < header["step_s"] <= 1e9 or abs(header["start_utc_s"]) > 1 << 40:
+        header = from_json(_Header, text, f"{path}: trace header")
+    except ConfigError as error:
+        raise TraceError("; ".join(error.problems)) from None
+    if not 1 <= header.steps <= MAX_STEPS:
+        raise TraceError(f"{path}: trace header: steps is {header.steps}, expected 1 to {MAX_STEPS}")
+    if not 0.0 < header.step_s <= 1e9 or abs(header.start_utc_s) > 1 << 40:
         raise TraceError(f"{path}: trace header: step_s or start_utc_s is no time")
     return header
 
 
-def _trace(table: pa.Table, header: Mapping[str, Any]) -> Trace:
+def _trace(table: pa.Table, header: _Header) -> Trace:
     missing = [name for name in _SCHEMA.names if name not in table.column_names]
     if missing:
         raise TraceError(f"column {missing[0]} is missing")
@@ -158,9 +157,9 @@ def _trace(table: pa.Table, header: Mapping[str, Any]) -> Trace:
         raise TraceError(f"rows of unknown kind {sorted(unknown)[0]!r}")
     part = {kind: table.filter(pa.array(kinds == kind)) for kind in _KINDS}
     return Trace(
-        steps=header["steps"],
-        step_s=header["step_s"],
-        start_utc_s=header["start_utc_s"],
+        steps=header.steps,
+        step_s=header.step_s,
+        start_utc_s=header.start_utc_s,
         device_names=_names(part["device"]),
         ap_names=_names(part["ap"]),
         step=_column(part["fix"], "step", pa.int32()),
@@ -171,7 +170,7 @@ def _trace(table: pa.Table, header: Mapping[str, Any]) -> Trace:
         ap_y_m=_column(part["ap"], "y_m", pa.float64()),
         place_x_m=_column(part["place"], "x_m", pa.float64()),
         place_y_m=_column(part["place"], "y_m", pa.float64()),
-        provenance=header["provenance"],
+        provenance=header.provenance,
         ap=_column(part["fix"], "ap", pa.int32()) if "ap" in table.column_names else None,
     )
 

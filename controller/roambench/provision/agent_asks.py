@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import numpy as np
 
+from roambench.contract.json_values import json_or_none
 from roambench.energy.samples import UNUSABLE
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
@@ -22,15 +22,12 @@ def ask_agent(link: HostLink, *words: str, timeout_s: float = _ASK_S) -> dict[st
     """The agent's one answer; HostError where it does not run, refuses, or says what no agent says."""
     host = link.host.name
     ran = link.run(" ".join((AGENT, "ctl", *words)), root=True, timeout_s=timeout_s)
-    try:
-        answer = json.loads(ran.out)
-    except (ValueError, RecursionError):
-        answer = None
-    if isinstance(answer, dict) and "error" in answer:
+    answer = json_or_none(dict[str, Any], ran.out)
+    if answer is not None and "error" in answer:
         raise HostError(host, str(answer["error"])[:300])
     if ran.exit_code == 127:
         raise HostError(host, "no agent is installed", "roambench fleet provision")
-    if ran.exit_code != 0 or not isinstance(answer, dict):
+    if ran.exit_code != 0 or answer is None:
         raise HostError(host, f"ctl {words[0]}: {ran.why}", "journalctl -u roambench-agent on the host")
     return answer
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from roambench.runs.whole_file import read_whole, write_whole
 
 NAME: Final = "checkpoint.json"
-_FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +22,7 @@ class Checkpoint:
     all code that takes part, versions.
     """
 
+    format: Literal[1] = field(default=1, kw_only=True)  # of the file
     next_step: int
     rounds: str
     made_with: dict[str, str]
@@ -31,14 +31,14 @@ class Checkpoint:
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """It survives a power cut when this returns; RunError where the disk refuses."""
-    text = json.dumps({"format": _FORMAT, **asdict(checkpoint)}, separators=(",", ":"))
+    text = json.dumps(asdict(checkpoint), separators=(",", ":"))
     write_whole(folder / NAME, text + "\n")
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """None where there is none; RunError for one that cannot be read."""
     path = folder / NAME
-    return read_whole(Checkpoint, path, _FORMAT) if path.exists() else None
+    return read_whole(Checkpoint, path) if path.exists() else None
 
 
 def forget_checkpoint(folder: Path) -> None:

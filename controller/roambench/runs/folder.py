@@ -24,14 +24,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from roambench.contract.errors import RunError
-from roambench.contract.json_values import from_file
 from roambench.runs.database import naming
 from roambench.runs.event_log import EventLog, read_event_log
 from roambench.runs.info import RunInfo, RunState
 from roambench.runs.journal import SqliteJournal
 from roambench.runs.lock import WriterLock, is_held
 from roambench.runs.record_store import RecordStore
-from roambench.runs.whole_file import write_whole
+from roambench.runs.whole_file import read_whole, write_whole
 
 if TYPE_CHECKING:
     from roambench.experiment.sections import Experiment
@@ -127,8 +126,9 @@ class RunFolder:
         from roambench.experiment.sections import from_resolved
 
         path = self.path / "experiment.json"
+        found = read_whole(dict[str, Any], path)
         with naming(path):
-            return from_resolved(from_file(dict[str, Any], path), str(path))
+            return from_resolved(found, str(path))
 
     @property
     def journal(self) -> SqliteJournal:

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from roambench.contract.errors import RunError
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.whole_file import read_whole
-
-FORMAT = 1
 
 
 class RunState(StrEnum):
@@ -34,6 +32,7 @@ class RunInfo:
     `distance_sd_m` are the statistics over (present device, step) pairs that Eq. 2 maps from.
     """
 
+    format: Literal[1] = field(default=1, kw_only=True)  # of the file
     run_id: str
     system: str
     seed: int
@@ -70,9 +69,9 @@ class RunInfo:
 
     def to_json(self) -> str:
         """The text of run.json."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> RunInfo:
         """Inverse of `to_json`, from a file; raises RunError naming `path` and every key that is wrong."""
-        return read_whole(cls, path, FORMAT)
+        return read_whole(cls, path)

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from roambench.contract.json_values import from_file
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Phase
 from roambench.energy.device_power import DevicePower
@@ -28,12 +27,11 @@ from roambench.energy.modelled_ledger import (
     modelled_ledger,
 )
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
-from roambench.runs.database import naming
 from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.exchange_work import exchange_work
 from roambench.runs.folder import RunFolder
 from roambench.runs.training_columns import PENDING, TrainingColumns
-from roambench.runs.whole_file import write_whole
+from roambench.runs.whole_file import read_whole, write_whole
 
 #: Beside the event log, where the experiment names another link model than the built-in one.
 LINK_MODEL_FILE: Final = "link_model.json"
@@ -165,8 +163,7 @@ def read_link_model_json(folder: Path) -> LinkModel:
     """Read the link model that `save_link_model_json` kept. RunError names the file and what is wrong with
     it."""
     path = folder / LINK_MODEL_FILE
-    with naming(path):
-        return from_file(LinkModel, path, finite=False) if path.is_file() else MOHAWK
+    return read_whole(LinkModel, path, finite=False) if path.is_file() else MOHAWK
 
 
 def _mbit_s(log: EventLog, order: Codes, answer: Codes, rate: Rate) -> Numbers:

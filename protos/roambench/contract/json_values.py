@@ -145,13 +145,13 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some texts: of a Literal the text itself, of an Enum its member."""
+    """One of some texts or integers: of a Literal itself, of an Enum its member."""
 
-    made: Mapping[str, Any]
+    made: Mapping[Any, Any]
 
     def _read(self, value: Any) -> Any:
-        if type(value) is not str or value not in self.made:
-            raise _expected(f"one of {', '.join(self.made)}", value)
+        if type(value) not in (str, int) or value not in self.made:
+            raise _expected("one of " * (len(self.made) > 1) + ", ".join(map(str, self.made)), value)
         return self.made[value]
 
 
@@ -227,7 +227,7 @@ Shape = Anything | Plain | Choice | Maybe | Many | Row | Named | Fields
 @cache
 def shape_of(hint: Any, finite: bool = True) -> Shape:
     """How JSON has values of an annotation: of object and plain types, X | None, tuple[X, ...], tuple[X, Y],
-    dicts and Mappings by text, Literals and Enums of texts, and dataclasses of all these."""
+    dicts and Mappings by text, Literals and Enums of texts or integers, and dataclasses of all these."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
         return Anything()
@@ -241,7 +241,7 @@ def shape_of(hint: Any, finite: bool = True) -> Shape:
     if origin in (dict, Mapping):
         return Named(shape_of(parts[1], finite))
     if origin is Literal:
-        return Choice({text: text for text in parts})
+        return Choice({part: part for part in parts})
     assert isinstance(hint, type), hint
     if issubclass(hint, Enum):
         return Choice({member.value: member for member in hint})

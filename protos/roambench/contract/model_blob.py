@@ -18,11 +18,13 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
-from roambench.contract.errors import ModelError
+from roambench.contract.errors import ConfigError, ModelError
+from roambench.contract.json_values import from_json
 from roambench.contract.orders import Vector
 
 MAGIC: Final = b"ROAMBLB1"
@@ -45,6 +47,13 @@ _ALIGNMENT: Final = 16
 _WIRE_DTYPES: Final = {"float32": "<f4", "float64": "<f8"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    count: int
+    dtype: Literal["float32", "float64"]
+    layout: str
+
+
 def digest_of(blob: bytes) -> str:
     """SHA-256 of the blob, as 64 hex digits."""
     return hashlib.sha256(blob).hexdigest()
@@ -55,9 +64,8 @@ def encode(vector: Vector, layout: str) -> bytes:
     dtype = str(vector.dtype)
     if dtype not in _WIRE_DTYPES or vector.ndim != 1:
         raise ModelError(f"a model is a flat float32 vector, got {dtype} of shape {vector.shape}")
-    header = json.dumps(
-        {"layout": layout, "count": vector.size, "dtype": dtype}, separators=(",", ":"), sort_keys=True
-    ).encode()
+    about = {"layout": layout, "count": vector.size, "dtype": dtype}
+    header = json.dumps(about, separators=(",", ":"), sort_keys=True).encode()
     header += b" " * (-(12 + len(header)) % _ALIGNMENT)
     data = np.ascontiguousarray(vector, dtype=_WIRE_DTYPES[dtype]).view(np.uint8).data
     return b"".join((MAGIC, struct.pack("<I", len(header)), header, data))
@@ -68,17 +76,16 @@ def decode(blob: bytes, *, layout: str | None = None, dtype: str = "float32") ->
 
     Raises ModelError for anything that `encode` did not make: wrong magic, header, length, layout, NaN.
     """
-    size, found_layout, count, found_dtype = _header(blob)
-    if found_dtype != dtype or type(count) is not int or count < 0 or not isinstance(found_layout, str):
-        raise ModelError(f"model header: expected {dtype}, a count and a layout")
-    if layout is not None and found_layout != layout:
-        raise ModelError(f"model has layout {found_layout[:12]}, expected {layout[:12]}")
+    size, header = _header(blob)
+    if header.dtype != dtype or header.count < 0:
+        raise ModelError(f"model header: expected {dtype} and a count, got {header.dtype}, {header.count}")
+    if layout is not None and header.layout != layout:
+        raise ModelError(f"model has layout {header.layout[:12]}, expected {layout[:12]}")
     wire_dtype = np.dtype(_WIRE_DTYPES[dtype])
-    if len(blob) - 12 - size != wire_dtype.itemsize * count:
-        raise ModelError(
-            f"model data has {len(blob) - 12 - size} bytes, its header says {wire_dtype.itemsize * count}"
-        )
-    vector: Vector = np.frombuffer(blob, dtype=wire_dtype, count=count, offset=12 + size)
+    told_bytes = wire_dtype.itemsize * header.count
+    if len(blob) - 12 - size != told_bytes:
+        raise ModelError(f"model data has {len(blob) - 12 - size} bytes, its header says {told_bytes}")
+    vector: Vector = np.frombuffer(blob, dtype=wire_dtype, count=header.count, offset=12 + size)
     if not np.isfinite(vector).all():
         raise ModelError("model holds NaN or infinity")
     return vector
@@ -86,24 +93,20 @@ def decode(blob: bytes, *, layout: str | None = None, dtype: str = "float32") ->
 
 def layout_of(blob: bytes) -> str:
     """The layout that a blob says it has; ModelError where there is no readable header."""
-    _, layout, _, _ = _header(blob)
-    if not isinstance(layout, str):
-        raise ModelError("model header: expected a layout")
-    return layout
+    return _header(blob)[1].layout
 
 
-def _header(blob: bytes) -> tuple[int, object, object, object]:
-    """The header's length, and its layout, count and dtype as they were found."""
+def _header(blob: bytes) -> tuple[int, _Header]:
+    """The header's length, and what it says."""
     if len(blob) < 12 or blob[:8] != MAGIC:
         raise ModelError("not a model blob (wrong magic)")
     (size,) = struct.unpack_from("<I", blob, 8)
     if size > _MAX_HEADER_BYTES or len(blob) < 12 + size:
         raise ModelError(f"model header of {size} bytes does not fit")
     try:
-        header = json.loads(blob[12 : 12 + size])
-        return size, header["layout"], header["count"], header["dtype"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelError(f"model header is not readable: {error}") from None
+        return size, from_json(_Header, blob[12 : 12 + size], "model header")
+    except ConfigError as error:
+        raise ModelError(error.problems[0]) from None
 
 
 def piece_bytes(mbit_s: float) -> int:

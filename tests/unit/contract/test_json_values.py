@@ -46,7 +46,7 @@ def test_every_mistake_is_listed_with_its_key() -> None:
         "file.json: name: is missing",
         "file.json: parts[0].size: expected float, got 'big'",
         "file.json: parts[1].size: is missing",
-        "file.json: parts[1].colour: expected one of red, got 'blue'",
+        "file.json: parts[1].colour: expected red, got 'blue'",
         "file.json: limit: expected int, got 1.5",
         "file.json: spare: expected an object",
     }

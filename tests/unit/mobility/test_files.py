@@ -77,13 +77,13 @@ def test_other_tools_find_the_fixes_by_their_kind(trace, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda header: header.update(format=2), "format 2, this version reads 1"),
-        (lambda header: header.update(steps="4"), "steps must be int"),
+        (lambda header: header.update(format=2), "format: expected 1, got 2"),
+        (lambda header: header.update(steps="4"), "steps: expected int, got '4'"),
         (lambda header: header.update(steps=10**15), "steps is 1000000000000000"),
-        (lambda header: header.update(step_s=float("inf")), "no time"),
+        (lambda header: header.update(step_s=float("inf")), "step_s: expected float, got inf"),
         (lambda header: header.update(steps=2), r"steps must lie in 0\.\.1"),
         (lambda header: header.update(content_hash="0" * 64), "content hash is"),
-        (lambda header: header.pop("provenance"), "provenance must be dict"),
+        (lambda header: header.pop("provenance"), "provenance: is missing"),
     ],
 )
 def test_a_header_that_does_not_fit_is_refused_by_name(trace, tmp_path, change, message):

@@ -71,7 +71,7 @@ def test_wherever_a_writer_ends_there_is_the_old_checkpoint_or_the_new_one(
     [
         ("{", "checkpoint.json: not JSON"),
         ("[]", "top level: expected an object"),
-        ('{"format": 9}', "format 9 is not 1"),
+        ('{"format": 9}', "format: expected 1, got 9"),
         ('{"format": 1, "next_step": 1}', "rounds: is missing; .*made_with: is missing"),
         ("[" * 100_000, "checkpoint.json: not JSON"),
     ],

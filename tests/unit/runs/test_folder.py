@@ -111,7 +111,7 @@ def test_what_is_no_run_folder_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99}, "format 99 is not 1"),
+        ({"format": 99}, "format: expected 1, got 99"),
         ({"seed": "x"}, "seed: expected int, got 'x'"),
         ({"seed": True}, "seed: expected int, got True"),
         ({"state": "resting"}, "state: expected one of running, .*, got 'resting'"),

@@ -17,6 +17,7 @@ from typing import Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.json_values import from_json
 from roambench.contract.last_signals import run_to_its_end
 from roambench.meters.emulator.addresses import unix_address
 from roambench.meters.emulator.port import MeterPort
@@ -191,9 +192,7 @@ class EmulatorServer:
     def _obey(self, line: bytes, owner: object, mine: set[str]) -> dict[str, object] | None:
         command = False
         try:
-            values = json.loads(line)
-            if not isinstance(values, dict):
-                raise ValueError("expected an object")
+            values = from_json(dict[str, object], line, "line")
             command = "ctl" in values
             if command:
                 return self._command(values)
@@ -203,7 +202,7 @@ class EmulatorServer:
             if type(ns) is not int or ns < 0 or ns > now_ns + AHEAD_NS:
                 raise ValueError(f"ns must be device time up to now, got {ns!r}")
             activity = Activity.from_values(values)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             self._refused += 1
             # An agent does not read: answers to it would only fill its socket.
             return {"error": str(error)} if command else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from roambench.contract.json_values import json_or_none
 from roambench.meters.emulator.firmware import Firmware
 
 #: A sixth browser is refused.
@@ -167,12 +168,7 @@ class YtrikozWeb:
 
     def receive(self, client: int, text: str, ns: int) -> list[Frame]:
         """The frames that answer a client's text."""
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(values, dict):
-            return []
+        values = json_or_none(dict[str, Any], text) or {}
         answers: list[Frame] = []
         for key, value in values.items():
             match key:

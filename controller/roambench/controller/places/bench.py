@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from rich.console import Console
 
 from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.json_values import kept_in
 from roambench.controller.agent_bench import AgentBench
 from roambench.controller.bench_fleet import bench_fleet
 from roambench.controller.bench_gate import energy_doubts, passed_gate
@@ -156,11 +157,10 @@ class BenchPlace:
 
 def bench_file_of(path: Path) -> Path:
     """Which file describes the bench that the run in the folder is made on; RunError where nobody knows."""
-    try:
-        file = Path(json.loads((path / BENCH_FILE).read_text())["file"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(f"{path / BENCH_FILE}: does not tell which file describes the bench") from None
-    return file
+    file = (kept_in(dict[str, object], path / BENCH_FILE) or {}).get("file")
+    if not isinstance(file, str):
+        raise RunError(f"{path / BENCH_FILE}: does not tell which file describes the bench")
+    return Path(file)
 
 
 def taking_part(

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.errors import RunError
-from roambench.contract.json_values import from_file
 from roambench.controller.sweep.sweep_folder import Outcome, PointFile, read_outcome
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.paper_runs import PaperRun, setting_of
-from roambench.runs.database import naming
+from roambench.runs.whole_file import read_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +67,7 @@ def finished_runs(folder: Path) -> list[FinishedRun]:
 
 def _finished(folder: Path) -> FinishedRun:
     path = folder / "point.json"
-    with naming(path):
-        point = from_file(PointFile, path)
+    point = read_whole(PointFile, path)
     outcome = read_outcome(folder, point.key)
     if outcome is None or not outcome.finished:
         raise RunError(f"{folder / 'result.json'}: made by another version; run the sweep again")
