@@ -64,7 +64,6 @@ def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
         **_AXES,
         barmode="stack",
         bargap=0.3,
-        margin_l=150,
         margin_r=70,
     )
 
@@ -97,8 +96,6 @@ def whole_run_figure(runs: Sequence[RunSummary]) -> Figure | None:
         **_AXES,
         barmode="stack",
         bargap=0.35,
-        margin_l=150,
-        margin_r=30,
     )
 
 

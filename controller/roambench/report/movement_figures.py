@@ -87,7 +87,7 @@ def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSumm
         traces,
         round(inner + top + bottom),
         **layout,
-        margin={"l": 110, "r": 20, "t": top, "b": bottom},
+        margin={"t": top, "b": bottom},
     )
 
 
@@ -197,7 +197,7 @@ def map_figure(runs: Sequence[RunEvidence]) -> Figure | None:
         640,
         **MAP_AXES,
         legend={"orientation": "v", "x": 1.01, "y": 1, "yanchor": "top", "font": {"size": 11}},
-        margin={"l": 60, "r": 150, "t": 16},
+        margin_t=16,
     )
 
 

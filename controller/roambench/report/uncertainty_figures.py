@@ -52,6 +52,4 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
         bargap=0.3,
         xaxis={"title": "share of the variance, %", "range": [0, 100]},
         yaxis={"showgrid": False, "ticks": "", "autorange": "reversed"},
-        margin_l=150,
-        margin_r=30,
     )
