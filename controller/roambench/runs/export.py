@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from roambench.contract.phases import PhaseSpan
+from roambench.contract.records import HostSample
+from roambench.energy.ledger import LedgerRow
 from roambench.rounds.exchanges import peer_transfers
 from roambench.rounds.records import (
     CloudAggregated,
@@ -24,6 +27,7 @@ from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled_export import export_modelled
 from roambench.runs.parquet import write_table
+from roambench.runs.record_columns import RecordColumns
 from roambench.runs.records import Records
 
 _READINGS = pa.schema(
@@ -38,51 +42,9 @@ _READINGS = pa.schema(
         ("meter_ms", pa.int64()),
     ]
 )
-_PHASES = pa.schema(
-    [
-        ("device", pa.string()),
-        ("boot_id", pa.string()),
-        ("phase", pa.string()),
-        ("step", pa.int64()),
-        ("start_ns", pa.int64()),
-        ("end_ns", pa.int64()),
-        ("order_id", pa.string()),
-        ("train_order_id", pa.string()),
-        ("transferred_bytes", pa.int64()),
-        ("first_byte_ns", pa.int64()),
-        ("last_byte_ns", pa.int64()),
-    ]
-)
-_LEDGER = pa.schema(
-    [
-        ("device", pa.string()),
-        ("step", pa.int64()),
-        ("phase", pa.string()),
-        ("outcome", pa.string()),
-        ("train_order_id", pa.string()),
-        ("duration_s", pa.float64()),
-        ("covered_s", pa.float64()),
-        ("gross_j", pa.float64()),
-        ("net_j", pa.float64()),
-        ("u_gross_j", pa.float64()),
-        ("u_net_j", pa.float64()),
-        ("naive_j", pa.float64()),
-        ("resolved", pa.bool_()),
-        ("u_gain", pa.float64()),
-        ("u_offset_w", pa.float64()),
-        ("u_level_w", pa.float64()),
-        ("u_net_level_w", pa.float64()),
-        ("edge_w", pa.float64()),
-        ("net_edge_w", pa.float64()),
-        ("u_idle_w", pa.float64()),
-        ("u_reference", pa.float64()),
-        ("reference", pa.string()),
-        ("design_based", pa.bool_()),
-        ("late_shared", pa.float64()),
-        ("u_idle_shared_w", pa.float64()),
-        ("u_border_shared_w", pa.float64()),
-    ]
-)
+_PHASES = RecordColumns.of(PhaseSpan)
+_LEDGER = RecordColumns.of(LedgerRow)
+_HOST = RecordColumns.of(HostSample)
 _EXCHANGES = pa.schema(
     [
         ("step", pa.int64()),
@@ -91,20 +53,6 @@ _EXCHANGES = pa.schema(
         ("transferred_bytes", pa.int64()),
         ("status", pa.string()),
         ("reason", pa.string()),
-    ]
-)
-_HOST = pa.schema(
-    [
-        ("device", pa.string()),
-        ("monotonic_ns", pa.int64()),
-        ("cpu_share", pa.float64()),
-        ("agent_cpu_s", pa.float64()),
-        ("memory_used_bytes", pa.int64()),
-        ("temperature_c", pa.float64()),
-        ("cpu_mhz", pa.float64()),
-        ("sent_bytes", pa.int64()),
-        ("received_bytes", pa.int64()),
-        ("throttle_bits", pa.int64()),
     ]
 )
 _STEPS = pa.schema(
@@ -154,22 +102,12 @@ def _readings(energy: RunEnergy | None) -> pa.Table:
 
 def _phases(energy: RunEnergy | None) -> pa.Table:
     spans = [span for device in energy.devices for span in device.spans] if energy else []
-    return pa.Table.from_pylist([{**asdict(span), "phase": span.phase.value} for span in spans], _PHASES)
+    return _PHASES.table(spans)
 
 
 def _ledger(energy: RunEnergy | None) -> pa.Table:
     rows = [row for device in energy.devices for row in device.rows] if energy else []
-    table = pa.Table.from_pylist(
-        [
-            {
-                **asdict(row),
-                "phase": row.phase.value,
-                "outcome": None if row.outcome is None else row.outcome.value,
-            }
-            for row in rows
-        ],
-        _LEDGER,
-    )
+    table = _LEDGER.table(rows)
     return table.replace_schema_metadata({"roambench": json.dumps(analysis_of(energy), allow_nan=False)})
 
 
@@ -206,9 +144,7 @@ def _exchanges(folder: RunFolder, records: EventLog) -> list[Path]:
 
 
 def _host(store: Records) -> pa.Table:
-    rows = [
-        {"device": device, **asdict(sample)}
-        for device in store.devices()
-        for sample in store.host_samples(device)
-    ]
-    return pa.Table.from_pylist(rows, _HOST)
+    samples = {device: list(store.host_samples(device)) for device in store.devices()}
+    table = _HOST.table([sample for ours in samples.values() for sample in ours])
+    names = [device for device, ours in samples.items() for _ in ours]
+    return table.add_column(0, "device", pa.array(names, pa.string()))

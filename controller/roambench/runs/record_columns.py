@@ -1,5 +1,7 @@
 """Records of one kind as columns: typed Arrow arrays made of the log's JSON or of records, and back again.
 
+The types follow from the class's annotations, by `contract.json_values.shape_of`.
+
 A month of 10,000 devices is 1.8 million records. As Python objects they take minutes and gigabytes; as
 columns they are parsed in bulk and summed without a loop.
 """
@@ -17,7 +19,7 @@ import pyarrow.json as pj
 from roambench.contract.json_values import Choice, Fields, Many, Maybe, Plain, Shape, shape_of
 from roambench.rounds.records import RoundRecord
 
-_PLAIN: Final[dict[Any, pa.DataType]] = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+_PLAIN: Final = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 _BATCH: Final = 10_000  # records made at a time
 
 
@@ -69,7 +71,7 @@ class RecordColumns:
         )
         return table if whole else None
 
-    def table(self, records: Sequence[RoundRecord]) -> pa.Table:
+    def table(self, records: Sequence[Any]) -> pa.Table:
         """OverflowError or ArrowInvalid for numbers of more than 64 bits."""
         columns = [
             pa.array([getattr(record, item.name) for record in records], item.type) for item in self.schema
