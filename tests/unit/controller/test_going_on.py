@@ -21,6 +21,7 @@ from roambench.controller.kept import GLOBAL_MODEL
 from roambench.controller.one_run import Narrator
 from roambench.controller.places import simulated
 from roambench.controller.sweep import point_process
+from roambench.controller.sweep.sweep_folder import PointFile
 from roambench.experiment.sections import Experiment, resolved
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -199,7 +200,7 @@ def test_an_experiment_goes_on_with_the_system_that_was_cut_off(tmp_path: Path) 
 
 
 def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
-    described = {"key": "k", "fleet": "simulated", "config": resolved(rounds("mohawk"))}
+    described = PointFile("k", "simulated", resolved(rounds("mohawk")))
     (tmp_path / "point.json").touch()
     CutShort.left = 20
     with pytest.raises(Cut):
