@@ -16,10 +16,9 @@ import torch
 from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
-from roambench.fleet.simulated.job import TrainingJob, WorkerSetting
+from roambench.fleet.simulated.job import StackedSetting, TrainingJob, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.stacked import StackedTrainer
-from roambench.fleet.simulated.stacked_setting import StackedSetting
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
 from roambench.learning.models import build

@@ -1,10 +1,13 @@
-"""Who may take whose place; the way there over SSH is tested on real hosts."""
+"""Who may take whose place, and what a dead board's card gives; the way there is tested on real hosts."""
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
 import stat
 import subprocess
+import tarfile
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +25,7 @@ from roambench.provision.host_error import HostError
 from roambench.provision.hosts import open_link
 from roambench.provision.inventory import load_bench
 from roambench.provision.replacements import Replacement, read_replacements, write_replacements
-from roambench.provision.replacing import _MOVING, _hand_over, _is_free, replace_board, take_back
+from roambench.provision.replacing import _MOVING, _hand_over, _is_free, from_card, replace_board, take_back
 from roambench.provision.subjects.settings import agent_settings
 from ssh_server import ssh_server
 
@@ -125,3 +128,48 @@ def test_the_agent_of_a_spare_says_that_it_is_the_board_it_plays(bench: Bench):
     after = load_bench(bench.file)
     assert agent_settings(after, after.host("pi-2"), facts).machine_id == "ab" * 16
     assert agent_settings(after, after.host("pi-1"), facts).machine_id == ""
+
+
+def test_a_card_gives_the_machine_and_its_state_but_no_training_data_and_no_links(tmp_path: Path):
+    state = tmp_path / "var/lib/roambench"
+    (state / "model-cache").mkdir(parents=True)
+    (state / "shards").mkdir()
+    (state / "model-cache/trained.json").write_text("{}")
+    (state / "shards/abc").write_bytes(b"data")
+    (state / "spool.sqlite").write_bytes(b"spool")
+    (state / "passwords").symlink_to("/etc/shadow")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/machine-id").write_text("ab" * 16 + "\n")
+    found = from_card("pi2", tmp_path)
+    assert found.machine_id == "ab" * 16
+    assert found.note.startswith("pi2's card handed over 0.0 MB")
+    with tarfile.open(fileobj=io.BytesIO(found.state)) as tar:
+        assert sorted(tar.getnames()) == ["./model-cache", "./model-cache/trained.json", "./spool.sqlite"]
+        spool = tar.extractfile("./spool.sqlite")
+        assert spool is not None
+        assert spool.read() == b"spool"
+
+
+def test_a_folder_that_is_no_boards_card_is_an_error_that_says_what_is_missing(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"--card .*: no .*etc/machine-id: expected the root of pi2's card"):
+        from_card("pi2", tmp_path)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/machine-id").write_text("ab" * 16)
+    with pytest.raises(ConfigError, match=r"--card .*: no .*var/lib/roambench"):
+        from_card("pi2", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["etc", "etc/machine-id", "var", "var/lib", "var/lib/roambench"])
+def test_a_link_on_the_card_does_not_lead_into_this_machine(tmp_path: Path, name: str):
+    """The card is a board's that may have been taken over, and the command root's."""
+    card, own = tmp_path / "card", tmp_path / "own"
+    for root in (card, own):
+        (root / "var/lib/roambench").mkdir(parents=True)
+        (root / "etc").mkdir()
+        (root / "etc/machine-id").write_text("ab" * 16)
+    (own / "var/lib/roambench/id_ed25519").write_text("the controller's own")
+    link = card / name
+    shutil.rmtree(link) if link.is_dir() else link.unlink()
+    link.symlink_to(own / name)
+    with pytest.raises(ConfigError, match=f"{name} is a link: no provisioned board has one there"):
+        from_card("pi2", card)

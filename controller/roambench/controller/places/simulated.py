@@ -24,12 +24,11 @@ from roambench.controller.world import LearningTask, learning_spec
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.sections import Experiment
 from roambench.experiment.simulated_section import SimulatedSection
-from roambench.fleet.simulated.job import WorkerSetting
+from roambench.fleet.simulated.job import StackedSetting, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 from roambench.fleet.simulated.ray_workers import RayWorkers
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.stacked import StackedTrainer
-from roambench.fleet.simulated.stacked_setting import StackedSetting
 from roambench.fleet.simulated.trainer import Trainer
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind

@@ -1,4 +1,4 @@
-"""Jobs of a training worker and its answers, as JSON lines; models travel as rows of the file."""
+"""What a worker starts with, its jobs and its answers, as JSON: models travel as rows of the file."""
 
 from __future__ import annotations
 
@@ -30,6 +30,29 @@ class WorkerSetting:
 
     @classmethod
     def from_json(cls, text: str, source: str) -> WorkerSetting:
+        """Inverse of `to_json`; ConfigError names what is missing or of the wrong type."""
+        return from_json(cls, text, source)
+
+
+@dataclass(frozen=True, slots=True)
+class StackedSetting:
+    """Settings with which the process of the stacked backend starts.
+
+    `device`: auto, cpu or cuda; `threads` of torch; `compute`: the precision that training computes in.
+    """
+
+    worker: WorkerSetting
+    stack: int
+    device: str
+    threads: int
+    compute: str
+
+    def to_json(self) -> str:
+        """Its fields as JSON text; `from_json` is the inverse."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str, source: str) -> StackedSetting:
         """Inverse of `to_json`; ConfigError names what is missing or of the wrong type."""
         return from_json(cls, text, source)
 

@@ -13,8 +13,7 @@ from typing import Final
 
 from roambench.contract.errors import FleetError
 from roambench.contract.json_values import from_values
-from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
-from roambench.fleet.simulated.stacked_setting import StackedSetting
+from roambench.fleet.simulated.job import StackedSetting, TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 
 #: A batch of jobs that killed the process this often ends the run.

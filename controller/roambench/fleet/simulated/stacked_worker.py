@@ -20,10 +20,9 @@ import torch
 from roambench.contract.errors import FleetError, RoambenchError
 from roambench.contract.json_values import from_json
 from roambench.contract.orders import Vector
-from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
+from roambench.fleet.simulated.job import StackedSetting, TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.stacked_learner import StackedLearner, StackedTask
-from roambench.fleet.simulated.stacked_setting import StackedSetting
 from roambench.learning.malloc import keep_freed_memory
 from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
