@@ -147,7 +147,7 @@ class PhaseTimeline:
         try:
             return OpenPhase(*from_json(tuple[str, Phase, int, int, str, str], written, "phase"))
         except ConfigError as error:
-            detail = f"phase file unreadable, its span is a hole: {error}"
+            detail = f"phase file unreadable, its span is a hole: {error.problems[0]}"
             event = AgentEvent(EventKind.AGENT_STATE_DAMAGED, self._clock.now_ns(), detail)
             self._record(RecordKind.EVENT, event.to_bytes())
             return None

@@ -288,7 +288,7 @@ def _doubt(device: str, seq: int, kind: int, payload: bytes) -> str | None:
             case RecordKind.HOST:
                 return _host_doubt(HostSample.from_bytes(payload))
     except ValueError as error:
-        return str(error)
+        return "; ".join(str(error).splitlines())
 
 
 def _reading_doubt(reading: Reading) -> str | None:

@@ -55,7 +55,8 @@ def from_values(kind: type[Kind], values: object, source: str, *, finite: bool =
     try:
         return cast(Kind, shape_of(cast(Any, kind), finite)._read(values))
     except _Wrong as wrong:
-        lines = [f"{key.removeprefix('.')[:_LONGEST] or 'top level'}: {told}" for key, told in wrong.found]
+        found = [(key.removeprefix(".")[:_LONGEST] or "top level", told) for key, told in wrong.found]
+        lines = [f"{key if key.isprintable() else ascii(key)}: {told}" for key, told in found]
         more = ["and more"] if len(lines) > _MOST else []
         raise ConfigError([f"{source}: {line}" for line in lines[:_MOST] + more]) from None
 

@@ -58,6 +58,12 @@ def test_what_is_no_object_is_named(text: str) -> None:
         from_json(Whole, text, "f")
 
 
+def test_a_key_that_nobody_could_print_is_spelt_out() -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_json(Part, '{"size": 1, "\\u001b[2J\\ud800": 2}', "f")
+    assert caught.value.problems == (r"f: '\x1b[2J\ud800': unknown key",)
+
+
 def test_infinity_is_not_a_number_of_ours() -> None:
     with pytest.raises(ConfigError, match="size: expected float"):
         from_json(Part, '{"size": Infinity}', "f")

@@ -56,6 +56,14 @@ def test_a_span_survives_and_takes_the_drains_device_name() -> None:
     span = PhaseSpan("pi-01", "boot", Phase.UPLOAD, 7, 10, 25, "up", "train", 99)
     assert phase_from_bytes("pi-01", phase_to_bytes(span)) == span
     assert phase_from_bytes("pi-02", phase_to_bytes(span)).device == "pi-02"
+    assert phase_to_bytes(span) == b'["boot","upload",7,10,25,"up","train",99,0,0]'
+
+
+def test_everything_that_is_wrong_with_a_span_is_told() -> None:
+    with pytest.raises(
+        ValueError, match=r"phase: \[1\]: expected one of idle.*\nphase: \[4\]: expected int, got 2.5"
+    ):
+        phase_from_bytes("pi", b'["boot","resting",7,10,2.5,"up","train",99,0,0]')
 
 
 def test_a_span_that_ends_before_it_starts_is_refused() -> None:

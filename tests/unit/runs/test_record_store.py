@@ -160,3 +160,11 @@ def test_36_devices_at_60_readings_a_second_take_less_than_a_fifth_of_the_time(s
 def test_a_reader_of_a_missing_store_is_told_which_file(tmp_path):
     with pytest.raises(RunError, match=r"records\.sqlite: no such file"):
         RecordStore(tmp_path / "records.sqlite", read_only=True)
+
+
+def test_a_dead_letters_reason_is_one_line_however_much_is_wrong(tmp_path):
+    store = RecordStore(tmp_path / "records.sqlite")
+    store.insert("pi-00", "spool", [(1, RecordKind.EVENT, b"[1, 2, 3]")])
+    (dead,) = store.dead_letters()
+    assert dead.reason == "event: [0]: expected str, got 1; event: [2]: expected str, got 3"
+    store.close()
