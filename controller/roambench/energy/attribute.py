@@ -110,7 +110,9 @@ def attribute(
     cut, names, level_of_span = told_of.cut, told_of.levels, told_of.level_of_span
     final, fit, powers, slope_w = told_of.design, told_of.fit, told_of.powers, told_of.slope_w
     late_s, u_late_s, starts_s = told_of.late_s, told_of.u_late_s, told_of.starts_s
-    misfit = worst_misfit(final, fit, powers, watts[final.used], names) if powers is not None else None
+    misfit = None
+    if powers is not None:
+        misfit = worst_misfit(final, fit, powers, watts[final.used], names, dense=not sparse)
     restless: tuple[str, ...] = ()
     if powers is not None and sparse:
         restless = restless_levels(final, powers, watts[final.used], names)

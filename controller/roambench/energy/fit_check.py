@@ -36,6 +36,8 @@ _BY_MEDIAN: Final = 1.4826
 MIN_PAIRS: Final = 20
 
 
+#: Lines so far apart have no noise in common any more.
+APART: Final = 3
 #: Standard deviations from which on a group of readings contradicts the fit.
 LIMIT_Z: Final = 4.0
 
@@ -70,16 +72,20 @@ def worst_misfit(
     names: tuple[str, ...],
     most: float = np.inf,
     among: npt.NDArray[np.bool_] | None = None,
+    *,
+    dense: bool = False,
 ) -> Misfit | None:
     """The group of readings, by level and time since its border, that the fit explains worst.
 
     Both the size of the residuals (mean chi2, Wilson and Hilferty) and their common sign count. None where
     no group is large enough. A single residual counts as `most` standard deviations at most; only readings
-    `among` count, shape (used readings,).
+    `among` count, shape (used readings,). Readings that are `dense` may have noise in common with their
+    neighbours, which tells no misfit.
     """
     residual_w = readings_w - design.by_span() @ powers.watts
     variance_w2 = design.matrix @ fit.noise_w2 + design.age_variance(fit.watts, np.zeros(design.levels))
     scaled = np.clip(residual_w / np.sqrt(variance_w2), -most, most)
+    more, alike = _in_common(design, scaled) if dense else (1.0, 0.0)
     level, since_s = _where(design)
     bins = np.searchsorted(np.array(SINCE_S), since_s, "right") - 1
     group = level * len(SINCE_S) + bins
@@ -89,15 +95,30 @@ def worst_misfit(
         count = int(inside.sum())
         if count < MIN_READINGS:
             continue
-        chi2 = float(np.mean(np.square(scaled[inside])))
-        spread = 2.0 / (9.0 * count)
+        chi2 = float(np.mean(np.square(scaled[inside]))) / more
+        spread = 2.0 / (9.0 * count) * (1.0 + alike**2) / (1.0 - alike**2)
         z = (chi2 ** (1.0 / 3.0) - (1.0 - spread)) / np.sqrt(spread)
-        common = abs(float(scaled[inside].sum())) / np.sqrt(count) - 0.5
+        common = abs(float(scaled[inside].sum())) / np.sqrt(count * more * (1.0 + 2.0 * alike)) - 0.5
         found = max(float(z), common)
         if worst is None or found > worst.z:
             place = key % len(SINCE_S)
             worst = Misfit(names[key // len(SINCE_S)], (SINCE_S[place], SINCE_S[place + 1]), count, found)
     return worst
+
+
+def _in_common(design: Design, scaled: Floats) -> tuple[float, float]:
+    """By how much more readings some lines apart differ than neighbours do, 1..2, and the correlation of
+    neighbours which that is, 0..0.5. Noise is estimated by neighbours.
+    """
+    pure, (span, _) = np.flatnonzero(design.pure), design.homes
+    apart = []
+    for lag in (1, APART):
+        pair = np.flatnonzero((pure[lag:] - pure[:-lag] == lag) & (span[lag:] == span[:-lag]))
+        if len(pair) < MIN_PAIRS:
+            return 1.0, 0.0
+        apart.append(float(np.mean(np.square(scaled[pure[pair + lag]] - scaled[pure[pair]]))))
+    more = float(np.clip(apart[1] / max(apart[0], 1e-300), 1.0, 2.0))
+    return more, 1.0 - 1.0 / more
 
 
 def _where(design: Design) -> tuple[Columns, Floats]:
