@@ -19,7 +19,7 @@ import numpy.typing as npt
 from roambench.contract.draws import generator
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.account import account_device
-from roambench.energy.ledger import LedgerRow, total
+from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 
@@ -167,7 +167,7 @@ def fidelity(
         rows = ledger_of(signal, seen, fit_lateness)
         for phase in phases:
             own = [row for row in rows if row.phase is phase]
-            gross, net = total(own, "gross"), total(own, "net")
+            gross, net = Ledger.of(own).total("gross"), Ledger.of(own).total("net")
             truth = signal.true_j_of(phase)
             idle = POWER_W[Phase.IDLE] * sum(row.duration_s for row in own)
             naive = sum(row.naive_j for row in own)

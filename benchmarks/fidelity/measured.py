@@ -16,7 +16,7 @@ from roambench.energy.clock_fit import ClockBurst, ClockFit, moved
 from roambench.energy.energy_value import Energy
 from roambench.energy.integrate import PowerCurve
 from roambench.energy.lateness import BOARD_LATENESS_S
-from roambench.energy.ledger import total
+from roambench.energy.ledger import Ledger
 from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import UNUSABLE, PowerSamples
@@ -130,7 +130,7 @@ def _figures(run: EmulatedRun, samples: PowerSamples, account: DeviceAccount) ->
         idle_j = run.idle_w * sum(row.covered_s for row in rows)
         verdict = all(row.resolved for row in rows)
         naive_j, raw_j = float(naive[own].sum()), sum(row.naive_j for row in rows)
-        gross, net = total(rows), total(rows, "net")
+        gross, net = Ledger.of(rows).total(), Ledger.of(rows).total("net")
         figures.append(figure(name, gross, sum(covered), naive_j, raw_j, verdict))
         figures.append(
             figure(f"{name} net", net, sum(covered) - idle_j, naive_j - idle_j, raw_j - idle_j, verdict)
@@ -141,7 +141,7 @@ def _figures(run: EmulatedRun, samples: PowerSamples, account: DeviceAccount) ->
                 figures.append(
                     figure(
                         f"one {phase.value}",
-                        row.energy("net"),
+                        Ledger.of([row]).total("net"),
                         covered[k] - idle_j,
                         float(naive[own[k]]) - idle_j,
                         row.naive_j - idle_j,

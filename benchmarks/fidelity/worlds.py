@@ -17,7 +17,7 @@ from fidelity.physics.catalogue import WORLDS as OF_PHYSICS
 from fidelity.physics.meters import METERS
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
-from roambench.energy.ledger import Kind, total
+from roambench.energy.ledger import Kind, Ledger
 from roambench.energy.meter_clock import sample_stamps
 from roambench.energy.occupancy import MeterWindow
 from roambench.energy.samples import PowerSamples
@@ -163,7 +163,7 @@ def measure(world: str, meter: str, seed: int) -> Measured:
     phases = np.array([row.phase.value for row in account.rows])
     for what, kind in FIGURES[1:]:
         chosen = np.flatnonzero(phases == what)
-        found = total((account.rows[i] for i in chosen), kind)
+        found = Ledger.of(account.rows[i] for i in chosen).total(kind)
         truth = run.true_gross_j if kind == "gross" else run.true_net_j
         joules.append(found.joules)
         u_joules.append(found.u_joules)

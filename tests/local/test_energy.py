@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.ledger import total, totals_by_phase
+from roambench.energy.ledger import Ledger
 from roambench.energy.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j, read_truth, read_truths
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
@@ -168,12 +168,12 @@ def test_the_split_is_within_its_uncertainty_of_the_truth(energies, phase, kind)
             truth = sum(
                 joules for joules, row in zip(of_rows, device.rows, strict=True) if row.phase is phase
             )
-            found = totals_by_phase(device.rows, kind)[phase]
+            found = Ledger.of(device.rows).by_phase(kind)[phase]
             within += abs(found.joules - truth) <= 2.0 * found.u_joules
             true_j += truth
             rows += [replace(row, device=f"{name} {row.device}") for row in device.rows if row.phase is phase]
     assert within >= 5
-    found = total(rows, kind)
+    found = Ledger.of(rows).total(kind)
     assert abs(found.joules - true_j) <= 3.0 * found.u_joules
     assert 2.0 * found.u_joules < WIDEST[phase, kind] * sum(row.gross_j for row in rows)
 

@@ -15,7 +15,7 @@ from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import PORT_MBIT_S, Activity, PiPower
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
-from roambench.runs.modelled_accounts import modelled_rows
+from roambench.runs.modelled_accounts import ledger_of_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,12 @@ def simulated_joules(
     section = experiment.simulated
     power = DevicePower(section.idle_w, section.train_w, section.power_spread, experiment.seed)
     model = EnergyModel(load_link_model(experiment.links.model), power, experiment.links.overhead_bytes)
-    rows = modelled_rows(records, names, model, section.energy_rate)
+    ledger = ledger_of_log(records, names, model, section.energy_rate)
     exchanging = any(isinstance(record, ModelsExchanged) for record in records)
     last = Phase.EXCHANGE if exchanging else Phase.UPLOAD
+    columns = ledger.duration_s, ledger.idle_j, ledger.net_j
     return tuple(
-        PhaseJoules(
-            phase.value,
-            math.fsum(row.duration_s for row in rows if row.phase is phase),
-            math.fsum(row.idle_j for row in rows if row.phase is phase),
-            math.fsum(row.net_j for row in rows if row.phase is phase),
-        )
+        PhaseJoules(phase.value, *(math.fsum(column[ledger.of_phase(phase)].tolist()) for column in columns))
         for phase in (Phase.DOWNLOAD, Phase.TRAIN, last)
     )
 

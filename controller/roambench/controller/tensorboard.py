@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import ConfigError, RunError
+from roambench.energy.ledger import KINDS, Ledger
 from roambench.rounds.records import RoundRecord, StepClosed, StepOpened
 from roambench.runs.accounts import account_run
 from roambench.runs.folder import RunFolder
@@ -85,21 +86,19 @@ def joules(folder: RunFolder, records: Sequence[RoundRecord]) -> Iterator[Scalar
     `modelled_*` for virtual devices, `measured_*` where meters saw it; `net` is without idle power. What
     belongs to no step (before the first one) is left out.
     """
-    sums: dict[tuple[str, int], list[float]] = defaultdict(list)
     modelled = modelled_account(folder, records)
     energy = None if modelled is not None else account_run(folder, records)
+    ledger: Ledger | None = None
     if modelled is not None:
-        for virtual in modelled.rows:
-            sums["energy/modelled_gross_j", virtual.step].append(virtual.gross_j)
-            sums["energy/modelled_net_j", virtual.step].append(virtual.net_j)
+        ledger = modelled.ledger
     elif energy is not None and energy.measured:
-        for row in energy.rows:
-            sums["energy/measured_gross_j", row.step].append(row.gross_j)
-            sums["energy/measured_net_j", row.step].append(row.net_j)
-    for tag, step in sorted(sums):
-        value = math.fsum(sums[tag, step])
-        if step >= 0 and math.isfinite(value):
-            yield Scalar(tag, step, value)
+        ledger = energy.ledger
+    if ledger is None:
+        return
+    for kind in KINDS:
+        for step, value in ledger.by_step(kind).items():
+            if step >= 0 and math.isfinite(value):
+                yield Scalar(f"energy/{ledger.basis}_{kind}_j", step, value)
 
 
 def _library() -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.compared_transfer import WAYS, Basis, LinkUse, Transfer, Way, rate_of
 from roambench.energy.comparison import Comparison
-from roambench.energy.ledger import LedgerRow, total
+from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.link_model import megabits
 from roambench.energy.link_models import ANY, LinkModel
 from roambench.energy.radio_work import PAPER, RadioWork
@@ -48,22 +48,25 @@ def compare_transfers(
     models = {Basis.ACTUAL: paper, Basis.PLACEMENT: paper}
     if named is not None:
         models[Basis.NAMED] = named
+    ledger = Ledger.of(rows)
     transfers = tuple(
-        _transfer([rows[i] for i in indices], [spans[i] for i in indices], indices, link_of_order, models)
+        _transfer(rows, spans, ledger, indices, link_of_order, models)
         for indices in pieces.values()
         if any(spans[i].transferred_bytes for i in indices)
     )
-    return Comparison(transfers, rows, models, dict(period_of or {}), true_net_j)
+    return Comparison(transfers, ledger, models, dict(period_of or {}), true_net_j)
 
 
 def _transfer(
-    rows: Sequence[LedgerRow],
-    spans: Sequence[PhaseSpan],
+    all_rows: Sequence[LedgerRow],
+    all_spans: Sequence[PhaseSpan],
+    ledger: Ledger,
     indices: Sequence[int],
     link_of_order: Mapping[str, LinkUse],
     models: Mapping[Basis, LinkModel],
 ) -> Transfer:
-    first = spans[0]
+    rows, spans = [all_rows[i] for i in indices], [all_spans[i] for i in indices]
+    first, at = spans[0], np.array(indices)
     use = link_of_order[first.order_id]
     way = WAYS[first.phase]
     moved = sum(span.transferred_bytes for span in spans)
@@ -86,8 +89,8 @@ def _transfer(
         duration_s,
         math.fsum(row.covered_s for row in rows),
         use.throughput_mbit_s,
-        total(rows, "gross"),
-        total(rows, "net"),
+        ledger.total("gross", at),
+        ledger.total("net", at),
         math.fsum(row.naive_j for row in rows),
         {basis: done.energy(models[basis].of(use.link, first.device)) for basis, done in work.items()},
         work,

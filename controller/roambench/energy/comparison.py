@@ -13,7 +13,7 @@ import numpy.typing as npt
 from roambench.energy.attribution import RESOLVED_PERIODS
 from roambench.energy.compared_transfer import Basis, Transfer, Way, rate_of, residual_of
 from roambench.energy.energy_value import Energy
-from roambench.energy.ledger import LedgerRow, total, totals_by
+from roambench.energy.ledger import Ledger
 from roambench.energy.link_model import megabits
 from roambench.energy.link_models import KnownLink, LinkModel
 from roambench.energy.radio_work import Modelled, RadioWork, energy_of
@@ -110,10 +110,10 @@ class ComparisonTotal:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All transfers of a run beside Eq. 1, with the rows they are made of (sums need their shared errors)."""
+    """All transfers of a run beside Eq. 1, and the ledger they are in: its rows share errors."""
 
     transfers: tuple[Transfer, ...]
-    rows: Sequence[LedgerRow]
+    ledger: Ledger
     models: Mapping[Basis, LinkModel]  # where Eq. 1 has its parameters from
     period_of: Mapping[str, float]  # seconds from line to line of each board's meter; 1 if not there
     true_net_j: npt.NDArray[np.float64] | None = None  # of the rows of emulated boards, shape (rows,)
@@ -161,8 +161,9 @@ class Comparison:
         """
         chosen = list(transfers)
         seen = [transfer for transfer in chosen if transfer.seen]
-        rows = [self.rows[index] for transfer in seen for index in transfer.row_indices]
-        boards = totals_by(rows, lambda row: row.device, "net").values()
+        rows = np.array([index for transfer in seen for index in transfer.row_indices], np.int64)
+        device = self.ledger.device[rows]
+        boards = (self.ledger.total("net", rows[device == board]) for board in np.unique(device))
         return ComparisonTotal(
             len(seen),
             len(chosen) - len(seen),
@@ -170,8 +171,8 @@ class Comparison:
             math.fsum(transfer.duration_s for transfer in seen),
             math.fsum(transfer.duration_s for transfer in seen if transfer.resolved),
             max((self.period_of.get(transfer.device, 1.0) for transfer in chosen), default=1.0),
-            total(rows, "gross"),
-            total(rows, "net"),
+            self.ledger.total("gross", rows),
+            self.ledger.total("net", rows),
             math.fsum(board.u_joules for board in boards),
             math.fsum(transfer.naive_gross_j for transfer in seen),
             self._modelled(seen),

@@ -3,57 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase
-from roambench.energy.energy_value import Energy, total
-from roambench.energy.ledger import Kind
+import numpy as np
 
-
-class EnergyRow(Protocol):
-    """The fields of a row that the table reads: a measured one of the ledger, or a modelled one (never both
-    kinds)."""
-
-    @property
-    def device(self) -> str:
-        """Name of the device that used the energy."""
-        ...
-
-    @property
-    def step(self) -> int:
-        """The round that the row is charged to."""
-        ...
-
-    @property
-    def phase(self) -> Phase:
-        """Phase of the device meanwhile."""
-        ...
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """Outcome of the training that the row belongs to; None for a transfer that serves none."""
-        ...
-
-    @property
-    def train_order_id(self) -> str:
-        """Order of that training; empty without one."""
-        ...
-
-    @property
-    def gross_j(self) -> float:
-        """Everything that the board drew, J."""
-        ...
-
-    @property
-    def net_j(self) -> float:
-        """The part above idling, J."""
-        ...
-
-    def energy(self, kind: Kind = "gross") -> Energy:
-        """The row's joules with their uncertainty, to be added to others by `total`."""
-        ...
+from roambench.contract.phases import ACTIVE_PHASES
+from roambench.energy.energy_value import Energy
+from roambench.energy.ledger import EVERY, NONE, Basis, Chosen, Codes, Kind, Ledger, Numbers, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +38,10 @@ class Table10:
 
     Per training and per round an unwasted one counts with 0 J wasted, so that wasted / consumed of a pair
     of rows is the wasted share. `per_board` is the sum of each board over the run. `empty_rounds` had no
-    training at all and are left out of the per-round rows.
+    training at all and are left out of the per-round rows. `basis`: measured or modelled, never both.
     """
 
+    basis: Basis
     kind: Kind
     cumulative_wasted: Energy
     cumulative_consumed: Energy
@@ -109,13 +67,8 @@ class Table10:
         }
 
 
-def is_wasted(row: EnergyRow, *, finished: bool = True) -> bool:
-    """Whether the row's joules were wasted; a model outstanding when the run has finished is."""
-    return row.outcome is Outcome.WASTED or (finished and row.outcome is Outcome.PENDING)
-
-
 def table10(
-    rows: Iterable[EnergyRow],
+    ledger: Ledger,
     kind: Kind = "gross",
     *,
     rounds: int | None = None,
@@ -128,38 +81,44 @@ def table10(
     `devices` names boards that may have no active row at all and then count with 0 J.
     `finished = False` leaves pending models out of the wasted ones, for a look at a running experiment.
     """
-    active = [row for row in rows if row.phase in ACTIVE_PHASES]
-    wasted = [row for row in active if is_wasted(row, finished=finished)]
-
-    def joules(row: EnergyRow) -> float:
-        return row.gross_j if kind == "gross" else row.net_j
-
-    trainings: dict[Hashable, tuple[float, float]] = {}
-    boards: dict[Hashable, tuple[float, float]] = dict.fromkeys(devices, (0.0, 0.0))
-    by_round: dict[Hashable, tuple[float, float]] = {}
-    for row in active:
-        used = joules(row)
-        lost = used if is_wasted(row, finished=finished) else 0.0
-        keys = [(boards, row.device), (by_round, row.step)]
-        if row.train_order_id:  # a cloud aggregation's model on its way to a device belongs to no training
-            keys.append((trainings, (row.device, row.train_order_id)))
-        for groups, key in keys:
-            before = groups.get(key, (0.0, 0.0))
-            groups[key] = (before[0] + used, before[1] + lost)
-    last = max((row.step for row in active), default=-1) + 1
+    active, wasted = ledger.of_phase(*ACTIVE_PHASES), ledger.wasted(finished=finished)
+    rows: Rows = EVERY if active.all() else active
+    device, step, training = ledger.device[rows], ledger.step[rows], ledger.training[rows]
+    used = ledger.joules(kind)[rows]
+    lost = np.where(wasted[rows], used, 0.0)
+    of_training = training != NONE  # a cloud aggregation's model on its way to a device belongs to none
+    listed = set(devices)
+    there = np.bincount(device, minlength=len(ledger.names)) > 0
+    there |= np.array([name in listed for name in ledger.names], bool)
+    by_round = np.unique(step)
+    last = int(by_round[-1]) + 1 if by_round.size else 0
     return Table10(
+        ledger.basis,
         kind,
-        total(row.energy(kind) for row in wasted),
-        total(row.energy(kind) for row in active),
-        *_wasted_then_consumed(trainings),
-        *_wasted_then_consumed(boards),
-        *_wasted_then_consumed(by_round),
+        ledger.total(kind, active & wasted),
+        ledger.total(kind, rows),
+        *_wasted_then_consumed(training[of_training], used[of_training], lost[of_training]),
+        *_wasted_then_consumed(device, used, lost, there, len(listed - set(ledger.names))),
+        *_wasted_then_consumed(step, used, lost),
         empty_rounds=max(last, rounds or 0) - len(by_round),
     )
 
 
+def basis_of(tables: Sequence[Table10]) -> Basis:
+    """What all of them are. ValueError where some are measured and others modelled: such joules are not
+    comparable and never stand in one table."""
+    found = {table.basis for table in tables}
+    if len(found) > 1:
+        raise ValueError("measured and modelled joules: these are not to be mixed or compared")
+    return found.pop() if found else "measured"
+
+
 def improvement(a: Table10, b: Table10) -> dict[str, float]:
-    """How many times more `a` spends than `b`, row by row; NaN where both are 0, inf where only `b` is."""
+    """How many times more `a` spends than `b`, row by row; NaN where both are 0, inf where only `b` is.
+
+    ValueError where one is measured and the other modelled.
+    """
+    basis_of((a, b))
     other = b.headline()
     return {name: _factor(value, other[name]) for name, value in a.headline().items()}
 
@@ -170,5 +129,13 @@ def _factor(a: float, b: float) -> float:
     return a / b
 
 
-def _wasted_then_consumed(groups: dict[Hashable, tuple[float, float]]) -> tuple[MeanSd, MeanSd]:
-    return MeanSd.of([lost for _, lost in groups.values()]), MeanSd.of([used for used, _ in groups.values()])
+def _wasted_then_consumed(
+    codes: Codes, used: Numbers, lost: Numbers, groups: Chosen | None = None, more: int = 0
+) -> tuple[MeanSd, MeanSd]:
+    """Of the sums of each code (default: those that occur), and of as many zeros `more`."""
+    if groups is None:
+        occurring, codes = np.unique(codes, return_inverse=True)
+        groups = np.ones(len(occurring), bool)
+    sums = (np.bincount(codes, values, len(groups))[groups].tolist() for values in (lost, used))
+    wasted, consumed = (MeanSd.of([*values, *[0.0] * more]) for values in sums)
+    return wasted, consumed

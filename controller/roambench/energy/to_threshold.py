@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from roambench.contract.phases import Outcome, Phase
-from roambench.energy.modelled import ModelledRow
-from roambench.energy.modelled_ledger import NONE, OUTCOMES, Codes, ModelledLedger, Numbers
+from roambench.energy.ledger import NONE, OUTCOMES, Codes, Numbers
+from roambench.energy.modelled import ModelledLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +34,13 @@ class CommunicationToThreshold:
 
 
 def communication_to_threshold(
-    rows: Iterable[ModelledRow], threshold_step: int | None, steps: int
+    ledger: ModelledLedger, threshold_step: int | None, steps: int
 ) -> CommunicationToThreshold:
     """`threshold_step` is the 0-based step whose global model reached the threshold, None if none did.
 
     Radio energy alone, without the device's idling.
     """
     last = steps - 1 if threshold_step is None else threshold_step
-    ledger = ModelledLedger.of(rows)
     work = ledger.work
     until = work.at_step <= last
     chosen = ledger.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE) & until

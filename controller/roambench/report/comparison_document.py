@@ -1,8 +1,7 @@
-"""Measured against modelled for machines: plain JSON types, unknown is null, `u_` is k = 1."""
+"""Measured against modelled for machines: unknown is NaN (null once written), `u_` is k = 1."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from roambench.energy.compared_transfer import Basis, Transfer
@@ -15,8 +14,8 @@ from roambench.report.uncertainty_tables import PARTS, part_j
 def value(energy: Energy) -> dict[str, Any]:
     """`u_joules` is a standard uncertainty (k = 1), `budget` the parts that add up to it in quadrature."""
     return {
-        "joules": _finite(energy.joules),
-        "u_joules": _finite(energy.u_joules),
+        "joules": energy.joules,
+        "u_joules": energy.u_joules,
         "covered_s": energy.covered_s,
         "gap_s": energy.gap_s,
         "coverage": energy.coverage,
@@ -39,17 +38,17 @@ def compared(part: ComparisonTotal) -> dict[str, Any]:
         "bytes": part.transferred_bytes,
         "duration_s": part.duration_s,
         "resolved_s": part.resolved_s,
-        "achieved_mbit_s": _finite(part.achieved_mbit_s),
+        "achieved_mbit_s": part.achieved_mbit_s,
         "gross": value(part.gross),
         "idle_j": part.gross.joules - part.net.joules,
         "net": value(part.net),
         "naive_gross_j": part.naive_gross_j,
         "measured_net_j": part.net.joules,
         "u_measured_net_j": part.net.u_joules,
-        "true_net_j": _finite(part.true_net_j),
-        "modelled_j": _finite(part.modelled_j(Basis.PLACEMENT)),
-        "ratio": _finite(part.ratio(Basis.PLACEMENT)),
-        "u_ratio": _finite(part.u_ratio(Basis.PLACEMENT)),
+        "true_net_j": part.true_net_j,
+        "modelled_j": part.modelled_j(Basis.PLACEMENT),
+        "ratio": part.ratio(Basis.PLACEMENT),
+        "u_ratio": part.u_ratio(Basis.PLACEMENT),
         "models": {basis.value: _against(part, basis) for basis in Basis if basis in part.modelled},
     }
 
@@ -81,7 +80,7 @@ def transfer(item: Transfer) -> dict[str, Any]:
         "bytes": item.transferred_bytes,
         "duration_s": item.duration_s,
         "covered_s": item.covered_s,
-        "achieved_mbit_s": _finite(item.achieved_mbit_s),
+        "achieved_mbit_s": item.achieved_mbit_s,
         "placement_mbit_s": item.placement_mbit_s,
         "resolved": item.resolved,
         "in_sums": item.seen,
@@ -93,7 +92,7 @@ def transfer(item: Transfer) -> dict[str, Any]:
             basis.value: {
                 "modelled_j": modelled.joules,
                 "u_modelled_j": modelled.u_joules,
-                "residual_u": _finite(item.residual_u(basis)),
+                "residual_u": item.residual_u(basis),
             }
             for basis, modelled in item.modelled.items()
         },
@@ -106,13 +105,9 @@ def _against(part: ComparisonTotal, basis: Basis) -> dict[str, Any]:
     return {
         "modelled_j": modelled.joules,
         "u_modelled_j": modelled.u_joules,
-        "ratio": _finite(part.ratio(basis)),
-        "u_ratio": _finite(part.u_ratio(basis)),
-        "residual_u": _finite(part.residual_u(basis)),
+        "ratio": part.ratio(basis),
+        "u_ratio": part.u_ratio(basis),
+        "residual_u": part.residual_u(basis),
         "verdict": verdict.finding.value,
         "sentence": verdict.sentence,
     }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +18,11 @@ from roambench.energy.comparison import Comparison
 from roambench.energy.design_based import WithoutModel, together
 from roambench.energy.energy_value import Energy
 from roambench.energy.fit_check import Misfit
-from roambench.energy.ledger import LedgerRow, total, totals_by_phase
+from roambench.energy.ledger import Ledger, running_sum
 from roambench.energy.link_model import Direction, megabits
 from roambench.energy.link_models import LinkModel
 from roambench.energy.radio_work import PAPER
-from roambench.energy.table10 import Table10, is_wasted, table10
+from roambench.energy.table10 import Table10, table10
 from roambench.report.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.truth_checks import together as all_boards
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
@@ -32,29 +32,35 @@ from roambench.runs.meters import DeviceMeter
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseEnergy:
-    """All spans of one phase over all boards. Standard uncertainties; `naive_j` is the trapezoid.
+class PhaseSum:
+    """All rows of one phase over all devices, measured or modelled."""
+
+    phase: Phase
+    count: int
+    duration_s: float
+    gross: Energy
+    net: Energy
+
+    @property
+    def idle_j(self) -> float:
+        """Joules that idling would have drawn anyway: gross less net."""
+        return self.gross.joules - self.net.joules
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnergy(PhaseSum):
+    """All spans of one phase over all boards. `naive_j` is the trapezoid.
 
     `truth` is None unless all boards are emulated. `without_model` is the net energy that takes power for
     nothing but what was read of it; None where a board has too few spans. On the boards `by_design` it is
     in `gross` and `net`, too.
     """
 
-    phase: Phase
-    spans: int
-    duration_s: float
-    gross: Energy
-    net: Energy
     naive_j: float
     unresolved: int  # spans too short for the meter (R7)
     truth: TruthByKind | None
     without_model: WithoutModel | None
     by_design: tuple[str, ...]
-
-    @property
-    def idle_j(self) -> float:
-        """Energy that the boards would have drawn anyway: gross less net."""
-        return self.gross.joules - self.net.joules
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +134,10 @@ def energy_summary(
     """
     if energy is None:
         return None
-    rows, spans = energy.rows, energy.spans
+    ledger = energy.ledger
     names = [device.device for device in energy.counted]
-    active = [row for row in rows if row.phase in ACTIVE_PHASES]
+    active = ledger.of_phase(*ACTIVE_PHASES)
+    wasted = active & ledger.wasted(finished=finished)
     links = _links(records)
     true_net_j = [device.truth.net_j for device in energy.counted if device.truth is not None]
     periods_s = {device.device: device.account.attribution.nominal_s for device in energy.devices}
@@ -139,16 +146,19 @@ def energy_summary(
         measured=energy.measured,
         duration_s=(energy.end_ns - energy.start_ns) * 1e-9,
         whole_run=energy.whole_run,
-        whole_run_net=total(rows, "net"),
-        gross=table10(rows, "gross", rounds=rounds, devices=names, finished=finished),
-        net=table10(rows, "net", rounds=rounds, devices=names, finished=finished),
-        phases=_phases(energy.counted, boards),
-        wasted_by_phase=_sums(row for row in active if is_wasted(row, finished=finished)),
-        consumed_by_step=_by_step(active),
-        wasted_by_step=_by_step([row for row in active if is_wasted(row, finished=finished)]),
+        whole_run_net=ledger.total("net"),
+        gross=table10(ledger, "gross", rounds=rounds, devices=names, finished=finished),
+        net=table10(ledger, "net", rounds=rounds, devices=names, finished=finished),
+        phases=_phases(ledger, energy.counted, boards),
+        wasted_by_phase={
+            phase: running_sum(ledger.gross_j[wasted & ledger.of_phase(phase)])
+            for phase in ledger.phases(wasted)
+        },
+        consumed_by_step=ledger.by_step("gross", active),
+        wasted_by_step=ledger.by_step("gross", wasted),
         comparison=compare_transfers(
-            rows,
-            spans,
+            energy.rows,
+            energy.spans,
             links,
             named=named,
             period_of=periods_s,
@@ -189,9 +199,11 @@ def _links(records: Sequence[RoundRecord]) -> dict[str, LinkUse]:
     }
 
 
-def _phases(devices: Sequence[DeviceEnergy], boards: Sequence[BoardEnergy]) -> tuple[PhaseEnergy, ...]:
+def _phases(
+    ledger: Ledger, devices: Sequence[DeviceEnergy], boards: Sequence[BoardEnergy]
+) -> tuple[PhaseEnergy, ...]:
     rows = [row for device in devices for row in device.rows]
-    gross, net = totals_by_phase(rows, "gross"), totals_by_phase(rows, "net")
+    gross, net = ledger.by_phase("gross"), ledger.by_phase("net")
     found = []
     for phase in Phase:
         of_phase = [row for row in rows if row.phase is phase]
@@ -223,31 +235,18 @@ def _without_model(phase: Phase, devices: Sequence[DeviceEnergy]) -> WithoutMode
     return together([devices[i].account.design_based.get(phase) for i in seen], [seconds[i] for i in seen])
 
 
-def _sums(rows: Iterable[LedgerRow]) -> dict[Phase, float]:
-    groups: dict[Phase, list[float]] = {}
-    for row in rows:
-        groups.setdefault(row.phase, []).append(row.gross_j)
-    return {phase: math.fsum(values) for phase, values in groups.items()}
-
-
-def _by_step(rows: Sequence[LedgerRow]) -> dict[int, float]:
-    groups: dict[int, list[float]] = {}
-    for row in rows:
-        groups.setdefault(row.step, []).append(row.gross_j)
-    return {step: math.fsum(groups[step]) for step in sorted(groups)}
-
-
 def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
-    active = [row for row in device.rows if row.phase in ACTIVE_PHASES]
+    ledger = device.ledger
+    active = ledger.of_phase(*ACTIVE_PHASES)
     idle_w = device.account.attribution.idle_w
     return BoardEnergy(
         device.device,
         device.whole_run,
-        total(device.rows, "net"),
+        ledger.total("net"),
         idle_w if math.isfinite(idle_w) else None,
         device.account.idle,
-        total(active),
-        total(row for row in active if is_wasted(row, finished=finished)),
+        ledger.total("gross", active),
+        ledger.total("gross", active & ledger.wasted(finished=finished)),
         math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
         len(device.readings),
         device.flagged(ReadingFlag.INCONSISTENT),

@@ -4,53 +4,68 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
+from roambench.energy.energy_value import Energy
 from roambench.energy.fit_check import TENTHS
 from roambench.energy.ledger import Kind
-from roambench.energy.table10 import MeanSd, Table10
+from roambench.energy.table10 import Table10, basis_of, improvement
 from roambench.report import numbers
 from roambench.report.energy_summary import EnergySummary
 from roambench.report.numbers import NONE
-from roambench.report.summary import RunSummary, improvements, reference_of, without
+from roambench.report.summary import RunSummary, reference_of, without
 from roambench.report.table import Table
 
-#: Row of Table 10: its key in `Table10.headline`, its name, and how a run's cell reads.
-_TABLE10: tuple[tuple[str, str, Callable[[Table10], str]], ...] = (
-    ("cumulative_wasted_j", "cumulative, wasted", lambda t: numbers.energy(t.cumulative_wasted, zero="0 J")),
-    (
-        "cumulative_consumed_j",
-        "cumulative, consumed",
-        lambda t: numbers.energy(t.cumulative_consumed, zero="0 J"),
-    ),
-    ("per_training_wasted_j", "per device-training, wasted", lambda t: _mean(t.per_training_wasted)),
-    ("per_training_consumed_j", "per device-training, consumed", lambda t: _mean(t.per_training_consumed)),
-    ("per_board_wasted_j", "per board, wasted", lambda t: _mean(t.per_board_wasted)),
-    ("per_board_consumed_j", "per board, consumed", lambda t: _mean(t.per_board_consumed)),
-    ("per_round_wasted_j", "per round, wasted", lambda t: _mean(t.per_round_wasted)),
-    ("per_round_consumed_j", "per round, consumed", lambda t: _mean(t.per_round_consumed)),
+_MEANS: Final = (
+    ("per_training_wasted", "per device-training, wasted"),
+    ("per_training_consumed", "per device-training, consumed"),
+    ("per_board_wasted", "per {board}, wasted"),
+    ("per_board_consumed", "per {board}, consumed"),
+    ("per_round_wasted", "per round, wasted"),
+    ("per_round_consumed", "per round, consumed"),
 )
+Row = tuple[str, ...]
+
+
+def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> tuple[Row, list[Row]]:
+    """Head and rows of Table 10 of runs by label, None where one has none, with a factor column behind every
+    run that is not the `reference`. ValueError for measured runs beside modelled ones."""
+    basis = basis_of([table for _, table in runs if table is not None])
+    base = dict(runs)[reference]
+    factors = {
+        label: improvement(table, base)
+        for label, table in runs
+        if table is not None and base is not None and label != reference
+    }
+
+    def row(name: str, cell: Callable[[Table10], str], key: str = "") -> Row:
+        cells = [name]
+        for label, table in runs:
+            cells.append(NONE if table is None else cell(table))
+            if label in factors:
+                cells.append(numbers.factor(factors[label][key]) if key else "")
+        return tuple(cells)
+
+    head = [""]
+    for label, _ in runs:
+        head += [label, f"÷ {reference}"] if label in factors else [label]
+    board = "board" if basis == "measured" else "device"
+    rows = [
+        row("cumulative, wasted", lambda t: _cumulative(t, t.cumulative_wasted), "cumulative_wasted_j"),
+        row("cumulative, consumed", lambda t: _cumulative(t, t.cumulative_consumed), "cumulative_consumed_j"),
+        *(row(name.format(board=board), partial(_mean, of), f"{of}_j") for of, name in _MEANS),
+        row("wasted share", lambda t: numbers.percent(_share(t))),
+    ]
+    if basis == "measured":
+        rows.append(row("rounds without a training", lambda t: str(t.empty_rounds)))
+    return tuple(head), rows
 
 
 def table10_table(runs: Sequence[RunSummary], kind: Kind) -> Table:
-    """MOHAWK's Table 10 with a factor column behind every run that is not the reference."""
-    reference = reference_of(runs)
-    factors = improvements(runs)
-    head = [""]
-    for run in runs:
-        head.append(run.label)
-        if run.label in factors:
-            head.append(f"÷ {reference.label}")
-    rows = []
-    for key, name, cell in _TABLE10:
-        row = [name]
-        for run in runs:
-            measured = run.measured
-            row.append(NONE if measured is None else cell(_of_kind(measured, kind)))
-            if run.label in factors:
-                row.append(numbers.factor(factors[run.label][kind][key]))
-        rows.append(tuple(row))
-    rows.append(_single(runs, factors, "wasted share", lambda t: numbers.percent(_share(t)), kind))
-    rows.append(_single(runs, factors, "rounds without a training", lambda t: str(t.empty_rounds), kind))
+    """MOHAWK's Table 10 of measured runs."""
+    tables = [(run.label, None if run.measured is None else _of_kind(run.measured, kind)) for run in runs]
+    head, rows = table10_rows(tables, reference_of(runs).label)
     meaning = (
         "Gross: all the board drew during download, training and upload, its idle power included."
         if kind == "gross"
@@ -62,7 +77,7 @@ def table10_table(runs: Sequence[RunSummary], kind: Kind) -> Table:
         f"{meaning} Cumulative values ± expanded uncertainty (k = 2); the others mean ± standard deviation. "
         "Idling, absence and waiting are not part of it; rounds without a training are left out."
         + without(runs),
-        tuple(head),
+        head,
         tuple(rows),
     )
 
@@ -159,25 +174,19 @@ def _of_kind(energy: EnergySummary, kind: Kind) -> Table10:
     return energy.gross if kind == "gross" else energy.net
 
 
-def _single(
-    runs: Sequence[RunSummary],
-    factors: dict[str, dict[str, dict[str, float]]],
-    name: str,
-    cell: Callable[[Table10], str],
-    kind: Kind,
-) -> tuple[str, ...]:
-    row = [name]
-    for run in runs:
-        row.append(NONE if run.measured is None else cell(_of_kind(run.measured, kind)))
-        if run.label in factors:
-            row.append("")
-    return tuple(row)
+def _mean(of: str, table: Table10) -> str:
+    return numbers.mean_sd(getattr(table, of))
+
+
+def energy_cell(value: Energy) -> str:
+    """Modelled joules: with ± (k = 2) only where the link model tells an uncertainty."""
+    return numbers.energy(value, zero="0 J") if value.u_joules else numbers.joules(value.joules)
+
+
+def _cumulative(table: Table10, value: Energy) -> str:
+    return numbers.energy(value, zero="0 J") if table.basis == "measured" else energy_cell(value)
 
 
 def _share(table: Table10) -> float:
     consumed = table.cumulative_consumed.joules
     return table.cumulative_wasted.joules / consumed if consumed > 0.0 else math.nan
-
-
-def _mean(value: MeanSd) -> str:
-    return numbers.mean_sd(value)

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from roambench.contract.json_values import without_nan
-from roambench.energy.baseline import IdleBaselines, IdleLevel
-from roambench.energy.compared_transfer import Basis
-from roambench.energy.table10 import MeanSd, Table10
 from roambench.report.board_state import BoardState
-from roambench.report.comparison_document import classes, compared, value, without_model
-from roambench.report.energy_summary import BoardEnergy, EnergySummary
-from roambench.report.modelled_document import modelled_document
+from roambench.report.energy_document import energy_document, modelled_document
 from roambench.report.peer_document import peer_document
 from roambench.report.summary import (
     RunSummary,
     comparison_flags,
-    finite,
     improvements,
     reference_of,
 )
-from roambench.report.truth_checks import TruthByKind, TruthCheck
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.report/2"
@@ -43,10 +36,7 @@ def document(runs: Sequence[RunSummary]) -> dict[str, Any]:
         "runs": [_run(run) for run in runs],
         "improvement": {
             "reference": reference_of(runs).label,
-            "factors": {
-                label: {kind: _finite(rows) for kind, rows in kinds.items()}
-                for label, kinds in improvements(runs).items()
-            },
+            "factors": improvements(runs),
         },
         "flags": list(comparison_flags(runs)),
     }
@@ -76,9 +66,9 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "wasted_net_j": measured.net.cumulative_wasted.joules if measured else None,
         "consumed_net_j": measured.net.cumulative_consumed.joules if measured else None,
         "learning": {
-            "final_accuracy": finite(run.learning.final_accuracy),
-            "final_loss": finite(run.learning.final_loss),
-            "best_accuracy": finite(run.learning.best_accuracy),
+            "final_accuracy": run.learning.final_accuracy,
+            "final_loss": run.learning.final_loss,
+            "best_accuracy": run.learning.best_accuracy,
             "threshold": run.learning.threshold,
             "threshold_step": run.learning.threshold_step,
             "cloud_aggregations": run.learning.cloud_aggregations,
@@ -91,8 +81,8 @@ def _run(run: RunSummary) -> dict[str, Any]:
                     "aggregated": point.aggregated,
                     "outstanding": point.outstanding,
                     "cloud": point.cloud,
-                    "accuracy": finite(point.accuracy),
-                    "loss": finite(point.loss),
+                    "accuracy": point.accuracy,
+                    "loss": point.loss,
                 }
                 for point in run.learning.points
             ],
@@ -137,7 +127,7 @@ def _run(run: RunSummary) -> dict[str, Any]:
             "download": run.modelled_from_log_j["down"],
             "upload": run.modelled_from_log_j["up"],
         },
-        "energy": _energy(measured) if measured else None,
+        "energy": energy_document(measured),
         "energy_modelled": modelled_document(run.modelled),
         "decentralised": peer_document(run.peers),
         "instrument": None if run.instrument is None else run.instrument.sentence,
@@ -156,9 +146,9 @@ def _state(state: BoardState) -> dict[str, Any]:
         "clock": {
             "case": clock.case.value,
             "reader": clock.reader,
-            "offset_ms": finite(clock.offset_ms),
-            "bound_ms": finite(clock.bound_ns * 1e-6),
-            "drift_ppm": finite(clock.drift_ppm),
+            "offset_ms": clock.offset_ms,
+            "bound_ms": clock.bound_ns * 1e-6,
+            "drift_ppm": clock.drift_ppm,
             "bursts": clock.bursts,
             "verdict": clock.verdict.value,
         },
@@ -170,132 +160,14 @@ def _state(state: BoardState) -> dict[str, Any]:
         if host is None
         else {
             "samples": host.samples,
-            "cpu_share": finite(host.cpu_share),
-            "agent_share": finite(host.agent_share),
-            "mean_c": finite(host.mean_c),
-            "highest_c": finite(host.highest_c),
-            "lowest_mhz": finite(host.lowest_mhz),
-            "highest_mhz": finite(host.highest_mhz),
+            "cpu_share": host.cpu_share,
+            "agent_share": host.agent_share,
+            "mean_c": host.mean_c,
+            "highest_c": host.highest_c,
+            "lowest_mhz": host.lowest_mhz,
+            "highest_mhz": host.highest_mhz,
             "knows_throttling": host.knows_throttling,
         },
         "throttled_phases": {phase.value: count for phase, count in state.throttled_phases().items()},
         "throttle_bits": list(state.throttle_names()),
     }
-
-
-def _energy(energy: EnergySummary) -> dict[str, Any]:
-    return {
-        "duration_s": energy.duration_s,
-        "without": dict(energy.without),
-        "whole_run": value(energy.whole_run),
-        "whole_run_net": value(energy.whole_run_net),
-        "truth": _truth(energy.truth),
-        "table10": {"gross": _table10(energy.gross), "net": _table10(energy.net)},
-        "phases": {
-            item.phase.value: {
-                "spans": item.spans,
-                "duration_s": item.duration_s,
-                "gross": value(item.gross),
-                "idle_j": item.idle_j,
-                "net": value(item.net),
-                "naive_j": item.naive_j,
-                "unresolved_spans": item.unresolved,
-                "design_based": without_model(item.without_model),
-                "design_based_boards": list(item.by_design),
-                "truth": _split_truth(item.truth),
-            }
-            for item in energy.phases
-        },
-        "communication": {
-            "download": compared(energy.comparison.download),
-            "upload": compared(energy.comparison.upload),
-            "total": compared(energy.comparison.total),
-            "modelled_at_measured_throughput_j": {
-                "download": finite(energy.comparison.download.modelled_j(Basis.ACTUAL)),
-                "upload": finite(energy.comparison.upload.modelled_j(Basis.ACTUAL)),
-            },
-            "classes": classes(energy.comparison),
-        },
-        "boards": [
-            {
-                "device": board.device,
-                "whole_run": value(board.whole_run),
-                "net": value(board.net),
-                "idle_w": board.idle_w,
-                "baselines": _baselines(board.baselines),
-                "consumed_j": board.consumed.joules,
-                "wasted_j": board.wasted.joules,
-                "lost_s": board.lost_s,
-                "readings": board.readings,
-                "inconsistent": board.inconsistent,
-                "undervoltage": board.undervoltage,
-                "split": _split(board),
-                "truth": _truth(board.truth),
-                "truth_by_phase": {
-                    phase.value: _split_truth(found) for phase, found in board.truth_by_phase.items()
-                },
-            }
-            for board in energy.boards
-        ],
-    }
-
-
-def _baselines(found: IdleBaselines | None) -> dict[str, Any] | None:
-    def level(idle: IdleLevel) -> dict[str, Any]:
-        return {"watts": idle.watts, "u_watts": finite(idle.u_watts), "readings": idle.readings}
-
-    if found is None:
-        return None
-    return {"before": level(found.before), "after": level(found.after), "drifted": found.drifted}
-
-
-def _truth(truth: TruthCheck | None) -> dict[str, Any] | None:
-    if truth is None:
-        return None
-    return {
-        "boards": truth.boards,
-        "boards_within_2u": truth.within,
-        "measured_j": truth.measured_j,
-        "true_j": truth.true_j,
-        "relative_error": finite(truth.error),
-    }
-
-
-def _split(board: BoardEnergy) -> dict[str, Any]:
-    """How well the split's assumptions are borne out: `misfit_z` above 4 contradicts them."""
-    misfit = board.misfit
-    return {
-        "misfit": None if misfit is None else misfit.sentence,
-        "misfit_z": None if misfit is None else finite(misfit.z),
-        "unsteady_transfers": board.unsteady,
-        "restless": list(board.restless),
-        "locked": list(board.locked),
-        "sampling_offsets_of_10": board.offsets,
-        "lateness_s": finite(board.lateness_s),
-        "u_lateness_s": finite(board.u_lateness_s),
-    }
-
-
-def _split_truth(found: TruthByKind | None) -> dict[str, Any] | None:
-    return None if found is None else {"gross": _truth(found.gross), "net": _truth(found.net)}
-
-
-def _table10(table: Table10) -> dict[str, Any]:
-    def spread(value: MeanSd) -> dict[str, Any]:
-        return {"mean_j": finite(value.mean), "sd_j": finite(value.sd), "count": value.count}
-
-    return {
-        "cumulative_wasted": value(table.cumulative_wasted),
-        "cumulative_consumed": value(table.cumulative_consumed),
-        "per_training_wasted": spread(table.per_training_wasted),
-        "per_training_consumed": spread(table.per_training_consumed),
-        "per_board_wasted": spread(table.per_board_wasted),
-        "per_board_consumed": spread(table.per_board_consumed),
-        "per_round_wasted": spread(table.per_round_wasted),
-        "per_round_consumed": spread(table.per_round_consumed),
-        "empty_rounds": table.empty_rounds,
-    }
-
-
-def _finite(rows: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: finite(value) for name, value in rows.items()}

@@ -9,29 +9,17 @@ import numpy as np
 
 from roambench.contract.phases import Phase
 from roambench.energy.device_power import DevicePower
-from roambench.energy.energy_value import Energy
-from roambench.energy.modelled_ledger import Chosen, ModelledLedger
-from roambench.energy.modelled_table10 import modelled_table10
-from roambench.energy.table10 import Table10
+from roambench.energy.table10 import Table10, table10
 from roambench.energy.to_threshold import CommunicationToThreshold, communication_to_threshold
+from roambench.report.energy_summary import PhaseSum
 from roambench.runs.modelled_accounts import ModelledEnergy, Rate
 
 
 @dataclass(frozen=True, slots=True)
-class ModelledPhase:
-    """All rows of one phase over all devices."""
+class ModelledPhase(PhaseSum):
+    """A phase, with the bytes that were moved in it."""
 
-    phase: Phase
-    count: int
-    duration_s: float
     transferred_bytes: int
-    gross: Energy
-    net: Energy
-
-    @property
-    def idle_j(self) -> float:
-        """Joules that idling would have drawn: gross less net."""
-        return self.gross.joules - self.net.joules
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +48,7 @@ def modelled_summary(
     """Sum up; None for a run that has no modelled energy. `finished`: pending models count as wasted."""
     if modelled is None:
         return None
-    rows = ModelledLedger.of(modelled.rows)
+    rows = modelled.ledger
     phases = []
     for phase in Phase:
         of_phase = rows.of_phase(phase)
@@ -71,25 +59,19 @@ def modelled_summary(
                     phase,
                     int(np.count_nonzero(of_phase)),
                     gross.covered_s,
-                    int(rows.work.transferred_bytes[of_phase].sum()),
                     gross,
                     rows.total("net", of_phase),
+                    int(rows.work.transferred_bytes[of_phase].sum()),
                 )
             )
     return ModelledSummary(
         modelled.links.name,
         modelled.rate,
         modelled.power,
-        modelled_table10(rows, "gross", rounds=steps, devices=names, finished=finished),
-        modelled_table10(rows, "net", rounds=steps, devices=names, finished=finished),
+        table10(rows, "gross", rounds=steps, devices=names, finished=finished),
+        table10(rows, "net", rounds=steps, devices=names, finished=finished),
         tuple(phases),
-        _by_step(rows, np.ones(len(rows), bool)),
-        _by_step(rows, rows.wasted(finished=finished)),
+        rows.by_step(),
+        rows.by_step("gross", rows.wasted(finished=finished)),
         communication_to_threshold(rows, threshold_step, steps),
     )
-
-
-def _by_step(rows: ModelledLedger, chosen: Chosen) -> dict[int, float]:
-    steps, of_step = np.unique(rows.work.step[chosen], return_inverse=True)
-    sums = np.bincount(of_step, rows.gross_j[chosen], len(steps))
-    return dict(zip(steps.tolist(), sums.tolist(), strict=True))

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Kind
-from roambench.energy.table10 import Table10, improvement
 from roambench.report import numbers
+from roambench.report.energy_tables import energy_cell, table10_rows
 from roambench.report.modelled_summary import ModelledSummary
 from roambench.report.numbers import NONE
-from roambench.report.summary import RunSummary
+from roambench.report.summary import RunSummary, reference_of
 from roambench.report.table import Table
 
 #: Keys of the tables in reading order.
 KEYS: Final = ("modelled-threshold", "modelled-table10-gross", "modelled-table10-net", "modelled-phases")
-_ROWS: Final[tuple[tuple[str, str, Callable[[Table10], str]], ...]] = (
-    ("cumulative_wasted_j", "cumulative, wasted", lambda t: joules(t.cumulative_wasted)),
-    ("cumulative_consumed_j", "cumulative, consumed", lambda t: joules(t.cumulative_consumed)),
-    (
-        "per_training_wasted_j",
-        "per device-training, wasted",
-        lambda t: numbers.mean_sd(t.per_training_wasted),
-    ),
-    (
-        "per_training_consumed_j",
-        "per device-training, consumed",
-        lambda t: numbers.mean_sd(t.per_training_consumed),
-    ),
-    ("per_board_wasted_j", "per device, wasted", lambda t: numbers.mean_sd(t.per_board_wasted)),
-    ("per_board_consumed_j", "per device, consumed", lambda t: numbers.mean_sd(t.per_board_consumed)),
-    ("per_round_wasted_j", "per round, wasted", lambda t: numbers.mean_sd(t.per_round_wasted)),
-    ("per_round_consumed_j", "per round, consumed", lambda t: numbers.mean_sd(t.per_round_consumed)),
-)
 
 
 def modelled_tables(runs: Sequence[RunSummary]) -> list[Table]:
@@ -50,20 +31,12 @@ def modelled_tables(runs: Sequence[RunSummary]) -> list[Table]:
     ]
 
 
-def joules(value: Energy) -> str:
-    """With ± (k = 2) only where the link model tells an uncertainty."""
-    return numbers.energy(value, zero="0 J") if value.u_joules else numbers.joules(value.joules)
-
-
 Found = Sequence[tuple[RunSummary, ModelledSummary]]
 
 
-def _reference(found: Found) -> tuple[RunSummary, ModelledSummary]:
-    return next((pair for pair in found if pair[0].info.system.startswith("mohawk")), found[0])
-
-
 def _threshold_table(found: Found) -> Table:
-    base = _reference(found)[1].to_threshold.joules_per_client
+    reference = reference_of([run for run, _ in found])
+    base = next(modelled for run, modelled in found if run is reference).to_threshold.joules_per_client
     rows = []
     for run, modelled in found:
         until = modelled.to_threshold
@@ -89,7 +62,7 @@ def _threshold_table(found: Found) -> Table:
         "round's mean over the devices whose model was aggregated in it, the download of that training and "
         "the upload. Per participant: the mean over all that sent or received anything in the round, those "
         "too that only downloaded. A run that did not reach the threshold tells all its rounds. "
-        f"Ratios to {_reference(found)[0].label}. Aggregated: devices per step over the whole run; km: mean "
+        f"Ratios to {reference.label}. Aggregated: devices per step over the whole run; km: mean "
         "length of the links used.",
         (
             "run",
@@ -108,32 +81,8 @@ def _threshold_table(found: Found) -> Table:
 
 
 def _table10_table(found: Found, kind: Kind) -> Table:
-    reference, base = _reference(found)
-    head = [""]
-    columns: list[tuple[Table10, dict[str, float] | None]] = []
-    for run, modelled in found:
-        table = _of_kind(modelled, kind)
-        head.append(run.label)
-        if run is reference:
-            columns.append((table, None))
-        else:
-            head.append(f"÷ {reference.label}")
-            columns.append((table, improvement(table, _of_kind(base, kind))))
-    rows = []
-    for key, name, cell in _ROWS:
-        row = [name]
-        for table, factors in columns:
-            row.append(cell(table))
-            if factors is not None:
-                row.append(numbers.factor(factors[key]))
-        rows.append(tuple(row))
-    share = ["wasted share"]
-    for table, factors in columns:
-        consumed = table.cumulative_consumed.joules
-        share.append(numbers.percent(table.cumulative_wasted.joules / consumed if consumed > 0.0 else None))
-        if factors is not None:
-            share.append("")
-    rows.append(tuple(share))
+    tables = [(run.label, modelled.gross if kind == "gross" else modelled.net) for run, modelled in found]
+    head, rows = table10_rows(tables, reference_of([run for run, _ in found]).label)
     meaning = (
         "Gross: with the assumed idle power of the devices during download, training and upload."
         if kind == "gross"
@@ -145,7 +94,7 @@ def _table10_table(found: Found, kind: Kind) -> Table:
         f"Modelled, not measured. {meaning} Mean ± standard deviation over trainings, devices or rounds; on "
         "cumulative values ± is the link model's uncertainty (k = 2), where it tells one. "
         + _assumptions(found),
-        tuple(head),
+        head,
         tuple(rows),
     )
 
@@ -158,9 +107,9 @@ def _phase_table(found: Found) -> Table:
             f"{item.count:,}",
             numbers.seconds(item.duration_s),
             f"{item.transferred_bytes / 1e6:,.2f}" if item.transferred_bytes else NONE,
-            joules(item.gross),
+            energy_cell(item.gross),
             numbers.joules(item.idle_j),
-            joules(item.net),
+            energy_cell(item.net),
         )
         for run, modelled in found
         for item in modelled.phases
@@ -186,7 +135,3 @@ def _assumptions(found: Found) -> str:
             f"{power.train_w:g} W more in training, each within ± {power.spread:.0%}."
         )
     return " ".join(dict.fromkeys(texts))
-
-
-def _of_kind(modelled: ModelledSummary, kind: Kind) -> Table10:
-    return modelled.gross if kind == "gross" else modelled.net

@@ -28,7 +28,7 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
         (
             run.label,
             item.phase.value,
-            str(item.spans),
+            str(item.count),
             numbers.seconds(item.duration_s),
             numbers.percent(item.gross.coverage),
             numbers.energy(item.gross, zero="0 J"),
@@ -135,4 +135,4 @@ def _resolution(item: PhaseEnergy) -> str:
         return NONE
     if not item.unresolved:
         return "resolved"
-    return "undersampled" if item.unresolved == item.spans else f"{item.unresolved} undersampled"
+    return "undersampled" if item.unresolved == item.count else f"{item.unresolved} undersampled"

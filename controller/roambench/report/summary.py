@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -174,8 +173,3 @@ def without(runs: Sequence[RunSummary]) -> str:
     """Under every table of sums: which boards are in none of them; "" where all are."""
     texts = [(run.label, run.measured.without_text) for run in runs if run.measured]
     return "".join(f" {label} is {text}." for label, text in texts if text)
-
-
-def finite(value: float | None) -> float | None:
-    """The value, or None where it is no number: what JSON can carry."""
-    return value if value is not None and math.isfinite(value) else None

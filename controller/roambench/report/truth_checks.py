@@ -10,7 +10,6 @@ import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.energy.energy_value import Energy
-from roambench.energy.ledger import totals_by_phase
 from roambench.runs.accounts import DeviceEnergy
 
 
@@ -79,7 +78,7 @@ def truth_by_phase(device: DeviceEnergy) -> dict[Phase, TruthByKind]:
     truth = device.truth
     if truth is None:
         return {}
-    measured = {kind: totals_by_phase(device.rows, kind) for kind in ("gross", "net")}
+    measured = {kind: device.ledger.by_phase(kind) for kind in ("gross", "net")}
     phases = np.array([span.phase.value for span in device.spans])
     found = {}
     for phase, gross in measured["gross"].items():

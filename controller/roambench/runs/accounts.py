@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import assert_never
 
 import numpy as np
@@ -18,7 +19,7 @@ from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.lateness import lateness_prior_s
-from roambench.energy.ledger import LedgerRow
+from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.timeline import Interval, complete_timeline, without_outages
 from roambench.energy.uncertainty import MeterCalibration, with_meter
@@ -67,6 +68,11 @@ class DeviceEnergy:
         """The device's rows of the ledger."""
         return self.account.rows
 
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Its rows, to be added up."""
+        return Ledger.of(self.rows)
+
     @property
     def truth_j(self) -> float | None:
         """True joules over the covered time of `whole_run`."""
@@ -104,6 +110,11 @@ class RunEnergy:
     def rows(self) -> list[LedgerRow]:
         """The ledger's rows of all devices that count."""
         return [row for device in self.counted for row in device.rows]
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Its rows, to be added up."""
+        return Ledger.of(self.rows)
 
     @property
     def spans(self) -> list[PhaseSpan]:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from roambench.contract.phases import Outcome, Phase
-from roambench.energy.modelled_ledger import NONE, OUTCOMES, PHASES, Codes, ModelledWork
+from roambench.energy.ledger import NONE, OUTCOMES, PHASES, Codes
+from roambench.energy.modelled import ModelledWork
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven
 from roambench.runs.event_log import EventLog, TextColumn, places
 

@@ -15,17 +15,9 @@ import pyarrow.compute as pc
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Phase
 from roambench.energy.device_power import DevicePower
+from roambench.energy.ledger import NONE, PHASES, Codes, Numbers
 from roambench.energy.link_models import MOHAWK, LinkModel
-from roambench.energy.modelled import EnergyModel, ModelledRow
-from roambench.energy.modelled_ledger import (
-    NONE,
-    PHASES,
-    Codes,
-    ModelledLedger,
-    ModelledWork,
-    Numbers,
-    modelled_ledger,
-)
+from roambench.energy.modelled import EnergyModel, ModelledLedger, ModelledWork, modelled_ledger
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.exchange_work import exchange_work
@@ -40,9 +32,9 @@ Rate = Literal["distance", "transfer"]
 
 @dataclass(frozen=True, slots=True)
 class ModelledEnergy:
-    """All rows of a run in the order of its event log, and what they were modelled with."""
+    """The ledger of a run in the order of its event log, and what it was modelled with."""
 
-    rows: Sequence[ModelledRow]  # a ModelledLedger: as columns where there are many
+    ledger: ModelledLedger
     links: LinkModel
     power: DevicePower
     rate: Rate
@@ -58,11 +50,11 @@ def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> Model
     links = read_link_model_json(folder.path)
     names = folder.info.device_names
     model = EnergyModel(links, power, experiment.links.overhead_bytes)
-    rows = modelled_rows(records, names, model, section.energy_rate)
-    return ModelledEnergy(rows, links, power, section.energy_rate)
+    ledger = ledger_of_log(records, names, model, section.energy_rate)
+    return ModelledEnergy(ledger, links, power, section.energy_rate)
 
 
-def modelled_rows(
+def ledger_of_log(
     records: Sequence[RoundRecord], names: Sequence[str], model: EnergyModel, rate: Rate = "distance"
 ) -> ModelledLedger:
     """A row for every transfer and training that was done, by the event log.

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from roambench.contract.json_values import without_nan
 from roambench.contract.phases import Outcome, Phase
-from roambench.energy.modelled_ledger import NONE, OUTCOMES, PHASES, Chosen, Codes, ModelledLedger, Numbers
+from roambench.energy.ledger import NONE, OUTCOMES, PHASES, Chosen, Codes, Numbers
 from roambench.rounds.records import RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn
 from roambench.runs.folder import RunFolder
@@ -82,8 +82,7 @@ def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[P
 
 
 def _ledger(modelled: ModelledEnergy) -> pa.Table:
-    rows = ModelledLedger.of(modelled.rows)
-    work = rows.work
+    rows, work = modelled.ledger, modelled.ledger.work
     columns: dict[str, Any] = {
         "device": _named(work.names, work.device),
         "step": work.step,
@@ -96,7 +95,7 @@ def _ledger(modelled: ModelledEnergy) -> pa.Table:
         "modelled_gross_j": rows.gross_j,
         "modelled_idle_j": rows.idle_j,
         "modelled_net_j": rows.net_j,
-        "modelled_u_j": rows.total_u_j(),
+        "modelled_u_j": rows.errors["net"].each(),
         "transferred_bytes": work.transferred_bytes,
         "mbit_s": work.mbit_s,
         "link": _named(work.links, np.where(rows.of_phase(Phase.TRAIN), NONE, work.link)).fill_null(""),
@@ -124,7 +123,7 @@ def _texts(texts: Sequence[str]) -> pa.StringArray:
 
 
 def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table:
-    rows, trainings, present = ModelledLedger.of(modelled.rows), TrainingColumns.of(log), presence(log)
+    rows, trainings, present = modelled.ledger, TrainingColumns.of(log), presence(log)
     work, count = rows.work, len(info.device_names)
     there = [present.get(number) for number in range(count)]
     # Rows by device, each device's in the ledger's order: sums are then exact, as all others of a run.
@@ -145,7 +144,7 @@ def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table
         chosen = own if outcome is None else own & (trainings.outcome == OUTCOMES.index(outcome))
         return np.bincount(trainings.device[chosen], minlength=count)
 
-    every = np.ones(len(rows), bool)
+    every = np.ones(len(rows.device), bool)
     moved = rows.of_phase(Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE)
     columns = [
         list(info.device_names),

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from roambench.contract.phases import Outcome
-from roambench.energy.modelled_ledger import Chosen, ModelledLedger
+from roambench.energy.ledger import EVERY, Ledger, Rows
 from roambench.energy.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.rounds.records import (
     CloudAggregated,
@@ -74,7 +74,7 @@ def summary_of(
     counts = tally(closed)
     scored = [record for record in closed if record.accuracy is not None]
     reached = threshold_step(log, threshold)
-    rows = ModelledLedger.of(modelled.rows)
+    rows = modelled.ledger
     there = presence(log).values()
     pairs = sum(device.steps for device in there)
     return {
@@ -88,7 +88,7 @@ def summary_of(
         "steps": counts.steps,
         "wall_s": math.fsum(record.wall_s for record in closed),
         "final_accuracy": scored[-1].accuracy if scored else None,
-        "final_loss": finite(scored[-1].loss) if scored else None,
+        "final_loss": scored[-1].loss if scored else None,
         "best_accuracy": max((r.accuracy for r in scored if r.accuracy is not None), default=None),
         "accuracy_threshold": threshold,
         "threshold_step": reached,
@@ -103,7 +103,7 @@ def summary_of(
             "idle_w": modelled.power.idle_w,
             "train_w": modelled.power.train_w,
             "power_spread": modelled.power.spread,
-            "total": _energy(rows, np.ones(len(rows), bool)),
+            "total": _energy(rows),
             "wasted": _energy(rows, rows.wasted()),
             "phases": {phase.value: _energy(rows, rows.of_phase(phase)) for phase in rows.phases()},
             "bytes": int(rows.work.transferred_bytes.sum()),
@@ -121,17 +121,12 @@ def to_threshold_keys(until: CommunicationToThreshold) -> dict[str, Any]:
         "communication_j_per_participant": until.joules_per_participant,
         "communication_j": until.total_j,
         "transfers": until.transfers,
-        "mean_distance_m": finite(until.mean_distance_m),
+        "mean_distance_m": until.mean_distance_m,
     }
 
 
-def finite(value: float | None) -> float | None:
-    """The value, None if it is not finite."""
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _energy(rows: ModelledLedger, chosen: Chosen) -> dict[str, float]:
-    gross, net = rows.total("gross", chosen), rows.total("net", chosen)
+def _energy(ledger: Ledger, rows: Rows = EVERY) -> dict[str, float]:
+    gross, net = ledger.total("gross", rows), ledger.total("net", rows)
     return {
         "gross_j": gross.joules,
         "idle_j": gross.joules - net.joules,

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from roambench.energy.device_power import DevicePower
 from roambench.energy.link_models import MOHAWK
+from roambench.energy.modelled import EnergyModel
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.runs.info import RunInfo
-from roambench.runs.modelled_accounts import LINK_MODEL_FILE, ModelledEnergy
+from roambench.runs.modelled_accounts import LINK_MODEL_FILE, ModelledEnergy, ledger_of_log
 from roambench.runs.modelled_summary import SCHEMA, summary_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "simulating.md").read_text(encoding="utf-8")
@@ -25,7 +26,9 @@ def keys(values: dict) -> list[str]:
 
 def test_every_key_of_the_summary_is_explained() -> None:
     info = RunInfo("r", "mohawk", 1, "", "simulated", ("pi-01",))
-    summary = summary_of(info, (), ModelledEnergy((), MOHAWK, DevicePower(1.9, 0.8), "distance"), 0.8)
+    power = DevicePower(1.9, 0.8)
+    ledger = ledger_of_log((), ["pi-01"], EnergyModel(MOHAWK, power))
+    summary = summary_of(info, (), ModelledEnergy(ledger, MOHAWK, power, "distance"), 0.8)
     missing = [key for key in keys(summary) if f"`{key}`" not in PAGE]
     assert missing == []
     assert f"`{SCHEMA}`" in PAGE

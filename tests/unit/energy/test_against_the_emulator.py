@@ -11,7 +11,7 @@ from roambench.contract.draws import generator
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.lateness import BOARD_LATENESS_S
-from roambench.energy.ledger import totals_by_phase
+from roambench.energy.ledger import Ledger
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 from roambench.meters.emulator.power import IDLE, Activity
@@ -72,9 +72,9 @@ def test_each_active_phase_comes_out_true_gross_and_net(boards: list[Measured], 
         rows = board.account.rows
         truth = board.true_j(phase)
         idle = 1.9 * sum(row.duration_s for row in rows if row.phase is phase)
-        own = totals_by_phase(rows)[phase]
+        own = Ledger.of(rows).by_phase()[phase]
         gross.append(own.joules / truth - 1.0)
-        net.append(totals_by_phase(rows, "net")[phase].joules / (truth - idle) - 1.0)
+        net.append(Ledger.of(rows).by_phase("net")[phase].joules / (truth - idle) - 1.0)
         # The firmware's own 0.059 % is a gain, which this uncertainty leaves out.
         held += abs(own.joules / 1.00059 - truth) <= 2.0 * own.u_joules
     assert abs(np.mean(gross)) < 0.01

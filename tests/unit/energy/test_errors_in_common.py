@@ -11,7 +11,7 @@ from roambench.contract.draws import generator
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import account_device
 from roambench.energy.lateness import lateness_prior_s
-from roambench.energy.ledger import LedgerRow, total
+from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 from roambench.meters.emulator.power import IDLE, Activity
@@ -69,11 +69,11 @@ def test_what_all_boards_do_otherwise_than_assumed_is_within_the_sums_uncertaint
         rows, joules = zip(*(ledger(fleet, board) for board in range(BOARDS)), strict=True)
         every = [row for own in rows for row in own]
         assert all(row.design_based for row in every)
-        found = total(every, "net")
+        found = Ledger.of(every).total("net")
         off.append(found.joules / sum(joules) - 1.0)
         u.append(found.u_joules / sum(joules))
         apart = [replace(row, u_border_shared_w=0.0) for row in every]
-        alone.append(total(apart, "net").u_joules / sum(joules))
+        alone.append(Ledger.of(apart).total("net").u_joules / sum(joules))
     assert np.mean(off) < -0.03  # a bias, which no number of boards averages away
     assert (np.abs(off) <= 2.0 * np.array(u)).all()
     assert (np.abs(off) > 2.0 * np.array(alone)).any()  # as if boards were wrong independently
@@ -86,6 +86,11 @@ def test_one_board_alone_is_as_uncertain_as_before():
     )  # fmt: skip
     shared = replace(row, late_shared=0.6, u_idle_shared_w=0.008, u_border_shared_w=0.02)
     for kind in ("gross", "net"):
-        assert total([shared, shared], kind).u_joules == pytest.approx(total([row, row], kind).u_joules)
+        assert Ledger.of([shared, shared]).total(kind).u_joules == pytest.approx(
+            Ledger.of([row, row]).total(kind).u_joules
+        )
     twins = [shared, replace(shared, device="pj")]
-    assert total(twins, "net").u_joules > total([row, replace(row, device="pj")], "net").u_joules
+    assert (
+        Ledger.of(twins).total("net").u_joules
+        > Ledger.of([row, replace(row, device="pj")]).total("net").u_joules
+    )

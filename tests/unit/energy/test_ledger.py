@@ -8,11 +8,7 @@ import pytest
 
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.account import account_device
-from roambench.energy.ledger import (
-    LedgerRow,
-    total,
-    totals_by_phase,
-)
+from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT, MeterCalibration
 
@@ -81,7 +77,7 @@ def test_rows_add_up_to_the_whole_run(virtual: ModuleType) -> None:
     account = account_device(
         virtual.metered(signal, 3), signal.spans, {}, {}, EXACT, signal.start_ns, signal.end_ns
     )
-    split = total(account.rows)
+    split = Ledger.of(account.rows).total()
     assert split.joules == pytest.approx(account.whole_run.joules, rel=0.01)
     assert split.covered_s == pytest.approx(account.whole_run.covered_s)
     assert split.joules == pytest.approx(signal.true_j([(signal.start_ns, signal.end_ns)]), rel=0.003)
@@ -124,31 +120,31 @@ def test_a_device_without_readings_has_rows_without_joules() -> None:
     none = PowerSamples.of(np.empty(0, dtype=np.int64), np.empty(0))
     rows = account_device(none, spans, {}, {}, MeterCalibration(), 0, 140 * S).rows
     assert [(r.gross_j, r.covered_s, r.u_gross_j) for r in rows] == [(0.0, 0.0, 0.0)] * 7
-    assert total(rows).coverage == 0.0
+    assert Ledger.of(rows).total().coverage == 0.0
 
 
 def test_the_gain_of_one_meter_adds_linearly_and_of_two_meters_in_quadrature() -> None:
     shared = {"u_gross_j": 3.0, "u_gain": 0.03}
     one = [row(Phase.TRAIN, 100.0, **shared), row(Phase.UPLOAD, 100.0, **shared)]
     two = [one[0], replace(one[1], device="b")]
-    assert total(one).u_joules == pytest.approx(6.0)
-    assert total(two).u_joules == pytest.approx(3.0 * 2**0.5)
+    assert Ledger.of(one).total().u_joules == pytest.approx(6.0)
+    assert Ledger.of(two).total().u_joules == pytest.approx(3.0 * 2**0.5)
     # In net the same relative gain applies to the smaller joules.
-    assert total([replace(r, u_net_j=1.5) for r in one], "net").u_joules == pytest.approx(3.0)
+    assert Ledger.of([replace(r, u_net_j=1.5) for r in one]).total("net").u_joules == pytest.approx(3.0)
 
 
 def test_a_fitted_power_is_shared_by_the_spans_of_its_phase() -> None:
     shared = {"u_gross_j": 3.0, "u_level_w": 0.3}
     same = [row(Phase.TRAIN, 100.0, **shared), row(Phase.TRAIN, 100.0, **shared)]
     other = [same[0], row(Phase.UPLOAD, 100.0, **shared)]
-    assert total(same).u_joules == pytest.approx(6.0)
-    assert total(other).u_joules == pytest.approx(3.0 * 2**0.5)
+    assert Ledger.of(same).total().u_joules == pytest.approx(6.0)
+    assert Ledger.of(other).total().u_joules == pytest.approx(3.0 * 2**0.5)
 
 
 def test_offsets_of_one_meter_add_linearly_in_gross_and_vanish_in_net() -> None:
     rows = [row(Phase.TRAIN, 100.0, u_gross_j=1.0, u_offset_w=0.1)] * 2
-    assert total(rows).u_joules == pytest.approx(2.0)
-    assert total(rows, "net").u_joules == 0.0
+    assert Ledger.of(rows).total().u_joules == pytest.approx(2.0)
+    assert Ledger.of(rows).total("net").u_joules == 0.0
 
 
 def test_sums_by_phase() -> None:
@@ -158,7 +154,7 @@ def test_sums_by_phase() -> None:
         row(Phase.TRAIN, 50.0, outcome=Outcome.AGGREGATED),
         row(Phase.IDLE, 7.0, covered_s=4.0),
     ]
-    by_phase = totals_by_phase(rows, "net")
+    by_phase = Ledger.of(rows).by_phase("net")
     assert {phase: energy.joules for phase, energy in by_phase.items()} == {
         Phase.TRAIN: 75.0,
         Phase.UPLOAD: 5.0,

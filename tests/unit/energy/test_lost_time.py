@@ -11,7 +11,7 @@ import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import account_device
-from roambench.energy.ledger import LedgerRow
+from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 
@@ -70,6 +70,6 @@ def test_its_joules_hold_the_truth_as_often_as_their_uncertainty_says(world):
 def test_the_sum_over_boards_and_phases_has_it_too():
     draw = np.random.default_rng(5)
     row, _ = lost_row(restless(draw), draw)
-    assert row.energy("gross").u_joules == pytest.approx(row.u_gross_j)
-    assert row.energy("net").u_joules == pytest.approx(row.u_net_j)
+    assert Ledger.of([row]).total().u_joules == pytest.approx(row.u_gross_j)
+    assert Ledger.of([row]).total("net").u_joules == pytest.approx(row.u_net_j)
     assert row.u_net_j > row.u_gross_j > 0.1  # net leaves out an idle power that is uncertain itself

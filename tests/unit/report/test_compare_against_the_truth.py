@@ -19,7 +19,7 @@ from roambench.contract.records import RecordKind, phase_to_bytes
 from roambench.energy.attribute import attribute
 from roambench.energy.compared_transfer import Basis
 from roambench.energy.comparison import Comparison
-from roambench.energy.ledger import total
+from roambench.energy.ledger import Ledger
 from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
 from roambench.energy.verdict import Finding
 from roambench.experiment.sections import Experiment
@@ -190,8 +190,8 @@ def test_the_ledger_is_the_very_fit_that_the_comparison_shows(runs):
             for row, span in zip(run.energy.rows, run.energy.spans, strict=True)
             if span.phase is phase and links[span.order_id] == link
         ]
-        assert total(rows, "net") == part.net
-        assert total(rows, "net").joules > 0.6 * runs[0].net_j[link, direction]
+        assert Ledger.of(rows).total("net") == part.net
+        assert Ledger.of(rows).total("net").joules > 0.6 * runs[0].net_j[link, direction]
 
 
 def test_without_their_bytes_transfers_would_share_one_power_and_wifi_lose_half(runs):

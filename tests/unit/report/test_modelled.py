@@ -13,6 +13,7 @@ from rich.console import Console
 from roambench.contract.link_power import LinkPower
 from roambench.energy.link_models import KnownLink, LinkModel, Provenance
 from roambench.report.console import print_report
+from roambench.report.energy_tables import table10_rows
 from roambench.report.modelled_tables import KEYS, modelled_tables
 from roambench.report.report import Report, report
 from roambench.report.tables import comparison_tables
@@ -77,6 +78,14 @@ def test_tables_have_a_heading_that_says_modelled_and_only_runs_that_are(hand_ma
     assert "Modelled wasted and consumed energy, gross" in text
     # One run's transfers are not told twice.
     assert "modelled" not in {table.key for table in comparison_tables(made.summaries)}
+
+
+def test_measured_and_modelled_runs_in_one_table_are_refused(hand_made: Maker) -> None:
+    measured, virtual = report([hand_made("measured"), hand_made("virtual", **VIRTUAL)]).summaries
+    assert measured.measured is not None
+    assert virtual.modelled is not None
+    with pytest.raises(ValueError, match="measured and modelled joules"):
+        table10_rows([("a", measured.measured.gross), ("b", virtual.modelled.gross)], "a")
 
 
 def test_no_plus_minus_is_printed_where_the_model_tells_none(hand_made: Maker) -> None:

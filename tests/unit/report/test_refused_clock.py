@@ -54,7 +54,7 @@ def test_its_joules_are_in_no_sum_of_the_report(refused: Path) -> None:
     assert energy.gross.cumulative_consumed.joules == pytest.approx(56.0)
     assert energy.gross.per_board_consumed.mean == pytest.approx(56.0)  # not 28: nobody knows the other's
     assert energy.gross.per_board_consumed.count == 1
-    assert {item.phase.value: item.spans for item in energy.phases}["train"] == 1
+    assert {item.phase.value: item.count for item in energy.phases}["train"] == 1
     assert energy.truth is not None
     assert energy.truth.boards == 1
 

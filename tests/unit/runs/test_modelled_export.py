@@ -147,9 +147,9 @@ def test_at_the_simulated_rate_a_transfer_takes_its_simulated_seconds(tmp_path: 
     with simulated(tmp_path / "run", {"energy_rate": "transfer"}) as folder:
         account = modelled_account(folder, records())
     assert account is not None
-    first = account.rows[0]
-    assert (first.duration_s, first.mbit_s) == (pytest.approx(4.0), pytest.approx(5.0))
-    assert first.net_j == pytest.approx((51.97 * 5 + 1288.04) * 4e-3)
+    ledger = account.ledger
+    assert (ledger.duration_s[0], ledger.work.mbit_s[0]) == (pytest.approx(4.0), pytest.approx(5.0))
+    assert ledger.net_j[0] == pytest.approx((51.97 * 5 + 1288.04) * 4e-3)
 
 
 def test_devices_have_a_line_each_even_those_that_never_came(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_a_named_link_model_stays_with_the_run(tmp_path: Path) -> None:
         own_model().devices,
         own_model().about,
     )
-    assert account.rows[0].net_j == pytest.approx((50 * 20 + 1000) * 1e-3)
-    assert account.rows[0].u_j > 0.0
+    assert account.ledger.net_j[0] == pytest.approx((50 * 20 + 1000) * 1e-3)
+    assert account.ledger.errors["net"].each()[0] > 0.0
 
 
 def test_the_built_in_link_model_needs_no_file(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_orders_that_were_not_done_have_no_modelled_joules(tmp_path: Path) -> No
     with simulated(tmp_path / "run") as folder:
         account = modelled_account(folder, [*records(), *lost])
     assert account is not None
-    assert {row.device for row in account.rows} == {"pi-01", "pi-02"}
+    assert account.ledger.device.tolist() == [0, 0, 1, 1, 0, 0]
 
 
 def test_powers_that_a_folder_does_not_name_are_those_of_an_experiment_that_does_not(tmp_path: Path) -> None:
