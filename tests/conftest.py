@@ -6,15 +6,12 @@ import gc
 import inspect
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
-
-from warm_starts import WarmStarts
 
 LOCAL = Path(__file__).parent / "local"
 #: Fixtures that several folders of tests share.
@@ -88,18 +85,3 @@ def data_folder() -> Path:
 def _data_folder() -> Path:
     root = Path(__file__).resolve().parents[1]
     return Path(os.environ.get("ROAMBENCH_DATA", root.parent / "shared" / "data"))
-
-
-@pytest.fixture(scope="session")
-def _warm_process() -> Iterator[WarmStarts]:
-    starts = WarmStarts.begun()
-    yield starts
-    starts.close()
-
-
-@pytest.fixture(scope="module")
-def warm_starts(_warm_process: WarmStarts) -> Iterator[None]:
-    """Our commands that the module's tests start are forked from a process that holds torch (see there)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subprocess, "_fork_exec", _warm_process.fork_exec)
-        yield

@@ -25,7 +25,7 @@ from roambench.runs.models import load_model
 
 from .conftest import SMALL
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("warm_starts")]
+pytestmark = pytest.mark.timeout(120)
 
 LONG = ("trace.steps=8", "local.sgd_step_s=2.0", "local.upload_mbit_s=0.03")
 

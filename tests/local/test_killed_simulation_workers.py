@@ -17,7 +17,7 @@ from roambench.rounds.records import OrderAnswered, RoundRecord, StepClosed
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("warm_starts")]
+pytestmark = pytest.mark.timeout(900)
 
 EXPERIMENT = """
 name = "killed"

@@ -13,7 +13,7 @@ from roambench.rounds.records import ReplayPaused, ReplayResumed, StepClosed, St
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
-pytestmark = [pytest.mark.timeout(150), pytest.mark.usefixtures("warm_starts")]
+pytestmark = pytest.mark.timeout(150)
 
 STEP_NS = 4_000_000_000  # of device time: an hour of the trace, 900 times faster
 BASELINE_NS = 2_000_000_000

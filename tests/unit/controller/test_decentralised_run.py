@@ -6,14 +6,11 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from peers_file import peers_file
 from roambench.controller.cli import app
 from roambench.report.report import report
-
-pytestmark = pytest.mark.usefixtures("warm_starts")
 
 
 def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.experiment.load import load_experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS
 
-pytestmark = pytest.mark.usefixtures("warm_starts")
-
 SYSTEM = """
 from dataclasses import replace
 

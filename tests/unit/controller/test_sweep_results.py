@@ -27,8 +27,6 @@ from roambench.report.curves_svg import Curve, curves_svg
 from roambench.report.numbers import seconds
 from small_traces import two_walks
 
-pytestmark = pytest.mark.usefixtures("warm_starts")
-
 CLI = [sys.executable, "-m", "roambench.controller.cli"]
 SWEEP = """\
 [experiment]

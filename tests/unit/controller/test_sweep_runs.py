@@ -16,7 +16,7 @@ from roambench.runs.lock import is_held
 from small_traces import two_walks
 
 # Every run is a process that loads torch: seconds on a quiet machine, a minute on a busy one.
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("warm_starts")]
+pytestmark = pytest.mark.timeout(300)
 
 CLI = [sys.executable, "-m", "roambench.controller.cli"]
 TINY = """\

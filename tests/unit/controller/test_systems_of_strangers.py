@@ -18,8 +18,6 @@ from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.tasks import build_model, load_data, share_out
 
-pytestmark = pytest.mark.usefixtures("warm_starts")
-
 SYSTEMS = '''
 from dataclasses import replace
 

@@ -25,7 +25,7 @@ from roambench.learning.models import build
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("warm_starts")]
+pytestmark = pytest.mark.asyncio
 
 PARTS = ([0, 5, 9, 11], [1, 2, 3], [4, 6, 7, 8, 10])
 SIZE = flatten(build("mlp", 1, 10)).size
