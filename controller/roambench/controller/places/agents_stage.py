@@ -46,6 +46,7 @@ class AgentsStage:
         await bench.clocks.before({name: folder.records.events(name) for name in folder.info.device_names})
         found = checkpoints.found if checkpoints is not None else None
         if found is None:
+            bench.agents_fleet.hush(True)  # before the stamp, which is written to the disk
             folder.update(start_device_ns=bench.clock.now_ns())
             await bench.idle(self.experiment.energy.idle_baseline_s)
         else:
