@@ -144,5 +144,6 @@ class LivingBench:
             machine_id=f"machine-of-{name}",
             meter=MeterSettings("smartpower2", str(place / "meter"), reopen_allowed=True),
             emulation=EmulationSettings(None, str(self.folder / "work.sock")),
+            service=True,
             ctl_socket=str(self.socket(name)),
         )

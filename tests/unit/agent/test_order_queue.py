@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fixed_dial import FixedDial
 from roambench.agent.model_cache import ModelCache
 from roambench.agent.order_queue import OrderQueue
 from roambench.agent.settings import ChaosSettings
@@ -47,7 +46,7 @@ def make_queue(tmp_path: Path) -> Iterator[QueueMaker]:
                 emit=told.append,
                 record=lambda kind, payload: None,
                 moving=lambda first_byte_ns, total_bytes, mbit_s: None,
-                dial=FixedDial(),
+                redial=lambda: None,
             ),
             ModelCache(tmp_path / "model-cache"),
             ChaosSettings(),
