@@ -187,6 +187,7 @@ def test_the_first_and_last_byte_of_every_transfer_are_stamped(energies):
             rate = UP_MBIT_S if span.phase is Phase.UPLOAD else DOWN_MBIT_S
             moved_s = (span.last_byte_ns - span.first_byte_ns) * 1e-9
             assert moved_s == pytest.approx(megabits(span) / rate, rel=0.25)
+            assert span.stalls_ns == ()  # a pace is none
 
 
 def test_a_gain_of_three_percent_shows_as_three_percent(runs, energies):

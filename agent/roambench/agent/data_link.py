@@ -12,6 +12,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
+from roambench.agent.transfer_stamps import TransferStamps
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
@@ -39,8 +40,8 @@ class BrokeOff(LinkError):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The model bytes that one transfer moved, how long it lasted in device time, and when its first and last
-    bytes moved (an upload's: were handed to the link)."""
+    """The model bytes that one transfer moved, how long it lasted in device time, when its first and last
+    bytes moved (an upload's: were taken by the link), and where it stalled."""
 
     moved: Moved
     duration_s: float
@@ -86,16 +87,17 @@ class DataLink:
         pieces: list[bytes] = []
         received = 0
         total: int | None = None
-        first_byte_ns = started_ns
+        stamps = TransferStamps(self._clock)
         try:
             call = self._download(request.SerializeToString(), timeout=limit_s, wait_for_ready=True)
             async for message in call:
                 if total is None:
                     # A chunk is handed over when its last bit is due: its first came with the header.
-                    first_byte_ns = self._clock.now_ns()
+                    first_byte_ns = stamps.note()
                     total = _announced_bytes(message)
                     begins(total, first_byte_ns)
                     continue
+                stamps.note()
                 pieces.append(message)
                 received += len(message)
                 if received > total:
@@ -109,8 +111,7 @@ class DataLink:
         # Beside the loop: hashing takes 30 ms on a Pi, and meter lines are stamped when they arrive.
         if await asyncio.to_thread(digest_of, blob) != digest:
             raise ModelError(f"download of {order_id}: the digest does not match")
-        moved = Moved(len(blob), first_byte_ns, ended_ns)
-        return blob, Transfer(moved, (ended_ns - started_ns) * 1e-9)
+        return blob, Transfer(stamps.moved(len(blob)), (ended_ns - started_ns) * 1e-9)
 
     async def upload(
         self,
@@ -153,13 +154,14 @@ class DataLink:
         request = wire.DownloadRequest(device=self._device, order_id=order_id)
         started_ns = self._clock.now_ns()
         received = -1  # the header comes first
-        first_byte_ns = started_ns
+        stamps = TransferStamps(self._clock)
         try:
             call = self._download(request.SerializeToString(), timeout=limit_s, wait_for_ready=True)
             async for message in call:
+                noted_ns = stamps.note()
                 if received < 0:
-                    received, first_byte_ns = 0, self._clock.now_ns()
-                    begins(total_bytes, first_byte_ns)
+                    received = 0
+                    begins(total_bytes, noted_ns)
                     continue
                 received += len(message)
         except grpc.aio.AioRpcError as error:
@@ -167,7 +169,7 @@ class DataLink:
         if received != total_bytes:
             raise ModelError(f"download of {order_id}: got {max(received, 0)} of {total_bytes} bytes")
         ended_ns = self._clock.now_ns()
-        return Transfer(Moved(received, first_byte_ns, ended_ns), (ended_ns - started_ns) * 1e-9)
+        return Transfer(stamps.moved(received), (ended_ns - started_ns) * 1e-9)
 
     async def fetch_shard(self, digest: str, path: Path, limit_s: float) -> None:
         """Write the device's own data, whose SHA-256 is `digest`, to `path` (whole or not at all).
@@ -220,15 +222,14 @@ class DataLink:
         begins: Callable[[int, int], None],
     ) -> Transfer:
         """The header and `pieces`, paced; raises as `upload` does."""
-        stamps = [0, 0]  # when the first byte was asked for, and when the link had taken the last
+        stamps = TransferStamps(self._clock)  # when the link had taken a chunk
 
         async def messages() -> AsyncIterator[bytes]:
             yield header.SerializeToString()
-            stamps[0] = self._clock.now_ns()
-            begins(header.total_bytes, stamps[0])
+            begins(header.total_bytes, stamps.note())
             async for piece in paced(pieces, mbit_s, self._clock):
                 yield piece
-            stamps[1] = self._clock.now_ns()
+                stamps.note()
 
         started_ns = self._clock.now_ns()
         try:
@@ -236,7 +237,8 @@ class DataLink:
         except grpc.aio.AioRpcError as error:
             raise _broken(error, f"upload of {header.order_id}") from None
         _check_receipt(answer, header.order_id)
-        return Transfer(Moved(header.total_bytes, *stamps), (self._clock.now_ns() - started_ns) * 1e-9)
+        duration_s = (self._clock.now_ns() - started_ns) * 1e-9
+        return Transfer(stamps.moved(header.total_bytes), duration_s)
 
 
 def _broken(error: grpc.aio.AioRpcError, what: str) -> LinkError:

@@ -136,6 +136,7 @@ class PhaseTimeline:
             moved.transferred_bytes,
             moved.first_byte_ns,
             moved.last_byte_ns,
+            moved.stalls_ns,
         )
         self._record(RecordKind.PHASE, phase_to_bytes(span))
 

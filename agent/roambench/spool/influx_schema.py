@@ -45,6 +45,7 @@ FIELDS: Final[dict[str, dict[str, type]]] = {
         "transferred_bytes": int,
         "first_byte_ns": int,
         "last_byte_ns": int,
+        "stalls_ns": str,
         "order_id": str,
         "train_order_id": str,
         "boot_id": str,

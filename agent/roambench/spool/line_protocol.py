@@ -13,7 +13,7 @@ What a point's key (measurement, tags, time) must do: a repeat overwrites, two r
 measurement  time       fields
 power        stamp      volts amps watts wh (float) · seq flags monotonic_ns meter_ms (int) · spool (string)
 phase        start      start_ns end_ns step transferred_bytes first_byte_ns last_byte_ns seq
-                        monotonic_ns (= start_ns) end_unix_ms (int) · phase boot_id order_id
+                        monotonic_ns (= start_ns) end_unix_ms (int) · phase stalls_ns boot_id order_id
                         train_order_id spool (string)
 event        stamp      seq monotonic_ns (int) · kind detail spool (string)
 host         stamp      cpu_share agent_cpu_s temperature_c cpu_mhz (float) · seq monotonic_ns
@@ -23,6 +23,7 @@ bench        now        oldest_age_s (float) · spool_depth dropped dead (int); 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -118,6 +119,7 @@ class LineEncoder:
                 "transferred_bytes": span.transferred_bytes,
                 "first_byte_ns": span.first_byte_ns,
                 "last_byte_ns": span.last_byte_ns,
+                "stalls_ns": json.dumps(span.stalls_ns, separators=(",", ":")),
                 "boot_id": span.boot_id,
                 "order_id": span.order_id,
                 "train_order_id": span.train_order_id,

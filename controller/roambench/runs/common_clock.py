@@ -98,7 +98,8 @@ class OneClock:
             stamps = {name: getattr(span, name) - by_ns for name in ("start_ns", "end_ns")}
             if span.last_byte_ns:
                 stamps |= {name: getattr(span, name) - by_ns for name in ("first_byte_ns", "last_byte_ns")}
-            moved.append(replace(span, **stamps))
+            stalls_ns = tuple((begin_ns - by_ns, end_ns - by_ns) for begin_ns, end_ns in span.stalls_ns)
+            moved.append(replace(span, **stamps, stalls_ns=stalls_ns))
         return sorted(moved, key=lambda span: (span.start_ns, span.end_ns))
 
     def events(self, device: str) -> list[AgentEvent]:

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from roambench.contract.errors import RunError
+from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.events import EventKind, event_kind
+from roambench.contract.json_values import from_json
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import NO_METER_CLOCK, AgentEvent, HostSample, RecordKind
 from roambench.runs.influxql import InfluxQL, named, quoted
@@ -30,6 +31,7 @@ WINDOW_NS: Final = 48 * 3600 * 10**9
 _INT64_MAX: Final = 2**63 - 1
 _FLAGS_MAX: Final = 0x1F
 _PHASES: Final = frozenset(phase.value for phase in Phase)
+_STALLS: Final = tuple[tuple[int, int], ...]
 _READING_DTYPE: Final = np.dtype("i8, f8, f8, f8, f8, u4, i8")
 
 
@@ -238,6 +240,14 @@ class _Row:
             raise self._strange(name, value, "text")
         return value
 
+    def stalls(self, name: str) -> tuple[tuple[int, int], ...]:
+        """Stretches of time as JSON."""
+        text = self.text(name)
+        try:
+            return from_json(_STALLS, text, name)
+        except ConfigError:
+            raise self._strange(name, text, "a list of stretches") from None
+
     def _strange(self, name: str, value: object, expected: str) -> RunError:
         at = self.values.get("time")
         return RunError(f"{self.source} at {at}: {name} should be {expected}, got {str(value)[:60]!r}")
@@ -247,7 +257,7 @@ def _span(device: str, row: _Row) -> PhaseSpan:
     start_ns, end_ns, phase = row.integer("start_ns"), row.integer("end_ns"), row.text("phase")
     if phase not in _PHASES or end_ns < start_ns:
         raise RunError(f"{row.source}: no phase is {phase!r} from {start_ns} to {end_ns} ns")
-    return PhaseSpan(
+    span = PhaseSpan(
         device,
         row.text("boot_id"),
         Phase(phase),
@@ -259,7 +269,11 @@ def _span(device: str, row: _Row) -> PhaseSpan:
         row.integer("transferred_bytes"),
         row.integer("first_byte_ns"),
         row.integer("last_byte_ns"),
+        row.stalls("stalls_ns"),
     )
+    if span.doubt is not None:
+        raise RunError(f"{row.source} at {row.values.get('time')}: {span.doubt}")
+    return span
 
 
 def _host_sample(row: _Row) -> HostSample:

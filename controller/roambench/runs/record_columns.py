@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from roambench.contract.json_values import Choice, Fields, Many, Maybe, Plain, Shape, shape_of
+from roambench.contract.json_values import Choice, Fields, Many, Maybe, Plain, Row, Shape, shape_of
 from roambench.rounds.records import RoundRecord
 
 _PLAIN: Final = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -95,6 +95,8 @@ def _arrow(shape: Shape) -> pa.DataType:
             return _arrow(inner)
         case Many(item):
             return pa.list_(_arrow(item))
+        case Row((item, *more)) if all(other == item for other in more):
+            return pa.list_(_arrow(item), 1 + len(more))
         case Choice():
             return pa.string()
         case Plain(kind):
@@ -104,7 +106,9 @@ def _arrow(shape: Shape) -> pa.DataType:
 
 def _restore(shape: Shape) -> Callable[[Any], Any] | None:
     match shape:
-        case Many():
+        case Many(item) if inner := _restore(item):
+            return lambda values: tuple(map(inner, values))
+        case Many() | Row():
             return tuple
         case Choice(made):
             return made.__getitem__

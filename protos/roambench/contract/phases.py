@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain, pairwise
+from typing import Final
 
 
 class Phase(StrEnum):
@@ -31,14 +33,19 @@ class Outcome(StrEnum):
     WASTED = "wasted"  # no edge aggregation used it
 
 
+#: The record of a transfer has so many of its stalls, the longest ones.
+MOST_STALLS: Final = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Bytes that a phase moved over the data link, with the stamps of its first and last byte (0: not
-    stamped)."""
+    stamped), and from when to when it stalled between them (see `PhaseSpan`)."""
 
     transferred_bytes: int = 0
     first_byte_ns: int = 0
     last_byte_ns: int = 0
+    stalls_ns: tuple[tuple[int, int], ...] = ()
 
 
 NOTHING_MOVED = Moved()
@@ -51,7 +58,9 @@ class PhaseSpan:
     `order_id` is the train or upload order served, empty for background phases. `train_order_id` names
     the training whose outcome decides whether the span's joules were wasted (an upload serves an earlier
     training); empty for background phases. A transfer's bytes move from `first_byte_ns` to `last_byte_ns`,
-    both 0 where nobody stamped them: before and after that the device waits for the other side.
+    both 0 where nobody stamped them: before and after that the device waits for the other side. So it does
+    in the stalls between (`stalls_ns`: begin and end of each, at most MOST_STALLS, in order of time), in
+    which no byte moved.
     """
 
     device: str
@@ -65,8 +74,23 @@ class PhaseSpan:
     transferred_bytes: int = 0
     first_byte_ns: int = 0
     last_byte_ns: int = 0
+    stalls_ns: tuple[tuple[int, int], ...] = ()
 
     @property
     def duration_s(self) -> float:
         """Seconds from start to end."""
         return (self.end_ns - self.start_ns) * 1e-9
+
+    @property
+    def doubt(self) -> str | None:
+        """Why no agent can have stamped it so, or None."""
+        if self.end_ns < self.start_ns:
+            return "a phase ends before it starts"
+        if not self.stalls_ns:
+            return None
+        if len(self.stalls_ns) > MOST_STALLS:
+            return f"a transfer has {len(self.stalls_ns)} stalls, the most is {MOST_STALLS}"
+        stamps = (self.first_byte_ns, *chain.from_iterable(self.stalls_ns), self.last_byte_ns)
+        if any(later < earlier for earlier, later in pairwise(stamps)):
+            return "a transfer's stalls are not one after the other between its first and last byte"
+        return None

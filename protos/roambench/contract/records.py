@@ -19,6 +19,7 @@ from roambench.contract.events import AnyEventKind, event_kind
 from roambench.contract.json_values import from_json
 from roambench.contract.phases import Phase, PhaseSpan
 
+_PHASE_ROW: Final = tuple[str, Phase, int, int, int, str, str, int, int, int, tuple[tuple[int, int], ...]]
 #: `Reading.meter_ms` of a meter that has no clock of its own.
 NO_METER_CLOCK: Final = -1
 
@@ -158,8 +159,8 @@ def phase_to_bytes(span: PhaseSpan) -> bytes:
 
 def phase_from_bytes(device: str, payload: bytes) -> PhaseSpan:
     """Inverse of `phase_to_bytes`; raises ValueError for anything else."""
-    values = from_json(tuple[str, Phase, int, int, int, str, str, int, int, int], payload, "phase")
+    values = from_json(_PHASE_ROW, payload, "phase")
     span = PhaseSpan(device, *values)
-    if span.end_ns < span.start_ns:
-        raise ValueError("a phase ends before it starts")
+    if span.doubt is not None:
+        raise ValueError(span.doubt)
     return span

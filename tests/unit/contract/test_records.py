@@ -56,14 +56,39 @@ def test_a_span_survives_and_takes_the_drains_device_name() -> None:
     span = PhaseSpan("pi-01", "boot", Phase.UPLOAD, 7, 10, 25, "up", "train", 99)
     assert phase_from_bytes("pi-01", phase_to_bytes(span)) == span
     assert phase_from_bytes("pi-02", phase_to_bytes(span)).device == "pi-02"
-    assert phase_to_bytes(span) == b'["boot","upload",7,10,25,"up","train",99,0,0]'
+    assert phase_to_bytes(span) == b'["boot","upload",7,10,25,"up","train",99,0,0,[]]'
+
+
+def stalled(*stalls_ns: tuple[int, int]) -> PhaseSpan:
+    return PhaseSpan("pi-01", "boot", Phase.DOWNLOAD, 7, 10, 25, "down", "train", 99, 12, 24, stalls_ns)
+
+
+def test_the_stalls_of_a_transfer_survive_and_those_that_no_agent_stamped_are_refused() -> None:
+    for span in (stalled((13, 15), (15, 20)), stalled(*((k, k + 1) for k in range(12, 20)))):
+        assert phase_from_bytes("pi-01", phase_to_bytes(span)) == span
+    assert phase_to_bytes(stalled((13, 15))).endswith(b",99,12,24,[[13,15]]]")
+    for wrong in (((11, 15),), ((20, 25),), ((15, 13),), ((13, 16), (15, 20)), ((16, 18), (13, 14))):
+        with pytest.raises(ValueError, match="not one after the other between its first and last byte"):
+            phase_from_bytes("pi-01", phase_to_bytes(stalled(*wrong)))
+    with pytest.raises(ValueError, match="has 9 stalls, the most is 8"):
+        phase_from_bytes("pi-01", phase_to_bytes(stalled(*((k, k) for k in range(13, 22)))))
+    with pytest.raises(ValueError, match="not one after the other"):  # of what was not stamped
+        phase_from_bytes("pi-01", b'["boot","upload",7,10,25,"up","train",99,0,0,[[12,14]]]')
+
+
+@pytest.mark.parametrize(
+    "stalls", [b"null", b"[13,15]", b"[[13]]", b"[[13,15,17]]", b'[["13",15]]', b"[[13,1.5]]"]
+)
+def test_what_is_no_list_of_stretches_is_told(stalls: bytes) -> None:
+    with pytest.raises(ValueError, match=r"phase: \[10\].*: expected"):
+        phase_from_bytes("pi", b'["boot","upload",7,10,25,"up","train",99,12,24,' + stalls + b"]")
 
 
 def test_everything_that_is_wrong_with_a_span_is_told() -> None:
     with pytest.raises(
         ValueError, match=r"phase: \[1\]: expected one of idle.*\nphase: \[4\]: expected int, got 2.5"
     ):
-        phase_from_bytes("pi", b'["boot","resting",7,10,2.5,"up","train",99,0,0]')
+        phase_from_bytes("pi", b'["boot","resting",7,10,2.5,"up","train",99,0,0,[]]')
 
 
 def test_a_span_that_ends_before_it_starts_is_refused() -> None:
@@ -75,7 +100,7 @@ def test_a_span_that_ends_before_it_starts_is_refused() -> None:
 def test_mutated_payloads_raise_nothing_but_value_errors() -> None:
     random = np.random.Generator(np.random.PCG64(3))
     payloads = [
-        phase_to_bytes(PhaseSpan("pi-01", "boot", Phase.TRAIN, 7, 10, 25, "o", "o", 1)),
+        phase_to_bytes(stalled((13, 15), (17, 19))),
         AgentEvent(EventKind.TRAIN_STARTED, 5, "x").to_bytes(),
         b"[" * 5000,
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from roambench.contract.events import EventKind
@@ -59,8 +61,12 @@ class Agent:
     def reading(self, controller_s: float, watts: float = 2.0) -> None:
         self.put(RecordKind.READING, Reading(self.at(controller_s), 5.0, watts / 5, watts).to_bytes())
 
-    def phase(self, phase: Phase, from_s: float, to_s: float) -> None:
+    def phase(self, phase: Phase, from_s: float, to_s: float, *moved_s: float) -> None:
+        """`moved_s`: first byte, begin and end of a stall, last byte."""
         span = PhaseSpan(self.name, self.boot_id, phase, 0, self.at(from_s), self.at(to_s))
+        if moved_s:
+            first_ns, *stall_ns, last_ns = map(self.at, moved_s)
+            span = replace(span, first_byte_ns=first_ns, last_byte_ns=last_ns, stalls_ns=((*stall_ns,),))
         self.put(RecordKind.PHASE, phase_to_bytes(span))
 
 
@@ -86,7 +92,7 @@ def test_two_boards_that_booted_an_hour_apart_are_laid_on_one_clock(folder):
         agent = Agent(folder, name)
         agent.boot(f"boot-of-{name}", ahead_s)
         agent.phase(Phase.IDLE, 100.0, 104.0)
-        agent.phase(Phase.TRAIN, 104.0, 110.0)
+        agent.phase(Phase.DOWNLOAD, 104.0, 110.0, 105.0, 106.0, 107.0, 109.0)
         for second in range(99, 112):
             agent.reading(float(second))
         journal += [
@@ -99,8 +105,11 @@ def test_two_boards_that_booted_an_hour_apart_are_laid_on_one_clock(folder):
     for device in energy.devices:
         assert [(s.phase, s.start_ns // S, s.end_ns // S) for s in device.spans] == [
             (Phase.IDLE, 100, 104),
-            (Phase.TRAIN, 104, 110),
+            (Phase.DOWNLOAD, 104, 110),
         ]
+        (_, down) = device.spans
+        assert (down.first_byte_ns, down.last_byte_ns) == (105 * S, 109 * S)
+        assert down.stalls_ns == ((106 * S, 107 * S),)
         assert device.whole_run.joules == pytest.approx(20.0 / TRAITS.load("smartpower2").gain)
         assert device.whole_run.coverage == pytest.approx(1.0)
     # As they were drained the stamps lie an hour and more apart.

@@ -74,6 +74,19 @@ def test_the_ledger_of_a_constant_board_is_watts_times_seconds(run):
     assert sum(row["gross_j"] for row in ledger) == pytest.approx(120.0 / SP2.gain)
 
 
+def test_phases_are_exported_with_all_that_a_transfer_was_stamped_with(run):
+    down = PhaseSpan(
+        "pi-01", "b", Phase.DOWNLOAD, 0, 2 * S, 6 * S, "t", "t", 9, 3 * S, 5 * S, ((4 * S, 4 * S + 7),)
+    )
+    run.records.insert("pi-01", "s", [(1000, RecordKind.PHASE, phase_to_bytes(down))])
+    export_run(run)
+    rows = pq.read_table(run.path / "phases.parquet").to_pylist()
+    (row,) = [row for row in rows if row["phase"] == "download"]
+    assert (row["first_byte_ns"], row["last_byte_ns"]) == (3 * S, 5 * S)
+    assert row["stalls_ns"] == [[4 * S, 4 * S + 7]]
+    assert [row["stalls_ns"] for row in rows if row["phase"] == "train"] == [[]]
+
+
 def test_host_samples_are_exported_as_they_came_in_order_of_time(run):
     samples = [HostSample(2 * S, 0.25, 1.5, 300_000_000, 61.2, 1200.0, 10, 20, 0x80008), HostSample(S)]
     rows = [(1000 + seq, RecordKind.HOST, sample.to_bytes()) for seq, sample in enumerate(samples)]

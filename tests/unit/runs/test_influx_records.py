@@ -112,6 +112,9 @@ def fill(store: RecordStore) -> None:
             span = PhaseSpan(
                 device, "boot", phase, step, first + step * S, first + step * S, EVIL, "", 2**62 + step
             )
+            if phase is Phase.DOWNLOAD:
+                stalls = tuple((first + S + k, first + S + k + 1) for k in range(8))
+                span = replace(span, first_byte_ns=first + S, last_byte_ns=first + 2 * S, stalls_ns=stalls)
             records.append((2, phase_to_bytes(span)))
         records += [
             (3, AgentEvent(f"kind {EVIL}", first + 3 * S, detail).to_bytes())
@@ -203,6 +206,13 @@ def test_what_a_board_stored_before_its_run_was_named_belongs_to_the_run(influxd
     assert watts("r-3") == [3.0, 4.0, 5.0]
 
 
+#: A download, but for its stalls.
+MOVED = (
+    'phase="download",start_ns=1i,end_ns=9i,step=0i,transferred_bytes=1i,first_byte_ns=2i,last_byte_ns=8i,'
+    'boot_id="b",order_id="",train_order_id=""'
+)
+
+
 @pytest.mark.parametrize(
     ("point", "reason"),
     [
@@ -212,6 +222,9 @@ def test_what_a_board_stored_before_its_run_was_named_belongs_to_the_run(influxd
         ("power,{tags} watts=1.0,seq=1i,monotonic_ns=5i 9", "spool should be text"),
         ('phase,{tags} phase="cooking",start_ns=1i,end_ns=2i,{key} 9', "no phase is 'cooking'"),
         ('phase,{tags} phase="train",start_ns=3i,end_ns=2i,{key} 9', "from 3 to 2 ns"),
+        (f'phase,{{tags}} {MOVED},stalls_ns="[[1,2]]",{{key}} 9', "between its first and last byte"),
+        (f'phase,{{tags}} {MOVED},stalls_ns="[[3]]",{{key}} 9', "stalls_ns should be a list of stretches"),
+        (f"phase,{{tags}} {MOVED},{{key}} 9", "stalls_ns should be text"),
         ('event,{tags} kind="meter ok",{key} 9', "detail should be text"),
     ],
 )

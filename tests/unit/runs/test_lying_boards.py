@@ -55,8 +55,13 @@ def phase(
     moved: object = 0,
     first: object = 0,
     last: object = 0,
+    stalls: object = (),
 ) -> bytes:
-    return json.dumps([BOOT, name, step, start, end, order, order, moved, first, last]).encode()
+    return json.dumps([BOOT, name, step, start, end, order, order, moved, first, last, stalls]).encode()
+
+
+def stalled(*stalls: object) -> bytes:
+    return phase("upload", 5 * S, 9 * S, 0, "t", 9, 5 * S + 1, 9 * S - 1, stalls)
 
 
 def event(kind: object, ns: object, detail: object = "") -> bytes:
@@ -110,6 +115,14 @@ ABSURD: dict[str, list[Record]] = {
     **{f"bytes {n}": [(2, phase("download", 5 * S, 6 * S, 0, "t", n))] for n in [*INT64, *HUGE]},
     **{f"first {ns}": [(2, phase("upload", 5 * S, 6 * S, 0, "t", 9, ns, 6 * S))] for ns in [*INT64, *HUGE]},
     **{f"last {ns}": [(2, phase("upload", 5 * S, 6 * S, 0, "t", 9, 5 * S, ns))] for ns in [*INT64, *HUGE]},
+    **{f"stall until {ns}": [(2, stalled((6 * S, ns)))] for ns in [*INT64, *HUGE]},
+    "stalls that overlap, run backwards or last for nothing": [
+        (2, stalled((6 * S, 8 * S), (7 * S, 8 * S))),
+        (2, stalled((8 * S, 6 * S))),
+        (2, stalled(*[(5 * S + 1, 5 * S + 1)] * 8)),
+        (2, stalled((5 * S + 1, 9 * S - 1))),
+    ],
+    "a hundred thousand stalls": [(2, stalled(*[(6 * S, 6 * S)] * 100_000))],
     "a hundred phases at once": [(2, phase("train", 0, (60 - i % 3) * S, i, "t")) for i in range(100)],
     "phases of no time": [(2, phase("train", 30 * S, 30 * S, 0, "t"))] * 3,
     "a phase of an order of another": [(2, phase("train", 5 * S, 50 * S, 0, "of pi-01"))],

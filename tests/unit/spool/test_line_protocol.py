@@ -88,9 +88,14 @@ def test_a_phase_lies_at_its_start_and_under_the_boot_it_was_lived_in():
     assert line == (
         'phase,boot=fedcba98,device=pi-01,meter=smartpower2,run=mohawk phase="train",start_ns=1000000000i,'
         "end_ns=3000000000i,end_unix_ms=1000000003000i,step=3i,transferred_bytes=2600000i,first_byte_ns=0i,last_byte_ns=0i,"
-        'boot_id="fedcba9876543210",order_id="o1",'
+        'stalls_ns="[]",boot_id="fedcba9876543210",order_id="o1",'
         'train_order_id="o1",seq=5i,monotonic_ns=1000000000i,spool="' + "ab" * 16 + '" 1000000001000000005'
     )
+
+
+def test_the_stalls_of_a_transfer_are_text():
+    span = PhaseSpan("pi-01", "boot", Phase.UPLOAD, 3, 1, 9, "u", "o", 5, 2, 8, ((3, 4), (5, 7)))
+    assert ',stalls_ns="[[3,4],[5,7]]",' in encoder().line(5, RecordKind.PHASE, phase_to_bytes(span))
 
 
 def test_tags_carry_nothing_that_line_protocol_cannot_spell():
