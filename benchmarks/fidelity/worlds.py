@@ -120,7 +120,7 @@ def accounted(world: str, meter: str, seed: int) -> tuple[physics.Run | benches.
     spans = []
     for index, span in enumerate(run.spans):
         at = moved.get(index)
-        bytes_of = (at.bytes, at.first_byte_ns, at.last_byte_ns) if at else (0, 0, 0)
+        bytes_of = (at.bytes, at.first_byte_ns, at.last_byte_ns, at.stalls_ns) if at else ()
         phase = Phase(span.phase)
         spans.append(
             PhaseSpan("board", "boot", phase, span.step, span.start_ns, span.end_ns, "", "", *bytes_of)

@@ -39,7 +39,8 @@ class Signal:
 
 @dataclass
 class Phase:
-    """One phase, an element per round: its true borders and net power; where bytes flow in a transfer."""
+    """One phase, an element per round: its true borders and net power; where bytes flow in a transfer, and
+    from when to when they stop in between (from and to are one where they do not)."""
 
     seconds: Floats
     start: Floats
@@ -47,6 +48,7 @@ class Phase:
     first_byte: Floats
     last_byte: Floats
     watts: float | Floats = 0.0
+    stall: Floats | None = None  # (rounds, 2)
 
 
 class Board:

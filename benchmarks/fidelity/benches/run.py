@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from fidelity.benches import surroundings, work
-from fidelity.benches.board import Board, Floats, Signal
+from fidelity.benches.board import Board, Floats, Phase, Signal
 from fidelity.benches.meters import METERS, Ints
 
 PHASES = ("idle", "download", "train", "upload", "wait")
@@ -58,6 +58,10 @@ WORLDS = {
 }
 
 
+#: An agent cannot tell shorter pauses from its own lateness.
+LEAST_STALL_S = 0.1
+
+
 class Span(NamedTuple):
     """A phase as the agent stamps it; the baselines have the steps 0 and rounds + 1."""
 
@@ -68,12 +72,14 @@ class Span(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """What an agent stamps inside a transfer; `span` is the index of its span."""
+    """What an agent stamps inside a transfer; `span` is the index of its span. In `stalls_ns` (from and to)
+    no byte moved."""
 
     span: int
     first_byte_ns: int
     last_byte_ns: int
     bytes: int
+    stalls_ns: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ def simulate(world: str, meter: str, seed: int) -> Run:
             Span(*of, int(start), int(end))
             for of, start, end in zip(steps, stamped, stamped[1:], strict=False)
         ],
-        transfers=_transfers(board, stamped, start_ns, draw),
+        transfers=_transfers(board, stamped, start_ns, draw, np.random.default_rng([name, seed, 10])),
         border_ns=_ns(board.borders, start_ns),
         true_gross_j=gross_j,
         true_net_j=gross_j - np.diff(idle.joules(board.borders)),
@@ -135,8 +141,13 @@ def _ns(seconds: ArrayLike, start_ns: int) -> Ints:
     return np.rint(np.asarray(seconds) * 1e9).astype(np.int64) + start_ns
 
 
-def _transfers(board: Board, stamped: Ints, start_ns: int, draw: Generator) -> list[Transfer]:
-    """First and last byte, stamped late by the process that stamps the borders, in their order."""
+def _transfers(
+    board: Board, stamped: Ints, start_ns: int, draw: Generator, draw_stalls: Generator
+) -> list[Transfer]:
+    """First and last byte, and stalls, stamped late by the process that stamps the borders, in their order.
+
+    Kinder than an agent's view: its bytes come in chunks, and go by way of a socket's buffer.
+    """
     out = []
     for place, moved in ((1, board.download), (3, board.upload)):
         span = 1 + 5 * np.arange(board.rounds) + place
@@ -148,5 +159,18 @@ def _transfers(board: Board, stamped: Ints, start_ns: int, draw: Generator) -> l
         first = np.clip(first, start, end)
         last = np.clip(last, first, end)
         columns = (column.tolist() for column in (span, first, last))
-        out += [Transfer(*of, board.bytes) for of in zip(*columns, strict=True)]
+        stalls = _stalls(board, moved, first, last, start_ns, draw_stalls)
+        out += [Transfer(*of, board.bytes, seen) for *of, seen in zip(*columns, stalls, strict=True)]
     return out
+
+
+def _stalls(
+    board: Board, moved: Phase, first: Ints, last: Ints, start_ns: int, draw: Generator
+) -> list[tuple[tuple[int, int], ...]]:
+    """Of each transfer what an agent notes of its stall."""
+    if moved.stall is None:
+        return [()] * board.rounds
+    at = _ns(moved.stall + draw.exponential(board.byte_late_s, moved.stall.shape), start_ns)
+    at = np.clip(at, first[:, None], last[:, None])
+    long = np.diff(at)[:, 0] >= LEAST_STALL_S * 1e9
+    return [((begin, end),) if seen else () for (begin, end), seen in zip(at.tolist(), long, strict=True)]

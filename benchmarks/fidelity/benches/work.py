@@ -251,6 +251,7 @@ def stalls_rate_adapt(draw: Generator) -> Board:
         board.pieces("transfer", first, stall, (0.03, 0.15), moved.watts, 0.35)
         board.pieces("transfer", stall + stall_s, last, (0.03, 0.15), moved.watts, 0.35)
         board.add("other", stall, stall + stall_s, 0.06)
+        moved.stall = np.stack([stall, stall + stall_s], 1)
     return board
 
 

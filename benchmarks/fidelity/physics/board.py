@@ -49,7 +49,8 @@ class Scene:
     def __init__(self, world: World, draw: Generator) -> None:
         self.world, self.draw = world, draw
         self.spans: list[tuple[str, int, float, float]] = []
-        self.bytes: list[tuple[int, float, float]] = []  # span, first and last byte
+        #: Span, first and last byte, and from when to when none moved in between.
+        self.bytes: list[tuple[int, float, float, Floats]] = []
         self.causes: list[tuple[int, float]] = []  # span, joules it left behind
         self.arrivals: Floats = np.empty(0)
         self.pieces: dict[str, list[Floats]] = {kind: [] for kind in ("idle", "warm", "work", "tail")}
@@ -124,7 +125,9 @@ class Scene:
         begin, end, first, last = np.array(drawn.pieces).T
         self.add("work", start + begin, start + end, first * self.levels[phase], last * self.levels[phase])
         if phase in TRANSFERS:
-            self.bytes.append((len(self.spans) - 1, start + drawn.first_byte, start + drawn.last_byte))
+            stalls = start + np.reshape(drawn.stalls, (-1, 2))
+            flow = start + drawn.first_byte, start + drawn.last_byte
+            self.bytes.append((len(self.spans) - 1, *flow, stalls))
 
 
 Effect = Callable[[Scene], None]

@@ -12,6 +12,9 @@ from fidelity.physics.board import Scene, World
 from fidelity.physics.meters import PRINTED_W, REGISTER_W, Meter
 from fidelity.physics.power import Floats, Ints, Signal
 
+#: An agent cannot tell shorter pauses from its own lateness.
+LEAST_STALL_S = 0.1
+
 
 class Span(NamedTuple):
     """A phase as the agent stamps it; the baselines have the steps -1 and `World.rounds`."""
@@ -23,12 +26,14 @@ class Span(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """What an honest agent stamps inside a transfer; `span` is the index of its span."""
+    """What an honest agent stamps inside a transfer; `span` is the index of its span. In `stalls_ns` (from
+    and to) no byte moved."""
 
     span: int
     first_byte_ns: int
     last_byte_ns: int
     bytes: int
+    stalls_ns: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Run:
 
 def simulate(world: World, meter: Meter, seed: int) -> Run:
     """One run of `world` as `meter` shows it."""
-    names = (zlib.crc32(name.encode()) for name in (world.name, meter.name))
+    names = [zlib.crc32(name.encode()) for name in (world.name, meter.name)]
     draw = np.random.default_rng([seed, *names])
     link = world.link
     scene = Scene(world, draw)
@@ -106,7 +111,7 @@ def simulate(world: World, meter: Meter, seed: int) -> Run:
             Span(phase, step, int(a), int(b))
             for (phase, step, _, _), a, b in zip(scene.spans, stamped, stamped[1:], strict=False)
         ],
-        transfers=_transfers(scene, stamped, start_ns),
+        transfers=_transfers(scene, stamped, start_ns, np.random.default_rng([seed, *names, 1])),
         border_ns=_ns(border, start_ns),
         true_gross_j=np.diff(whole),
         true_net_j=joules["work"] + joules["tail"],
@@ -128,12 +133,20 @@ def _ns(seconds: ArrayLike, start_ns: int) -> Ints:
     return np.rint(np.asarray(seconds) * 1e9).astype(np.int64) + start_ns
 
 
-def _transfers(scene: Scene, stamped: Ints, start_ns: int) -> list[Transfer]:
-    """First and last byte, stamped within 1 ms by the process that stamps the borders, in their order."""
+def _transfers(
+    scene: Scene, stamped: Ints, start_ns: int, draw_stalls: np.random.Generator
+) -> list[Transfer]:
+    """First and last byte, and stalls, stamped within 1 ms by the process that stamps the borders, in their
+    order.
+
+    Kinder than an agent's view: its bytes come in chunks, and go by way of a socket's buffer.
+    """
     size = int(scene.draw.uniform(0.5e6, 5e6))
     out = []
-    for span, first, last in scene.bytes:
+    for span, first, last, stalls in scene.bytes:
         late = scene.draw.uniform(0.0, 0.001, 2)
         a, b = np.clip(_ns(np.array([first, last]) + late, start_ns), stamped[span], stamped[span + 1])
-        out.append(Transfer(span, int(a), int(b), size))
+        paused = np.clip(_ns(stalls + draw_stalls.uniform(0.0, 0.001, stalls.shape), start_ns), a, b)
+        seen = paused[np.diff(paused)[:, 0] >= LEAST_STALL_S * 1e9].tolist()
+        out.append(Transfer(span, int(a), int(b), size, tuple((begin, end) for begin, end in seen)))
     return out

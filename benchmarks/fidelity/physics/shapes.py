@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike
 
 
 class Drawn(NamedTuple):
-    """A span's power in multiples of its level: pieces in seconds since its start, and where bytes flow."""
+    """A span's power in multiples of its level: pieces in seconds since its start, and where bytes flow, but
+    for the stalls in between."""
 
     seconds: float
     first_byte: float
     last_byte: float
     pieces: list[tuple[float, float, float, float]]
+    stalls: tuple[tuple[float, float], ...] = ()
 
 
 Shape = Callable[[Generator, str, int, float], Drawn]
@@ -89,7 +91,8 @@ def paused(draw: Generator, _: str, __: int, seconds: float) -> Drawn:
     waits = 0.2 * 2.0 ** np.arange(count) + draw.uniform(0.01, 0.05, count)
     lengths, multiples = np.empty(2 * count + 1), np.ones(2 * count + 1)
     lengths[::2], lengths[1::2], multiples[1::2] = cuts, waits, 0.15
-    return _stretches(lengths, multiples)
+    drawn = _stretches(lengths, multiples)
+    return drawn._replace(stalls=tuple((begin, end) for begin, end, _, _ in drawn.pieces[1::2]))
 
 
 def slow_start(draw: Generator, _: str, __: int, seconds: float) -> Drawn:

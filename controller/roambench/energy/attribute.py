@@ -110,6 +110,7 @@ def attribute(
     cut, names, level_of_span = told_of.cut, told_of.levels, told_of.level_of_span
     final, fit, powers, slope_w = told_of.design, told_of.fit, told_of.powers, told_of.slope_w
     late_s, u_late_s, starts_s = told_of.late_s, told_of.u_late_s, told_of.starts_s
+    begins = ~cut.amid
     misfit = None
     if powers is not None:
         misfit = worst_misfit(final, fit, powers, watts[final.used], names, dense=not sparse)
@@ -142,8 +143,10 @@ def attribute(
         misfit=misfit,
         steadiness=told,
         restless=restless,
-        locked=locked_levels(at_s, starts_s, level_of_span, names, nominal_s) if sparse else (),
-        offsets=fewest_offsets(at_s, starts_s, level_of_span, nominal_s),
+        locked=locked_levels(at_s, starts_s[begins], level_of_span[begins], names, nominal_s)
+        if sparse
+        else (),
+        offsets=fewest_offsets(at_s, starts_s[begins], level_of_span[begins], nominal_s),
     )
 
 
@@ -165,6 +168,7 @@ def _fitted(told_of: ConstantPowers, readings: Readings) -> Fitted:
         readings.step_w,
         at_s,
         told_of.late_s,
+        cut.amid[final.fitted],
     )
 
 

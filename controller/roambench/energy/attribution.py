@@ -206,15 +206,17 @@ class Attribution:
         ]
         if count == len(found):
             return found
+        unit_of = np.full(len(found), -1)
+        unit_of[fitted] = powers.unit_of
         first = np.searchsorted(self.span_of, np.arange(count + 1))
         return [
-            found[begin] if end == begin + 1 else self._joined(found, slice(begin, end))
+            found[begin] if end == begin + 1 else self._joined(found, unit_of, slice(begin, end))
             for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
         ]
 
-    def _joined(self, found: Sequence[SpanEnergy], pieces: slice) -> SpanEnergy:
+    def _joined(self, found: Sequence[SpanEnergy], unit_of: Columns, pieces: slice) -> SpanEnergy:
         """The pieces of one span together: what their levels share is known by the levels' covariance, which
-        knows that what is taken for waiting is missing in what moves.
+        knows that what is taken for waiting is missing in what moves. Pieces of one unit are wrong together.
         """
         assert self.spans_fit is not None
         parts, level = found[pieces], self.level_of_span[pieces]
@@ -228,10 +230,11 @@ class Attribution:
             float(weight @ [getattr(part, name) for part in parts]) for name in ("edge_w", "net_edge_w")
         )
         u_idle_w = max(part.u_idle_w for part in parts)
-        own_j2 = math.fsum(
-            part.u_gross_j**2 - (part.u_level_w**2 + part.edge_w**2) * part.covered_s**2 for part in parts
-        )
-        own_j2 = max(own_j2, 0.0)
+        own = [part.u_gross_j**2 - (part.u_level_w**2 + part.edge_w**2) * part.covered_s**2 for part in parts]
+        _, unit, size = np.unique(unit_of[pieces], return_inverse=True, return_counts=True)
+        if (size > 1).any():
+            own = np.square(np.bincount(unit, np.sqrt(np.maximum(own, 0.0)))).tolist()
+        own_j2 = max(math.fsum(own), 0.0)
         square_s2 = covered_s**2
         return SpanEnergy(
             covered_s,
@@ -252,12 +255,17 @@ class Attribution:
         the variance that the fit has for one span, and for the sum over all spans of the level.
 
         What a window saw of a span's own scatter is no error of that span's energy: with windows end to end
-        nothing was missed.
+        nothing was missed. What a unit of several spans has alone is divided so that it adds up linearly.
         """
+        unit_of = powers.unit_of
+        first = np.unique(unit_of, return_index=True)[1]
+        whole_s, level = _of_units(unit_of, seen_s), level[first]
+        share = np.divide(seen_s, whole_s[unit_of], out=np.ones(len(seen_s)), where=whole_s[unit_of] > 0.0)
+        seen_s = whole_s
         unseen_w2s = np.square(self.noise_sd_w) * self.window.window_s
         floor_w2 = np.diag(powers.level_covariance) - np.diag(powers.mean_covariance)
-        single_j2 = np.square(seen_s) * powers.variance_w2
-        single_j2 += seen_s * unseen_w2s[level] * (1.0 - 2.0 * powers.own_share)
+        single_j2 = np.square(seen_s) * powers.variance_w2[first]
+        single_j2 += seen_s * unseen_w2s[level] * (1.0 - 2.0 * powers.own_share[first])
         single_j2 = np.maximum(single_j2, np.square(seen_s) * floor_w2[level])
         shared_w2 = np.zeros(len(self.levels))
         for of in np.unique(level).tolist():
@@ -268,16 +276,20 @@ class Attribution:
             together_j2 = max(together_j2, 0.0) + floor_w2[of] * total_s**2
             between = total_s**2 - squares_s2
             if between > 1e-9 * squares_s2:
-                limit = powers.variance_w2[inside].min()
+                limit = powers.variance_w2[first][inside].min()
                 found = (together_j2 - single_j2[inside].sum()) / between
                 shared_w2[of] = min(max(found, 0.0), limit)
-        return np.maximum(single_j2 - shared_w2[level] * np.square(seen_s), 0.0), shared_w2
+        own_j2 = np.maximum(single_j2 - shared_w2[level] * np.square(seen_s), 0.0)
+        return own_j2[unit_of] * np.square(share), shared_w2
 
     def _long_enough(self, level: Columns) -> npt.NDArray[np.bool_]:
         """Rule R7, shape (fitted spans,); the slower of period and window counts."""
         pace_s = max(self.nominal_s, self.window.window_s)
         starts, ends = span_stamps(self.spans)
         length_s = ((ends - starts) * 1e-9)[self.level_of_span >= 0]
+        if self.spans_fit is not None:
+            unit_of = self.spans_fit.unit_of
+            length_s = _of_units(unit_of, np.asarray(length_s, np.float64))[unit_of]
         known = np.sqrt(np.diag(self.covariance_w2)) < 0.5 * self.prior_sd_w
         enough = (length_s >= RESOLVED_SPAN_PERIODS * pace_s) | (
             self.seconds[level] >= RESOLVED_PERIODS * pace_s
@@ -303,3 +315,8 @@ class Attribution:
             whole_s += seconds
             resolved_s += seconds if good[inside].all() else 0.0
         return Verdict.RESOLVED if 2.0 * resolved_s >= whole_s else Verdict.UNDERSAMPLED
+
+
+def _of_units(unit_of: Columns, values: Floats) -> Floats:
+    """Sums by unit, shape (units,)."""
+    return np.bincount(unit_of, values).astype(np.float64)

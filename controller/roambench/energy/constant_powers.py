@@ -91,7 +91,17 @@ def constant_powers(
 
     def design(late_s: float, chosen: Columns | slice = slice(None), jitter_s: float = 0.0) -> Design:
         late_at_s = at_s[chosen] - late_s
-        return Design(late_at_s, starts_s, ends_s, level_of_span, count, readings.window, jitter_s, families)
+        return Design(
+            late_at_s,
+            starts_s,
+            ends_s,
+            level_of_span,
+            count,
+            readings.window,
+            jitter_s,
+            families,
+            cut.power_of,
+        )
 
     def fitted(late_s: float, chosen: Columns | slice = slice(None)) -> Fit:
         tried = design(late_s, chosen, LATENESS_BLUR_S)
@@ -107,8 +117,10 @@ def constant_powers(
         plain = design(0.0)
         noise_w2 = level_noise(plain, watts[plain.used], step_w) if plain.used.any() else None
         # From waiting to idling power hardly changes: a border there tells nothing.
+        # Nor does that of a stall: it passed through buffers, and lies in the middle of what is not known.
         resting = np.where(np.isin(level_of_span, families.resting), 0, level_of_span)
-        near = informative(at_s, starts_s, ends_s, resting, readings.window)
+        moves = np.maximum.accumulate(np.where(cut.amid, 0, np.arange(len(resting))))
+        near = informative(at_s, starts_s, ends_s, resting[moves], readings.window)
         late_s, u_late_s = likeliest_lateness(
             lambda tried_s: fitted(tried_s, near).surprise,
             prior_s=readings.late_prior_s,
@@ -136,6 +148,7 @@ def _levels(cut: Pieces, own_level_s: float | None) -> tuple[tuple[str, ...], Co
     others: dict[int, tuple[str, Part]] = {}
     level_of_span = np.full(len(spans), -1, dtype=np.int64)
     first, last = work_of(spans)
+    whole_s = np.bincount(cut.power_of, [span.duration_s for span in spans])[cut.power_of]
     for i, (span, kind) in enumerate(zip(spans, kinds_of(cut), strict=True)):
         if span.phase is Phase.LOST:
             continue
@@ -147,8 +160,8 @@ def _levels(cut: Pieces, own_level_s: float | None) -> tuple[tuple[str, ...], Co
             name = family = f"train {TAIL.name}" if span.phase is Phase.TRAIN else TAIL.name
         elif part is not None:
             name = family = f"{span.phase.value} {part.name}"
-        elif own_level_s is not None and span.phase in ACTIVE_PHASES and span.duration_s >= own_level_s:
-            name = family = f"{span.phase.value}[{i}]"
+        elif own_level_s is not None and span.phase in ACTIVE_PHASES and whole_s[i] >= own_level_s:
+            name = family = f"{span.phase.value}[{cut.power_of[i]}]"
         if name not in index:
             index[name] = len(index)
             if part is not None and part is not TAIL:

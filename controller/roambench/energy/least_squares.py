@@ -70,9 +70,10 @@ class Design:
 
     `matrix` has shape (used readings, levels); `used` marks the readings whose whole window lies in fitted
     spans, `pure` those of them that look at one level alone. `fitted` are the indices of the fitted spans,
-    `level_of_fitted` their levels, `starts_s` and `ends_s` their borders. `jitter_s` is how uncertain (k = 1)
-    each arrival is on top of the age: a window thought to lie just inside a phase may have begun in the one
-    before. Each level is its own family by default.
+    `level_of_fitted` their levels, `starts_s` and `ends_s` their borders, `unit_of_fitted` numbers what draws
+    one power: each alone, unless `power_of` (`Pieces`) says that some do together. `jitter_s` is how
+    uncertain (k = 1) each arrival is on top of the age: a window thought to lie just inside a phase may have
+    begun in the one before. Each level is its own family by default.
     """
 
     def __init__(
@@ -85,11 +86,14 @@ class Design:
         window: MeterWindow,
         jitter_s: float = 0.0,
         families: Families | None = None,
+        power_of: Columns | None = None,
     ) -> None:
         self.levels = levels
         self.families = Families(np.arange(levels)) if families is None else families
         self.fitted = np.flatnonzero(level_of_span >= 0)
         self.level_of_fitted = level_of_span[self.fitted]
+        own = self.fitted if power_of is None else power_of[self.fitted]
+        self.unit_of_fitted = np.unique(own, return_inverse=True)[1]
         self.starts_s, self.ends_s, self._window = starts_s[self.fitted], ends_s[self.fitted], window
         self._reach_s = math.sqrt(3.0) * jitter_s
         whole = self._in_levels(at_s, window)

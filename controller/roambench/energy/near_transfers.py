@@ -67,7 +67,7 @@ SHAPED: Final = Belief(0.08, 0.8, 0.7, 1.5, 0.3, 0.2)
 class Fitted:
     """A fit of constant powers: its readings, and of each fitted piece phase and whether it is a
     part that draws otherwise than the rest of its span: it waits for bytes, or a training begins. A tail is
-    none.
+    none. `amid`: nothing begins there, a transfer stalls or moves on.
 
     `at_s` are the arrivals of the readings used, `late_s` is how late the fit takes them to be.
     """
@@ -82,6 +82,7 @@ class Fitted:
     step_w: float
     at_s: Floats
     late_s: float
+    amid: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,27 +166,33 @@ def _shape(fitted: Fitted) -> tuple[Shape, list[Column]]:
         on.append(tuple(index.setdefault(column, len(index)) for column in columns))
 
     last_s, before, begun = -np.inf, Phase.IDLE, False
+    unit_of = design.unit_of_fitted.tolist()
+    last_of = {unit: i for i, unit in enumerate(unit_of)}
     for i, (piece, waits) in enumerate(zip(fitted.pieces, fitted.waits, strict=True)):
         start_s, end_s = float(design.starts_s[i]), float(design.ends_s[i])
         power_w, phase = float(powers.watts[i]), piece.phase
         if knots and start_s > last_s + 1e-6:
             add(last_s, watts[-1])
         if waits:
-            add(start_s, power_w, (phase, "waits last" if before is phase else "waits first", 0.0))
+            place = "amid" if fitted.amid[i] else "last" if before is phase else "first"
+            add(start_s, power_w, (phase, f"waits {place}", 0.0))
         else:
             moves = phase in TRANSFERS
             level = ((phase, "level", 0.0),) if moves else ()
             if moves:
                 power_w = float(powers.level_watts[design.level_of_fitted[i]])
             after = fitted.pieces[i + 1].phase if i + 1 < len(fitted.pieces) else None
-            first, last = begun or before is not phase, after is not phase
+            if moves:
+                first, last = not fitted.amid[i], last_of[unit_of[i]] == i
+            else:
+                first, last = begun or before is not phase, after is not phase
             heads, tails = _EDGES_S.get(phase, ((), ()))
             # A tail is the beginning of what follows the transfer: what comes after it has none of its own.
-            limit_s = (0.5 if moves or (first and last) else 1.0) * (end_s - start_s)
+            limit_s = (0.5 if first and last else 1.0) * (end_s - start_s)
             if not moves and end_s - start_s < 0.75:
                 heads, tails = (), ()
-            head = [0.0, *(edge for edge in heads if first or moves if edge < limit_s)]
-            tail = [0.0, *(edge for edge in tails if last or moves if edge < limit_s)]
+            head = [0.0, *(edge for edge in heads if first if edge < limit_s)]
+            tail = [0.0, *(edge for edge in tails if last if edge < limit_s)]
             for begin, until in pairwise(head):
                 add(start_s + begin, power_w, *level, (phase, "first", 0.5 * (begin + until)))
             add(start_s + head[-1], power_w, *level)
@@ -244,8 +251,9 @@ def _borders(fitted: Fitted, readings: NearReadings, window_s: float, late_s: fl
     """Borders that one reading may have seen alone, under several guesses of what transfers draw there."""
     design, idle_w = fitted.design, float(fitted.powers.level_watts[0])
     # What waits for bytes is short: transfers border on what comes before and after that. A training begins
-    # where its beginning does, even if that has a power of its own.
-    part = np.array(fitted.waits, dtype=np.bool_)
+    # where its beginning does, even if that has a power of its own. A stall may be long: both its ends are
+    # borders, which tell nothing, as they passed through buffers.
+    part = np.array(fitted.waits, dtype=np.bool_) & ~fitted.amid
     whole = np.flatnonzero(~part)
     moves = np.array([fitted.pieces[i].phase in TRANSFERS for i in whole.tolist()])
     begun = np.maximum(whole - 1, 0)
@@ -270,7 +278,7 @@ def _borders(fitted: Fitted, readings: NearReadings, window_s: float, late_s: fl
         slope_w = np.where(begins, first_w * (first_w * step_w > 0.0), step_w)
         large = np.abs(slope_w) > _STEP_W
         behind = risen_w / np.where(large, slope_w, 1.0) + np.where(begins, 0.0, kink)
-        good = large & (behind > _SHARES[0]) & (behind < _SHARES[1])
+        good = large & (behind > _SHARES[0]) & (behind < _SHARES[1]) & ~fitted.amid[whole[before + 1]]
         if kind is not None:
             good &= kind
         weight = 1.0 / (np.square(0.02 / np.maximum(np.abs(slope_w), 1e-3)) + 0.04**2)

@@ -1,12 +1,15 @@
-"""Spans cut where a transfer's first and last bytes moved: while it waits, a radio draws less; pure."""
+"""Spans cut where a transfer's first and last bytes moved and where it stalled: while it waits, a radio draws
+less; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.baseline import BASELINE_PHASES
@@ -31,7 +34,7 @@ class Part(NamedTuple):
     scatter: float
 
 
-#: A round trip is short, and the radio rests or works: anything from 0 to 1, and the ends are not rare. What
+#: A round trip, or a stall: the radio rests or works, anything from 0 to 1, and the ends are not rare. What
 #: lasts longer may be a server that thinks, a radio that wakes up, a core that hashes or a card that writes.
 WAITING: Final = Part("waiting", 0.5, 0.35, 0.1)
 LONG_WAITING: Final = Part("long waiting", 1.5, 1.5, 0.5)
@@ -53,12 +56,25 @@ class Pieces:
 
     `span_of` has shape (pieces,) and is the index of the span that each is cut from, `parts` says which
     pieces are no rest of their span: transfers in which no byte moved, trainings that begin or end, and the
-    first second after a transfer. A span that is not cut is its own only piece.
+    first second after a transfer. A span that is not cut is its own only piece. `amid`, shape (pieces,), are
+    the stalls of transfers and what moves on after them: nothing begins there. That draws what moved before
+    the stall does: `power_of`, shape (pieces,), is the index of the first piece of the same power.
     """
 
     spans: tuple[PhaseSpan, ...]
     span_of: Columns
     parts: tuple[Part | None, ...]
+    amid: npt.NDArray[np.bool_]
+    power_of: Columns
+
+
+class _Piece(NamedTuple):
+    """One piece, of the span of index `of`; see `Pieces`."""
+
+    span: PhaseSpan
+    of: int
+    part: Part | None
+    amid: bool = False
 
 
 def pieces_of(spans: Sequence[PhaseSpan], *, apart: Collection[Part] = ()) -> Pieces:
@@ -67,9 +83,10 @@ def pieces_of(spans: Sequence[PhaseSpan], *, apart: Collection[Part] = ()) -> Pi
     piece in which they moved.
 
     Stamps outside a span (it was cut by a restart) count as its border; a transfer that moved nothing
-    inside its span waited throughout.
+    inside its span waited throughout. A stall is the waiting of a round trip however long it lasts: the radio
+    listens, and nothing else is done.
     """
-    found: list[tuple[PhaseSpan, int, Part | None]] = []
+    found: list[_Piece] = []
     for index, span in enumerate(spans):
         before = spans[index - 1].phase if index else None
         begun_ns, done_ns = span.start_ns, span.end_ns
@@ -78,30 +95,58 @@ def pieces_of(spans: Sequence[PhaseSpan], *, apart: Collection[Part] = ()) -> Pi
             done_ns -= round(ENDING_S * 1e9) * (ENDING in apart)
         tail_ns = begun_ns
         if begun_ns > span.start_ns:
-            found.append((replace(span, end_ns=begun_ns), index, STARTING))
+            found.append(_Piece(replace(span, end_ns=begun_ns), index, STARTING))
         if before in TRANSFERS and span.phase in _AFTER and span.duration_s > 0.0:
             tail_ns = min(done_ns, span.start_ns + round(TAIL_S[0] * 1e9))
-            found.append((replace(span, start_ns=begun_ns, end_ns=tail_ns), index, TAIL))
+            found.append(_Piece(replace(span, start_ns=begun_ns, end_ns=tail_ns), index, TAIL))
         if (tail_ns, done_ns) != (span.start_ns, span.end_ns):
             if tail_ns < done_ns:
-                found.append((replace(span, start_ns=tail_ns, end_ns=done_ns), index, None))
+                found.append(_Piece(replace(span, start_ns=tail_ns, end_ns=done_ns), index, None))
             if done_ns < span.end_ns:
-                found.append((replace(span, start_ns=done_ns), index, ENDING))
+                found.append(_Piece(replace(span, start_ns=done_ns), index, ENDING))
             continue
-        if span.phase not in CUT or not span.last_byte_ns:
-            found.append((span, index, None))
+        if span.phase not in CUT or not span.last_byte_ns or span.end_ns == span.start_ns:
+            found.append(_Piece(span, index, None))
             continue
-        first_ns = min(max(span.first_byte_ns, span.start_ns), span.end_ns)
-        last_ns = min(max(span.last_byte_ns, first_ns), span.end_ns)
-        borders = (span.start_ns, first_ns, last_ns, span.end_ns)
-        for begin_ns, end_ns, waits in zip(borders, borders[1:], (True, False, True), strict=False):
-            if end_ns > begin_ns or (not waits and span.end_ns == span.start_ns):
-                moved = 0 if waits else span.transferred_bytes
-                piece = replace(span, start_ns=begin_ns, end_ns=end_ns, transferred_bytes=moved)
-                waited = WAITING if piece.duration_s < LONG_S else LONG_WAITING
-                found.append((piece, index, waited if waits else None))
+        found += _transfer(span, index)
+    power_of = np.arange(len(found))
+    moves = 0
+    for i, piece in enumerate(found):
+        if piece.part is None:
+            moves = moves if piece.amid else i
+            power_of[i] = moves
     return Pieces(
-        tuple(piece for piece, _, _ in found),
-        np.array([index for _, index, _ in found], dtype=np.int64),
-        tuple(part for _, _, part in found),
+        tuple(piece.span for piece in found),
+        np.array([piece.of for piece in found], dtype=np.int64),
+        tuple(piece.part for piece in found),
+        np.array([piece.amid for piece in found], dtype=np.bool_),
+        power_of,
     )
+
+
+def _transfer(span: PhaseSpan, index: int) -> list[_Piece]:
+    """A stamped transfer in its pieces; its bytes go with those that move, by their seconds."""
+    first_ns = min(max(span.first_byte_ns, span.start_ns), span.end_ns)
+    last_ns = min(max(span.last_byte_ns, first_ns), span.end_ns)
+    borders: list[tuple[int, Part | None]] = [(span.start_ns, LONG_WAITING), (first_ns, None)]
+    for stall_ns in span.stalls_ns:
+        begin_ns, end_ns = (min(max(ns, first_ns), last_ns) for ns in stall_ns)
+        if begin_ns < end_ns:
+            borders += [(begin_ns, WAITING), (end_ns, None)]
+    borders += [(last_ns, LONG_WAITING), (span.end_ns, None)]
+    moving_ns = sum(end_ns - begin_ns for (begin_ns, part), (end_ns, _) in pairwise(borders) if part is None)
+    found: list[_Piece] = []
+    moved_ns = moved_bytes = 0
+    for (begin_ns, part), (end_ns, _) in pairwise(borders):
+        if end_ns == begin_ns:
+            continue
+        amid, own_bytes = moved_ns > 0 and begin_ns < last_ns, 0
+        if part is None:
+            moved_ns += end_ns - begin_ns
+            own_bytes = span.transferred_bytes * moved_ns // moving_ns - moved_bytes
+            moved_bytes += own_bytes
+        elif (end_ns - begin_ns) * 1e-9 < LONG_S:
+            part = WAITING
+        piece = replace(span, start_ns=begin_ns, end_ns=end_ns, transferred_bytes=own_bytes)
+        found.append(_Piece(piece, index, part, amid))
+    return found

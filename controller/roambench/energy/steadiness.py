@@ -118,6 +118,7 @@ def fit_known(fitted: Fitted, clock: ConversionClock, last_s: float = np.inf) ->
             MeterWindow(clock.window_s, 0.0),
             CLOCK_U_S,
             replace(old.families, waits=waits),
+            old.unit_of_fitted,
         )
 
     known = design(0.0)

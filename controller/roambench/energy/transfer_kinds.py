@@ -1,4 +1,4 @@
-"""Which transfers may share a mean power: those of one direction at about one throughput; pure.
+"""Which transfers may share a mean power: those of one direction that moved at about one throughput; pure.
 
 A radio's power follows its throughput (Eq. 1: P = alpha t + beta). Where links differ, one mean for all
 downloads is right for nothing: the short, fast ones draw much, the long, slow ones draw little, and the short
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from roambench.contract.phases import Phase, PhaseSpan
+import numpy as np
+
+from roambench.contract.phases import Phase
 from roambench.energy.pieces import Pieces
 
 TRANSFERS: Final = (Phase.DOWNLOAD, Phase.UPLOAD)
@@ -26,7 +28,7 @@ def kinds_of(cut: Pieces) -> list[str]:
     bytes or time (broken off, never recorded) have no rate and are a kind of their own beside others.
     """
     spans = cut.spans
-    rates = [_mbit_s(span) for span in spans]
+    rates = _mbit_s(cut)
     kinds = [""] * len(spans)
     for phase in TRANSFERS:
         own = sorted(
@@ -46,6 +48,10 @@ def kinds_of(cut: Pieces) -> list[str]:
     return kinds
 
 
-def _mbit_s(span: PhaseSpan) -> float:
-    """Throughput that really was; 0 where it is not known."""
-    return span.transferred_bytes * 8e-6 / span.duration_s if span.duration_s > 0.0 else 0.0
+def _mbit_s(cut: Pieces) -> list[float]:
+    """Of each piece the throughput of all that draws its power, while it moved: a radio's power follows its
+    rate, of which a stall says nothing. 0 where it is not known."""
+    moved = np.bincount(cut.power_of, [span.transferred_bytes for span in cut.spans])
+    seconds = np.bincount(cut.power_of, [span.duration_s for span in cut.spans])
+    rates = np.divide(moved * 8e-6, seconds, out=np.zeros(len(moved)), where=seconds > 0.0)
+    return [float(rate) for rate in rates[cut.power_of]]

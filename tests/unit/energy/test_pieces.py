@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
@@ -84,3 +86,64 @@ def test_trainings_are_cut_where_they_have_begun_if_asked_and_long_enough():
     assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [(2, 2.2), (2.2, 4), (5, 5.3)]
     assert cut.parts == (STARTING, None, None)
     assert cut.span_of.tolist() == [0, 0, 1]
+
+
+def stalled(*stalls_s: tuple[float, float], last_s: float = 6.8, moved: int = 1000) -> PhaseSpan:
+    """An upload from 5 to 7 s, whose bytes move from 5.05 s on."""
+    stalls_ns = tuple((round(begin * S), round(end * S)) for begin, end in stalls_s)
+    return replace(span(Phase.UPLOAD, 5, 7, 5.05, last_s), transferred_bytes=moved, stalls_ns=stalls_ns)
+
+
+def test_a_stall_waits_and_what_moves_after_it_goes_on_with_the_same_power():
+    cut = pieces_of([span(Phase.IDLE, 0, 5), stalled((5.5, 5.7), (6.0, 6.3)), span(Phase.WAIT, 7, 9)])
+    ends = [
+        (0, 5),
+        (5, 5.05),
+        (5.05, 5.5),
+        (5.5, 5.7),
+        (5.7, 6),
+        (6, 6.3),
+        (6.3, 6.8),
+        (6.8, 7),
+        (7, 8),
+        (8, 9),
+    ]
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == ends
+    assert cut.parts == (None, WAITING, None, WAITING, None, WAITING, None, LONG_WAITING, TAIL, None)
+    assert cut.span_of.tolist() == [0, 1, 1, 1, 1, 1, 1, 1, 2, 2]
+    assert cut.amid.tolist() == [False] * 3 + [True] * 4 + [False] * 3
+    assert cut.power_of.tolist() == [0, 1, 2, 3, 2, 5, 2, 7, 8, 9]
+
+
+@pytest.mark.parametrize("moved", [0, 1, 7, 1000, 2_636_968, 2**53])
+def test_the_bytes_go_with_what_moves_by_its_seconds_and_none_is_lost(moved):
+    cut = pieces_of([stalled((5.5, 5.7), (6.0, 6.3), moved=moved)])
+    of_bytes = [piece.transferred_bytes for piece in cut.spans]
+    assert sum(of_bytes) == moved
+    seconds = [0.0 if part else piece.duration_s for piece, part in zip(cut.spans, cut.parts, strict=True)]
+    assert of_bytes == pytest.approx([moved * s / sum(seconds) for s in seconds], abs=1.0)
+
+
+def test_stalls_of_a_span_that_was_cut_end_at_its_borders():
+    late = replace(stalled((5.5, 5.7), (6.0, 6.3)), end_ns=round(6.1 * S))
+    cut = pieces_of([late])
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans] == [
+        (5, 5.05),
+        (5.05, 5.5),
+        (5.5, 5.7),
+        (5.7, 6),
+        (6, 6.1),
+    ]
+    assert cut.power_of.tolist() == [0, 1, 2, 1, 4]
+    gone = replace(stalled((5.5, 5.7)), end_ns=round(5.6 * S))
+    assert pieces_of([gone]).parts == (WAITING, None, WAITING)
+    assert pieces_of([replace(gone, end_ns=gone.start_ns)]).spans[0].transferred_bytes == 1000
+
+
+def test_stalls_from_the_first_byte_on_and_one_after_the_other_begin_nothing_twice():
+    cut = pieces_of([stalled((5.05, 5.2), (5.5, 5.7), (5.7, 5.9), (6.6, 6.8))])
+    assert [(p.start_ns / S, p.end_ns / S) for p in cut.spans][1:] == [
+        (5.05, 5.2), (5.2, 5.5), (5.5, 5.7), (5.7, 5.9), (5.9, 6.6), (6.6, 6.8), (6.8, 7)
+    ]  # fmt: skip
+    assert cut.power_of.tolist() == [0, 1, 2, 3, 4, 2, 6, 7]
+    assert cut.amid.tolist() == [False] * 3 + [True] * 4 + [False]

@@ -72,6 +72,23 @@ def test_in_a_fair_world_a_meter_shows_the_mean_of_what_was_drawn(meter, gain):
     assert np.mean(off) == pytest.approx(0.0, abs=5e-4)
 
 
+def test_a_transfer_that_stalls_says_where_no_byte_moved():
+    stalled = []
+    for seed in range(6):
+        run = simulate("stalls_rate_adapt", "sp2-1hz", seed)
+        for transfer in run.transfers:
+            for begin, end in transfer.stalls_ns:
+                assert transfer.first_byte_ns < begin < end <= transfer.last_byte_ns
+                assert 0.1 <= (end - begin) * 1e-9 <= 0.81
+                around = np.array([run.spans[0].start_ns, run.spans[0].end_ns, begin + 5e6, end - 5e6])
+                joules = run.signal.joules((around - run.start_ns) * 1e-9)
+                idle_w, stalled_w = np.diff(joules)[[0, 2]] / np.diff(around)[[0, 2]] * 1e9
+                stalled.append(stalled_w - idle_w)
+    assert len(stalled) > 20
+    assert np.median(stalled) == pytest.approx(0.06, abs=0.05)  # W; moving draws 0.3 to 1.5
+    assert not any(t.stalls_ns for t in simulate("fair_constant", "sp2-1hz", 1).transfers)
+
+
 def test_seed_world_and_meter_fix_every_draw():
     one, again, other = (simulate("busy_agent", "sp3-100ms", seed) for seed in (1, 1, 2))
     for name in ("ns", "watts", "device_ms", "border_ns", "true_gross_j", "true_net_j"):

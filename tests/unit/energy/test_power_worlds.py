@@ -147,6 +147,21 @@ def test_slow_transfers_cost_the_constant_more_and_the_same_bytes_the_same_slope
     assert len({t.bytes for t in run.transfers}) == 1
 
 
+def test_a_transfer_that_is_paused_says_where_no_byte_moved():
+    run = run_of("retransmissions")
+    stalls = [(t, begin, end) for t in run.transfers for begin, end in t.stalls_ns]
+    assert 5 < len({t for t, _, _ in stalls}) < 28  # of 40, two in five
+    assert max(len(t.stalls_ns) for t in run.transfers) > 1
+    for t, begin, end in stalls:
+        assert t.first_byte_ns < begin < end <= t.last_byte_ns
+        doubled = np.log2((end - begin) / 0.2e9)  # 10-50 ms longer, stamped within 1 ms
+        assert doubled - np.floor(doubled + 0.01) < np.log2(1.27)
+        inside = np.linspace(*seconds(run, [begin + 2e6, end - 2e6]), 1000)
+        above = run.signal.watts(inside).mean() - level(run, "idle")
+        assert above == pytest.approx(0.15 * level(run, run.spans[t.span].phase), abs=0.03)
+    assert not any(t.stalls_ns for t in run_of("clean-2s").transfers + run_of("bandwidth").transfers)
+
+
 def test_a_radios_tail_is_booked_to_its_cause_and_to_where_it_falls():
     run = run_of("radio-tail")
     causes = of(run, "download", "upload")

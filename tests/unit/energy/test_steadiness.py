@@ -120,7 +120,8 @@ def test_a_training_borders_on_a_transfer_where_it_begins_not_where_its_steady_p
     assert told.powers is not None
     used, pieces = told.design.used, [told.cut.spans[i] for i in told.design.fitted.tolist()]
     waits = [told.cut.parts[i] not in (None, TAIL) for i in told.design.fitted.tolist()]
-    seen = (samples.watts[used], pieces, waits, told.levels, SP2_STEP_W, readings.at_s[used], told.late_s)
+    whole = told.levels, SP2_STEP_W, readings.at_s[used], told.late_s, told.cut.amid[told.design.fitted]
+    seen = (samples.watts[used], pieces, waits, *whole)
     near = near_transfers(Fitted(told.design, told.fit, told.powers, *seen), SP2_WINDOW.window_s)
     trainings_s = np.array([span.start_ns * 1e-9 for span in spans if span.phase is Phase.TRAIN])
     told_at = near.borders[0]
