@@ -104,11 +104,10 @@ async def agent(where: Controller, credential: Credential, name: str = "pi-01") 
         f"127.0.0.1:{where.control_port}",
         credential,
         name,
-        lambda: wire.Hello(protocol_version=PROTOCOL_VERSION, device=name, machine_id="m"),
-        lambda frame: None,
         log.append,
     )
-    task = asyncio.create_task(link.run())
+    hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device=name, machine_id="m")
+    task = asyncio.create_task(link.run(lambda: hello, lambda frame: None))
     try:
         yield Dialling(link, task, log)
     finally:

@@ -47,10 +47,12 @@ class WellBehaved:
             f"127.0.0.1:{ports[0]}",
             credential,
             "pi-02",
-            lambda: wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-02", machine_id="m2"),
-            self.take,
             self.log.append,
         )
+
+    async def run(self) -> None:
+        hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-02", machine_id="m2")
+        await self.link.run(lambda: hello, self.take)
 
     def take(self, frame: wire.ControllerFrame) -> None:
         if frame.order.HasField("train"):
@@ -136,7 +138,7 @@ async def throw_all(at: Victim, fuzzer: Fuzzer, kinds: Sequence[int]) -> None:
 async def test_ten_thousand_malformed_sequences_leave_the_controller_up_and_small(tmp_path: Path) -> None:
     async with victim("fuzzed_controller.py", tmp_path) as controller:
         good = WellBehaved(tmp_path, controller.ports)
-        session = asyncio.create_task(good.link.run())
+        session = asyncio.create_task(good.run())
         await throw_all(controller, Fuzzer(tmp_path, controller.ports), KINDS)
         assert sum(KINDS) == 10_000
         assert good.log == []  # its session never broke

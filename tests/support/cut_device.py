@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from hand_agent import (
     connected,
     hand_agent,
 )
+from roambench.agent.chores import Chores
 from roambench.agent.data_dial import DataDial
 from roambench.agent.identity_files import IdentityFiles
 from roambench.agent.model_cache import ModelCache
@@ -68,17 +69,12 @@ async def device(
 ) -> AsyncIterator[Device]:
     folder.mkdir()
     where.authority.issue(name).save(folder / "identity")
-    clock, chores, spans = DeviceClock(), set[asyncio.Task[None]](), list[PhaseSpan]()
+    clock, chores, spans = DeviceClock(), Chores(), list[PhaseSpan]()
     ours, theirs = socket.socketpair()
 
     def record(kind: RecordKind, payload: bytes) -> None:
         if kind is RecordKind.PHASE:
             spans.append(phase_from_bytes(name, payload))
-
-    def begin(work: Coroutine[None, None, None]) -> None:
-        chore = asyncio.ensure_future(work)
-        chores.add(chore)
-        chore.add_done_callback(chores.discard)
 
     async def take(agent: HandAgent, message: wire.Order) -> None:
         given = given_order(message)
@@ -93,6 +89,7 @@ async def device(
         cut_links(where.fleet.data_port, cuts) as links,
         hand_agent(where, name, on_order=take) as agent,
     ):
+        dial = DataDial(IdentityFiles(folder / "identity", name, print), name, clock, chores.begin)
         place = Workplace(
             timeline=PhaseTimeline(
                 name, "boot", clock, folder, record, changed=lambda phase, ns, mbit_s: None
@@ -102,14 +99,9 @@ async def device(
             folder=folder,
             emit=lambda word: agent.link.send(agent_frame(word)),
             record=record,
-            redial=lambda: dial.redial(),
+            dial=dial,
             moving=lambda first_byte_ns, total_bytes, mbit_s: None,
         )
-
-        def use(link: object) -> None:
-            place.data = link  # type: ignore[assignment]
-
-        dial = DataDial(IdentityFiles(folder / "identity", name, print), name, clock, use, begin)
         made = Device(
             OrderQueue(place, ModelCache(folder / "model-cache"), ChaosSettings()), dial, links, spans
         )
@@ -122,9 +114,7 @@ async def device(
             order_queue.cancel()
             await asyncio.gather(order_queue, return_exceptions=True)
             await dial.close()
-            for chore in list(chores):
-                chore.cancel()
-            await asyncio.gather(*chores, return_exceptions=True)
+            await chores.close()
             ours.close()
             theirs.close()
 

@@ -83,13 +83,15 @@ async def bench(
 
 @dataclass
 class HandAgent:
-    """An agent whose every answer the test decides: `on_order` returns the answer or None."""
+    """An agent whose every answer the test decides: `on_order` returns the answer or None. `take` hears every
+    frame."""
 
     link: ControlLink
     data: DataLink
     orders: list[wire.Order]
     task: asyncio.Task[None]
     credential: Credential
+    take: Callable[[wire.ControllerFrame], None]
     log: list[str] = field(default_factory=list)
 
 
@@ -135,10 +137,16 @@ async def hand_agent(
                 chore.add_done_callback(chores.discard)
 
     address = f"127.0.0.1:{where.fleet.control_port}"
-    link = ControlLink(address, dial_with, name, hello, take, log.append)
+    link = ControlLink(address, dial_with, name, log.append)
     channel = secure_channel(f"127.0.0.1:{where.fleet.data_port}", credential, MAX_DATA_MESSAGE_BYTES)
     agent = HandAgent(
-        link, DataLink(channel, name, DeviceClock()), orders, asyncio.create_task(link.run()), credential, log
+        link,
+        DataLink(channel, name, DeviceClock()),
+        orders,
+        asyncio.create_task(link.run(hello, lambda frame: agent.take(frame))),
+        credential,
+        take,
+        log,
     )
     try:
         yield agent

@@ -144,6 +144,5 @@ class LivingBench:
             machine_id=f"machine-of-{name}",
             meter=MeterSettings("smartpower2", str(place / "meter"), reopen_allowed=True),
             emulation=EmulationSettings(None, str(self.folder / "work.sock")),
-            service=True,
             ctl_socket=str(self.socket(name)),
         )

@@ -42,7 +42,12 @@ _STOP_PATIENCE_S = 20.0
 # is anything that imports grpc: forked children of a process that holds it hang.
 
 #: For every agent; a meter logger has no more.
-_READER: Final = ("roambench.agent.meter_reader", "roambench.agent.stores")
+_READER: Final = (
+    "roambench.agent.meter_reader",
+    "roambench.agent.reporter",
+    "roambench.agent.run_context",
+    "roambench.agent.stores",
+)
 #: For agents with a controller.
 _ORDERED: Final = (
     "roambench.agent.ctl_handler",

@@ -4,188 +4,138 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from roambench.agent.board_load import BoardLoad
-from roambench.agent.control_link import ControlLink
+from roambench.agent.chores import Chores
+from roambench.agent.control_link import ControlLink, RunDrain
 from roambench.agent.data_dial import DataDial
-from roambench.agent.data_link import DataLink
 from roambench.agent.duty import DutyRunner
-from roambench.agent.exchange_orders import ExchangeOrders
+from roambench.agent.exchange_orders import ExchangeOrders, Refusals
 from roambench.agent.held_model import HeldModel
 from roambench.agent.host_metrics import HostWatch
 from roambench.agent.identity_files import IdentityFiles
+from roambench.agent.meter_watch import MeterWatch
 from roambench.agent.model_cache import ModelCache
 from roambench.agent.order_queue import OrderQueue
 from roambench.agent.peers import Peers
+from roambench.agent.preparation import Preparation
 from roambench.agent.quiet import MEASURED, Quiet
 from roambench.agent.reporter import Reporter, log
 from roambench.agent.resume_point import Keeper, ResumePoint
+from roambench.agent.run_context import RunContext
 from roambench.agent.settings import AgentSettings
+from roambench.agent.shard_store import ShardStore
 from roambench.agent.stores import Stores
 from roambench.agent.timeline import PhaseTimeline
+from roambench.agent.unsent import Unsent
 from roambench.agent.worker import Worker
 from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.phases import Phase
-from roambench.contract.session import AgentWord, ControllerWord, Hello
-from roambench.spool.consumer import Record
-from roambench.spool.record_context import following
+from roambench.contract.session import AgentWord
 from roambench.spool.spool import Spool
-from roambench.wire.frames import agent_frame, controller_word, hello_message
+from roambench.wire.frames import agent_frame
 
 
-class AgentParts(ABC):
-    """Whoever lives with them says what it is (`_hello`) and takes what the controller sends."""
+@dataclass(slots=True)
+class Ending:
+    """Why and how an agent ends, once it has `begun` to: what is in the spool is drained for `drain_s` host
+    seconds."""
+
+    reason: str = "agent failed"
+    drain_s: float = 5.0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def begin(self, reason: str, drain_s: float = 5.0) -> None:
+        """End the agent, unless it ends already."""
+        if not self.begun.is_set():
+            self.reason, self.drain_s = reason, drain_s
+            self.begun.set()
+
+
+class AgentParts:
+    """Each knows only those that were made before it."""
 
     def __init__(self, settings: AgentSettings, trainer: socket.socket) -> None:
-        self._settings = settings
-        self._started_ns = time.monotonic_ns()
-        self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        self._machine_id = settings.machine_id or Path("/etc/machine-id").read_text().strip()
-        self._clock = DeviceClock(settings.epoch_ns, settings.time_scale, settings.ahead_ns)
-        self._identity = IdentityFiles(Path(settings.identity_dir), settings.device, self._log)
-        folder = Path(settings.state_dir)
-        self._spool = Spool(folder / "spool.sqlite", consumers=settings.stores)
-        self._model_cache = ModelCache(folder / "model-cache")
-        self._worker = Worker(trainer)
-        emulation = settings.emulation
-        self._load = BoardLoad(emulation, settings.device, self._clock) if emulation is not None else None
-        self._timeline = PhaseTimeline(
-            settings.device, self._boot_id, self._clock, folder, self._spool.append, self._phase_begins
-        )
-        self._link = ControlLink(
+        folder, device, emulation = Path(settings.state_dir), settings.device, settings.emulation
+        self.settings = settings
+        self.ending = Ending()
+        self.chores = Chores()
+        self.log = partial(log, device)
+        self.clock = clock = DeviceClock(settings.epoch_ns, settings.time_scale, settings.ahead_ns)
+        self.identity = IdentityFiles(Path(settings.identity_dir), device, self.log)
+        self.spool = spool = Spool(folder / "spool.sqlite", consumers=settings.stores)
+        self.context = RunContext(spool, clock, settings.meter.driver if settings.meter.port else "")
+        self.unsent = Unsent(folder / "unsent", spool)
+        self.meter = MeterWatch()
+        self.load = BoardLoad(emulation, device, clock)
+        self.worker = Worker(trainer)
+        self.link = ControlLink(
             settings.controller,
-            self._identity.credential,
-            settings.device,
-            lambda: hello_message(self._hello()),
-            lambda frame: self._take(controller_word(frame)),
-            self._log,
+            self.identity.credential,
+            device,
+            self.log,
             keepalive=not settings.quiet,
-            patient=settings.service,
+            patient=not settings.run,
         )
-        self._quiet = Quiet(settings.quiet, self._send)
-        self._reporter = Reporter(settings.device, self._clock, self._spool.append, self._quiet.emit)
-        self._stores = Stores(
-            settings,
-            self._spool,
-            self._clock,
-            self._quiet.gate,
-            self._reporter.report_and_log,
-            lambda records: self._drain(records),
+        self.drain = RunDrain(self.link, spool)
+        self.quiet = quiet = Quiet(settings.quiet, self.send)
+        self.reporter = reporter = Reporter(device, clock, spool.append, quiet.emit)
+        self.stores = Stores(settings, spool, clock, quiet.gate, reporter.report_and_log, self.drain.send)
+        self.timeline = PhaseTimeline(
+            device, self.context.boot_id, clock, folder, spool.append, self._phase_begins
         )
-        self._place = Workplace(
-            timeline=self._timeline,
-            worker=self._worker,
-            clock=self._clock,
+        self.data = DataDial(self.identity, device, clock, self.chores.begin)
+        shards = ShardStore(folder / "shards")
+        self.preparation = Preparation(self.worker, shards, self.data, reporter, self.chores)
+        self.place = Workplace(
+            timeline=self.timeline,
+            worker=self.worker,
+            clock=clock,
             folder=folder,
-            emit=self._quiet.emit,
-            before_phase=self._quiet.before_phase,
-            record=self._spool.append,
+            emit=quiet.emit,
+            before_phase=quiet.before_phase,
+            record=spool.append,
             cpu_slowdown=emulation.cpu_slowdown if emulation is not None else None,
             sgd_step_s=emulation.sgd_step_s if emulation is not None else 0.0,
-            moving=self._radio_moves,
-            redial=lambda: self._data.redial(),
+            moving=self.load.radio_moves,
+            dial=self.data,
         )
-        self._peers = Peers(
-            self._identity.current,
-            self._clock,
-            folder,
-            lambda name, reason: self._exchange.refused(name, reason),
-        )
-        self._exchange = ExchangeOrders(
-            self._place, self._peers, HeldModel(folder / "held"), self._reporter.report, self._radio_exchanges
-        )
-        keepers: dict[str, Keeper] = {"model-cache": self._model_cache, "held": self._exchange.held}
-        self._point = ResumePoint(folder / "resume-point", keepers)
-        self._order_queue = OrderQueue(
-            self._place, self._model_cache, settings.chaos, self._exchange, self._point
-        )
-        self._duty = DutyRunner(self._clock, self._link, self._quiet, self._reporter.note)
-        self._host = HostWatch(
+        self.peers = Peers(self.identity.current, clock, folder, Refusals(reporter.report).take)
+        self.model_cache, self.held = ModelCache(folder / "model-cache"), HeldModel(folder / "held")
+        self.exchange = ExchangeOrders(self.place, self.peers, self.held, reporter.report, self.load.exchange)
+        keepers: dict[str, Keeper] = {"model-cache": self.model_cache, "held": self.held}
+        self.point = ResumePoint(folder / "resume-point", keepers)
+        self.order_queue = OrderQueue(self.place, self.model_cache, settings.chaos, self.exchange, self.point)
+        self.duty = DutyRunner(clock, self.link, quiet, reporter.note)
+        self.host = HostWatch(
             settings.host,
-            self._clock,
-            self._spool.append,
+            clock,
+            spool.append,
             emulated=emulation is not None,
-            measured=lambda: self._timeline.phase in MEASURED,
-            hushed=lambda: self._duty.level is DutyLevel.READER,
+            measured=lambda: self.timeline.phase in MEASURED,
+            hushed=lambda: self.duty.level is DutyLevel.READER,
         )
-        self._data = DataDial(
-            self._identity, settings.device, self._clock, self._use_data_link, self._begin_chore
-        )
-        self._chores: set[asyncio.Task[None]] = set()
 
-    @abstractmethod
-    def _hello(self) -> Hello: ...
-
-    @abstractmethod
-    def _take(self, word: ControllerWord | None) -> None: ...
-
-    def _send(self, word: AgentWord) -> None:
+    def send(self, word: AgentWord) -> None:
         """Over the open session; without one it is dropped."""
-        self._link.send(agent_frame(word))
-
-    async def _drain(self, records: Sequence[Record]) -> int:
-        """To the controller; raises as `ControlLink.drain` does."""
-        return await self._link.drain(self._spool.uuid_of(records[0][0]), records)
+        self.link.send(agent_frame(word))
 
     def _phase_begins(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """Whether we may speak now; and what an emulated board draws from now on."""
-        self._quiet.follow(phase)
-        if self._load is not None:
-            self._load.follow(phase, ns, mbit_s)
+        self.quiet.follow(phase)
+        self.load.follow(phase, ns, mbit_s)
 
-    def _radio_moves(self, first_byte_ns: int, total_bytes: int, mbit_s: float) -> None:
-        if self._load is not None:
-            self._load.radio_moves(first_byte_ns, total_bytes, mbit_s)
-
-    def _radio_exchanges(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
-        if self._load is not None:
-            self._load.exchange(sending_mbit_s, coming_mbit_s)
-
-    def _use_data_link(self, link: DataLink | None) -> None:
-        self._place.data = link
-
-    def _begin_context(self, run: str) -> None:
-        """Records from now on belong to `run` (to the one of the life before, if it is not known yet)."""
-        last = self._spool.context
-        context = following(
-            last,
-            boot_id=self._boot_id,
-            clock=self._clock,
-            meter=self._settings.meter.driver if self._settings.meter.port else "",
-            run=run or (last.run if last is not None else ""),
-        )
-        self._spool.begin_context(context, self._clock.now_ns())
-
-    def _end_run(self) -> None:
-        """End the run: what comes after an orderly end belongs to no run, until a controller names the
-        next."""
-        last = self._spool.context
-        if last is not None:
-            self._spool.begin_context(replace(last, run=""), self._clock.now_ns())
-
-    def _begin_chore(self, work: Coroutine[None, None, None]) -> None:
-        chore = asyncio.create_task(work)
-        self._chores.add(chore)
-        chore.add_done_callback(self._chores.discard)
-
-    def _log(self, text: str) -> None:
-        log(self._settings.device, text)
-
-    async def _close(self) -> None:
-        for chore in list(self._chores):
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
-        await self._peers.close()
-        await self._data.close()
-        await self._stores.aclose()
-        self._worker.close()
-        if self._load is not None:
-            self._load.close()
-        self._spool.close()
+    async def close(self) -> None:
+        """Leave nothing open and nobody working."""
+        await self.chores.close()
+        await self.peers.close()
+        await self.data.close()
+        await self.stores.aclose()
+        self.worker.close()
+        self.load.close()
+        self.spool.close()

@@ -18,12 +18,12 @@ OWN_COST_PERIOD_S: Final = 2.0
 
 
 class BoardLoad:
-    """Sends work records to the meter emulator; everything in device time."""
+    """Sends work records to the meter emulator; everything in device time. A real board (None) just draws."""
 
-    def __init__(self, emulation: EmulationSettings, device: str, clock: DeviceClock) -> None:
-        self._emulation = emulation
+    def __init__(self, emulation: EmulationSettings | None, device: str, clock: DeviceClock) -> None:
+        self._slowdown = (emulation and emulation.cpu_slowdown) or 1.0
         self._clock = clock
-        self._feed = WorkFeed(Path(emulation.work_feed), device)
+        self._feed = WorkFeed(Path(emulation.work_feed), device) if emulation is not None else None
         self._activity = self._moving = IDLE
         self._phase = Phase.IDLE
         self._own_cores = 0.0  # what the board draws for the agent itself
@@ -59,12 +59,11 @@ class BoardLoad:
 
     async def draw_for_the_agent(self) -> None:
         """For ever: let the board draw what this process computed in the period before."""
-        slowdown = self._emulation.cpu_slowdown or 1.0
         used_s, then_ns = time.process_time(), self._clock.now_ns()
         while True:
             await self._clock.sleep(OWN_COST_PERIOD_S)
             now_s, now_ns = time.process_time(), self._clock.now_ns()
-            cores = (now_s - used_s) * slowdown / ((now_ns - then_ns) * 1e-9)
+            cores = (now_s - used_s) * self._slowdown / ((now_ns - then_ns) * 1e-9)
             self._own_cores = min(float(CORES), cores)
             used_s, then_ns = now_s, now_ns
             self._draw(now_ns)
@@ -76,8 +75,10 @@ class BoardLoad:
 
     def close(self) -> None:
         """Close the feed to the emulated board."""
-        self._feed.close()
+        if self._feed is not None:
+            self._feed.close()
 
     def _draw(self, ns: int) -> None:
-        busy_cores = self._activity.busy_cores + self._own_cores
-        self._feed.send(replace(self._activity, busy_cores=busy_cores), ns)
+        if self._feed is not None:
+            busy_cores = self._activity.busy_cores + self._own_cores
+            self._feed.send(replace(self._activity, busy_cores=busy_cores), ns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import grpc
@@ -15,7 +16,9 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.records import RecordKind
 from roambench.identity.authority import CONTROLLER_NAME, Credential
+from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, NotWelcome
+from roambench.spool.spool import Spool
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
 
@@ -24,6 +27,9 @@ _LONGEST_REDIAL_S = 10.0
 #: What the controller answers once it has read a batch, and nobody else on the way: unreadable, too many or
 #: too large records, or numbers that the run has already for others.
 _BATCHS_OWN_FAULT = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
+
+SayHello = Callable[[], wire.Hello]
+OnFrame = Callable[[wire.ControllerFrame], None]
 
 _NOTHING_LEFT: Final[Mapping[str, int]] = {}
 
@@ -57,8 +63,6 @@ class ControlLink:
         address: str,
         credential: Credential | Callable[[], Credential],
         device: str,
-        hello: Callable[[], wire.Hello],
-        on_frame: Callable[[wire.ControllerFrame], None],
         log: Callable[[str], None],
         *,
         keepalive: bool = True,
@@ -74,8 +78,6 @@ class ControlLink:
         self._logged = ""
         self._credential = credential if callable(credential) else lambda: credential
         self._device = device
-        self._hello = hello
-        self._on_frame = on_frame
         self._log = log
         self._outgoing: asyncio.Queue[wire.AgentFrame | None] | None = None
         self._channel: grpc.aio.Channel | None = None
@@ -120,14 +122,17 @@ class ControlLink:
         """Dial at once instead of waiting out the pause between attempts."""
         self._awake.set()
 
-    async def run(self) -> None:
-        """Dial, hold, redial with backoff. Raises LinkError when the controller says that it is final."""
+    async def run(self, hello: SayHello, on_frame: OnFrame) -> None:
+        """Dial, say `hello`, hold, redial with backoff; `on_frame` gets what the controller sends.
+
+        Raises LinkError when the controller says that it is final.
+        """
         failures = 0
         while not self._ended.is_set():
             await self._awake.wait()
             if self._ended.is_set():
                 return
-            welcomed, problem = await self._hold_one_session()
+            welcomed, problem = await self._hold_one_session(hello, on_frame)
             if self._ended.is_set():
                 return
             failures = 0 if welcomed else failures + 1
@@ -142,7 +147,7 @@ class ControlLink:
             await asyncio.sleep(wait_s)
 
     def _log_dial(self, welcomed: bool, problem: str, wait_s: float) -> None:
-        """A service's log has one line when its controller goes, not one for each time it dials in vain."""
+        """A patient one's log has a line when its controller goes, not one for each time it dials in vain."""
         if not self._patient:
             self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
         elif welcomed or problem != self._logged:
@@ -150,13 +155,13 @@ class ControlLink:
             now = "session ended" if welcomed else "no session"
             self._log(f"{now} ({problem}); dialling {self._address} on")
 
-    async def _hold_one_session(self) -> tuple[bool, str]:
+    async def _hold_one_session(self, hello: SayHello, on_frame: OnFrame) -> tuple[bool, str]:
         try:
             credential = self._credential()
         except IdentityError as error:
             return False, str(error)
         outgoing: asyncio.Queue[wire.AgentFrame | None] = asyncio.Queue()
-        outgoing.put_nowait(wire.AgentFrame(hello=self._hello()))
+        outgoing.put_nowait(wire.AgentFrame(hello=hello()))
 
         async def frames() -> AsyncIterator[wire.AgentFrame]:
             while (frame := await outgoing.get()) is not None:
@@ -181,7 +186,7 @@ class ControlLink:
                 if frame.HasField("welcome"):
                     welcomed = True
                     self._outgoing = outgoing
-                self._on_frame(frame)
+                on_frame(frame)
             return welcomed, "closed by the controller"
         except grpc.aio.AioRpcError as error:
             problem = error.details() or str(error.code())
@@ -233,3 +238,19 @@ class ControlLink:
                 raise
             raise LinkError("drain failed: the session ended") from None
         return int(reply.through_seq)
+
+
+@dataclass(slots=True)
+class RunDrain:
+    """Drains `spool` to the controller of our run: the records of one whose controller died are none of the
+    next one's. `welcomed`: whether the session is with that controller."""
+
+    link: ControlLink
+    spool: Spool
+    welcomed: bool = False
+
+    async def send(self, records: Sequence[Record]) -> int:
+        """As `ControlLink.drain`."""
+        if not self.welcomed:
+            raise LinkError("no session with this run's controller")
+        return await self.link.drain(self.spool.uuid_of(records[0][0]), records)

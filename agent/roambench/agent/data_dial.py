@@ -19,7 +19,7 @@ _AGAIN_S = 1.0  # between a connection that broke and the next
 
 
 class DataDial:
-    """`link` is None until somebody has said where to dial; `changed` gets every other one.
+    """`link` is None until somebody has said where to dial.
 
     `begin_chore` carries a coroutine out beside everything else.
     """
@@ -29,13 +29,12 @@ class DataDial:
         identity: IdentityFiles,
         device: str,
         clock: DeviceClock,
-        changed: Callable[[DataLink | None], None],
         begin_chore: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         self._identity = identity
         self._device = device
         self._clock = clock
-        self._changed = changed
+        self.link: DataLink | None = None
         self._begin_chore = begin_chore
         self._channel: grpc.aio.Channel | None = None
         self._holding: asyncio.Task[None] | None = None
@@ -56,7 +55,7 @@ class DataDial:
         self._channel = secure_channel(address, self._credential, MAX_DATA_MESSAGE_BYTES, keepalive=keepalive)
         # Now, not with the first transfer: its phase would hold the handshakes of TCP and TLS as well.
         self._holding = asyncio.create_task(_hold(self._channel, again=keepalive))
-        self._changed(DataLink(self._channel, self._device, self._clock))
+        self.link = DataLink(self._channel, self._device, self._clock)
 
     def redial(self) -> None:
         """Another connection to where we dialled last: this one may be dead without knowing it."""
@@ -75,7 +74,7 @@ class DataDial:
         if channel is not None:
             self._let_go()
             await channel.close()
-            self._changed(None)
+            self.link = None
 
     def _let_go(self) -> None:
         if self._holding is not None:

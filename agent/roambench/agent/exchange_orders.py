@@ -50,6 +50,20 @@ class _HalfStepDone:
 
 
 @dataclass(slots=True)
+class Refusals:
+    """Reports who asked for a model in vain, and why, each once."""
+
+    report: Callable[[EventKind, str], None]
+    _reported: set[tuple[str, str]] = field(default_factory=set)
+
+    def take(self, name: str, reason: str) -> None:
+        """Somebody asked for a model in vain."""
+        if (name, reason) not in self._reported and len(self._reported) < _MOST_REFUSALS:
+            self._reported.add((name, reason))
+            self.report(EventKind.PEER_REFUSED, f"{name}: {reason}")
+
+
+@dataclass(slots=True)
 class ExchangeOrders:
     """`report` passes (kind, detail) on to the controller. `radio` gets what is on the air while models are
     exchanged (an emulated board draws power for it)."""
@@ -59,7 +73,6 @@ class ExchangeOrders:
     held: HeldModel
     report: Callable[[EventKind, str], None]
     radio: RadioLoad
-    _reported: set[tuple[str, str]] = field(default_factory=set)
 
     async def begin_run(self, welcome: Welcome) -> None:
         """Open the peer port if the run's devices exchange models, close it if they do not."""
@@ -73,12 +86,6 @@ class ExchangeOrders:
             self.report(EventKind.NO_PEER_PORT, str(error))
         else:
             self.report(EventKind.PEER_PORT_OPEN, address)
-
-    def refused(self, name: str, reason: str) -> None:
-        """Somebody asked for a model in vain."""
-        if (name, reason) not in self._reported and len(self._reported) < _MOST_REFUSALS:
-            self._reported.add((name, reason))
-            self.report(EventKind.PEER_REFUSED, f"{name}: {reason}")
 
     def recall(self, order_id: str) -> KeptAnswer | None:
         """The answer of the exchange that left the held model, if it was this one: it may be unsent."""

@@ -222,13 +222,16 @@ class HostWatch:
 
     def follow(self, period_s: float, *, during_phases: bool) -> None:
         """From now on as a run wants it."""
-        self._now = replace(self._settings, period_s=max(0.0, period_s), during_phases=during_phases)
-        self._changed.set()
+        self._sample(replace(self._settings, period_s=max(0.0, period_s), during_phases=during_phases))
 
     def forget_run(self) -> None:
         """As the settings have it again."""
-        self._now = self._settings
-        self._changed.set()
+        self._sample(self._settings)
+
+    def _sample(self, settings: HostSettings) -> None:
+        if settings != self._now:
+            self._now = settings
+            self._changed.set()
 
     async def run(self) -> None:
         """Sample for ever, with the period of the moment; cancel it to stop."""

@@ -27,36 +27,27 @@ def run_agent(settings: AgentSettings) -> int:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
-    if not settings.controller:
-        return _run_logger(settings)
-    if "grpc" in sys.modules:
-        raise RuntimeError("grpc is already imported: the trainer could not be forked safely")
-    link, _ = start_trainer_fork_server(settings.trainer_nice, load_trainer)
     try:
-        return _live(settings, link)
+        return _live(settings) if settings.controller else _log(settings)
     except RoambenchError as error:
         print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
 
 
-def _live(settings: AgentSettings, trainer: socket.socket) -> int:
+def _live(settings: AgentSettings) -> int:
+    if "grpc" in sys.modules:
+        raise RuntimeError("grpc is already imported: the trainer could not be forked safely")
+    trainer, _ = start_trainer_fork_server(settings.trainer_nice, load_trainer)
     from roambench.learning.malloc import keep_freed_memory
 
     keep_freed_memory()  # a model's buffers come and go with every order
-    if settings.service:
-        from roambench.agent.service import ServiceAgent
-
-        return run_to_its_end(ServiceAgent(settings, trainer).run())
+    from roambench.agent.agent_parts import AgentParts
     from roambench.agent.process import Agent
 
-    return run_to_its_end(Agent(settings, trainer).run())
+    return run_to_its_end(Agent(AgentParts(settings, trainer)).run())
 
 
-def _run_logger(settings: AgentSettings) -> int:
+def _log(settings: AgentSettings) -> int:
     from roambench.agent.meter_logger import log_meter
 
-    try:
-        return log_meter(settings)
-    except RoambenchError as error:
-        print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
+    return log_meter(settings)

@@ -1,23 +1,33 @@
-"""The living agent: one event loop that reads the meter, spools, drains, and carries out orders."""
+"""The living agent: one event loop that reads the meter, spools, drains, and carries out orders.
+
+It is the same on a board, where systemd keeps it alive through many runs, and on a laptop, where it is
+started for one: that one ends when it has left its run.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-import socket
+import sys
+import time
+from collections.abc import Coroutine
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Final
 
 from roambench.agent.agent_parts import AgentParts
+from roambench.agent.ctl_handler import CtlHandler
+from roambench.agent.ctl_server import serve_ctl
+from roambench.agent.host_metrics import HostMetrics
 from roambench.agent.meter_reader import read_meter
-from roambench.agent.settings import AgentSettings
-from roambench.agent.worker import TrainerDied, TrainerRefused, rss_bytes
+from roambench.agent.notify import keep_watchdog, notify, watchdog_period_s
+from roambench.agent.runs import Runs
+from roambench.agent.worker import rss_bytes
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
-from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import GivenOrder
-from roambench.contract.records import AgentEvent, Reading, RecordKind
+from roambench.contract.records import AgentEvent
 from roambench.contract.session import (
     ClockEcho,
     ClockProbe,
@@ -28,194 +38,199 @@ from roambench.contract.session import (
     Stop,
     Welcome,
 )
+from roambench.wire.frames import controller_word, hello_message
 from roambench.wire.v1.methods import PROTOCOL_VERSION
 
-_CAPABILITIES = ("train", "upload", "meter")
+#: Records of no run that are kept for whoever asks: an hour of readings.
+KEPT_BETWEEN_RUNS: Final = 3600
+_CAPABILITIES: Final = ("train", "upload", "meter")
+_TIDY_PERIOD_S: Final = 60.0
+_METER_RETRY_S: Final = 10.0
 _IDENTITY_PERIOD_S = 10.0  # host seconds between looks (three stats) at the certificate's files
-_SYNC_PERIOD_S = 1.0  # host seconds between WAL syncs: what a power cut may cost
 
 
-class Agent(AgentParts):
+class Agent:
     """Lives: one task per part, orders as they come, an orderly end."""
 
-    def __init__(self, settings: AgentSettings, trainer: socket.socket) -> None:
-        super().__init__(settings, trainer)
-        self._stop_reason = ""
-        self._drain_s = 5.0
-        self._stopping = asyncio.Event()
-        self._spec: LearningSpec | None = None
+    def __init__(self, parts: AgentParts) -> None:
+        self.parts = parts
+        self.runs = Runs(parts)
+        self._started_ns = time.monotonic_ns()
+        self._machine_id = parts.settings.machine_id or Path("/etc/machine-id").read_text().strip()
 
     async def run(self) -> int:
-        """Live until stopped; returns the exit status."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._stop, "SIGTERM", 5.0)
-        self._begin_life()
-        emulation = self._settings.emulation
-        await self._worker.open()
-        tasks: list[asyncio.Task[None]] = []
-        if self._settings.meter.port:  # first: dialling takes its time, and what is not read is lost
-            tasks.append(asyncio.create_task(self._read_meter(), name="meter"))
-        tasks += [
-            asyncio.create_task(self._carry_out_orders(), name="orders"),
-            asyncio.create_task(self._link.run(), name="session"),
-            *self._stores.start(),
-            asyncio.create_task(self._keep_spool_synced(), name="spool sync"),
-            asyncio.create_task(self._watch_identity(), name="identity"),
-        ]
-        if self._settings.host.period_s > 0:
-            tasks.append(asyncio.create_task(self._host.run(), name="host metrics"))
-        if self._load is not None and emulation is not None and emulation.agent_cost:
-            tasks.append(asyncio.create_task(self._load.draw_for_the_agent(), name="own cost"))
-        tasks += self._more_tasks()
-        stopping = asyncio.create_task(self._stopping.wait(), name="stop")
-        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        failed = [task for task in done if task is not stopping and task.exception() is not None]
+        """Live until told to end; returns the exit status."""
+        parts = self.parts
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end)
+        self.runs.begin_life()
+        await parts.worker.open()
+        tasks = [asyncio.create_task(work, name=name) for name, work in self._works().items()]
+        session = asyncio.create_task(
+            parts.link.run(
+                lambda: hello_message(self.hello()), lambda frame: self.take(controller_word(frame))
+            ),
+            name="session",
+        )
+        tasks += parts.stores.start()
+        ending = asyncio.create_task(parts.ending.begun.wait(), name="end")
+        notify("READY=1")
+        done, _ = await asyncio.wait({*tasks, session, ending}, return_when=asyncio.FIRST_COMPLETED)
+        failed = [error for task in done if (error := task.exception()) is not None]
         for task in tasks:
-            if task.get_name() != "session":
-                task.cancel()
-        await asyncio.gather(*(t for t in tasks if t.get_name() != "session"), return_exceptions=True)
-        await self._duty.end()
-        self._timeline.close()
-        self._reporter.note(EventKind.AGENT_STOPPING, self._stop_reason)
-        self._spool.append(RecordKind.EVENT, self._stores.state_event(self._clock.now_ns()).to_bytes())
-        self._end_run()
-        await self._stores.flush(self._drain_s)
-        self._link.hang_up(self._stop_reason or "agent failed", self._stores.left)
-        session = next(task for task in tasks if task.get_name() == "session")
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await parts.duty.end()
+        end = parts.ending
+        self.runs.sign_off(end.reason)
+        if parts.settings.run:  # else a restarted agent, or a board that boots, goes on with its run
+            parts.context.end_run()
+        await parts.stores.flush(end.drain_s)
+        parts.link.hang_up(end.reason, parts.stores.left)
         await asyncio.wait({session}, timeout=2.0)
         session.cancel()
         await asyncio.gather(session, return_exceptions=True)
-        await self._close()
+        await parts.close()
         if failed:
-            error = failed[0].exception()
-            assert error is not None
-            raise error
+            raise failed[0]
         return 0
 
-    def _begin_life(self) -> None:
-        self._begin_context(self._settings.run)
-        self._report_damage()
-        self._begin_phases()
-
-    def _report_damage(self) -> None:
-        if self._spool.damage:
-            self._reporter.report_and_log(EventKind.SPOOL_DAMAGED, self._spool.damage)
-
-    def _begin_phases(self) -> None:
-        """One stamp for both: an AGENT_STARTED inside a phase would tell that the agent died in it."""
-        started_ns, about = self._timeline.resume(), f"pid {os.getpid()}, version {version('roambench')}"
-        event = AgentEvent(EventKind.AGENT_STARTED, started_ns, about)
-        self._spool.append(RecordKind.EVENT, event.to_bytes())
-
-    async def _carry_out_orders(self) -> None:
-        await self._order_queue.run()
-
-    def _more_tasks(self) -> list[asyncio.Task[None]]:
-        """Further tasks that run for as long as the agent does."""
-        return []
-
-    def _hello(self) -> Hello:
-        trained, held = self._model_cache.trained(), self._exchange.held.last()
-        return Hello(
-            protocol_version=PROTOCOL_VERSION,
-            device=self._settings.device,
-            machine_id=self._machine_id,
-            boot_id=self._boot_id,
-            agent_version=version("roambench"),
-            capabilities=_CAPABILITIES,
-            spool_uuid=self._spool.uuid,
-            trained_order_ids=tuple(model.order_id for model in (trained, held) if model is not None),
-            rss_bytes=rss_bytes(),
-            trainer_rss_bytes=self._worker.rss_bytes,
-            started_ns=self._started_ns,
-            peer_address=self._peers.address,
-        )
-
-    def _take(self, word: ControllerWord | None) -> None:
+    def take(self, word: ControllerWord | None) -> None:
+        """What the controller says, None where it was of an unknown kind."""
+        parts = self.parts
+        if self.runs.is_leaving:
+            return
         match word:
             case Welcome():
-                self._take_welcome(word)
+                self.runs.welcome(word)
             case GivenOrder():
-                self._order_queue.submit(word)
+                parts.order_queue.submit(word)
             case ClockProbe():
-                if not self._quiet.gate.is_open:
+                if not parts.quiet.gate.is_open:
                     return  # an echo now would be traffic, and one later would tell nothing
-                received_ns = self._clock.now_ns()
-                self._send(ClockEcho(word.probe, received_ns, self._clock.now_ns()))
+                received_ns = parts.clock.now_ns()
+                parts.send(ClockEcho(word.probe, received_ns, parts.clock.now_ns()))
             case DutySchedule():
-                self._take_duty(word)
+                try:
+                    parts.duty.take(word)
+                except ValueError as error:
+                    parts.reporter.report(EventKind.DUTY_REFUSED, str(error))
             case Silence():
-                self._begin_chore(self._quiet.set_quiet(word.on))
+                parts.chores.begin(parts.quiet.set_quiet(word.on))
             case Stop():
-                self._take_stop(word)
+                parts.chores.begin(self.runs.leave(word.reason, word.drain_s, word.resumes_at))
             case None:
-                self._log("frame of unknown kind ignored")
+                parts.log("frame of unknown kind ignored")
 
-    def _take_stop(self, stop: Stop) -> None:
-        self._stop(stop.reason, stop.drain_s)
+    def hello(self) -> Hello:
+        """What a session begins with."""
+        parts = self.parts
+        trained, held = parts.model_cache.trained(), parts.held.last()
+        return Hello(
+            protocol_version=PROTOCOL_VERSION,
+            device=parts.settings.device,
+            machine_id=self._machine_id,
+            boot_id=parts.context.boot_id,
+            agent_version=version("roambench"),
+            capabilities=_CAPABILITIES,
+            spool_uuid=parts.spool.uuid,
+            trained_order_ids=tuple(model.order_id for model in (trained, held) if model is not None),
+            rss_bytes=rss_bytes(),
+            trainer_rss_bytes=parts.worker.rss_bytes,
+            started_ns=self._started_ns,
+            peer_address=parts.peers.address,
+            build=build_hash(),
+        )
 
-    def _take_welcome(self, welcome: Welcome) -> None:
-        self._begin_context(welcome.run_id)
-        self._point.begin(welcome.run_id, welcome.resumes_at, welcome.part)
-        self._begin_chore(self._quiet.set_quiet(False))  # whoever wanted silence in the session before
-        if self._spool.damage:
-            self._reporter.pass_on(EventKind.SPOOL_DAMAGED, self._spool.damage)
-        for trouble in self._stores.troubles:
-            self._reporter.pass_on(EventKind.STORE_REFUSES, trouble)
-        self._data.dial(welcome.data_address, keepalive=not self._quiet.on)  # or a restarted controller's
-        self._peers.credential, self._peers.keepalive = self._identity.current, not self._quiet.on
-        self._begin_chore(self._exchange.begin_run(welcome))
-        spec = LearningSpec.from_json(welcome.learning_json)
-        if spec != self._spec:
-            self._spec = spec
-            self._begin_chore(self._prepare(spec))
+    def about(self) -> dict[str, Any]:
+        """The agent's identity, versions and state, JSON-ready."""
+        parts, phase = self.parts, self.parts.timeline.phase
+        session = "open" if parts.link.is_open else "dialling"
+        return {
+            "device": parts.settings.device,
+            "version": version("roambench"),
+            "build": build_hash(),
+            "pid": os.getpid(),
+            "boot_id": parts.context.boot_id,
+            "uptime_s": round((parts.clock.now_ns() - parts.clock.from_host_ns(self._started_ns)) * 1e-9, 1),
+            "controller": parts.settings.controller,
+            "run": self.runs.run_id,
+            "session": "leaving" if self.runs.is_leaving else session,
+            "phase": phase.value if phase is not None else "",
+            "trainer_rss_bytes": parts.worker.rss_bytes,
+        }
+
+    def _works(self) -> dict[str, Coroutine[None, None, None]]:
+        """By name, what goes on for as long as the agent lives."""
+        parts, settings = self.parts, self.parts.settings
+        works: dict[str, Coroutine[None, None, None]] = {}
+        if settings.meter.port:  # first: dialling takes its time, and what is not read is lost
+            works["meter"] = self._read_meter()
+        works["orders"] = self.runs.carry_out_orders()
+        works["spool sync"] = parts.spool.keep_synced()
+        works["identity"] = self._watch_identity()
+        works["host metrics"] = parts.host.run()
+        if settings.emulation is not None and settings.emulation.agent_cost:
+            works["own cost"] = parts.load.draw_for_the_agent()
+        if not settings.run:
+            works["tidy"] = self._tidy()
+        if settings.ctl_socket:
+            handler = CtlHandler(
+                device=settings.device,
+                clock=parts.clock,
+                spool=parts.spool,
+                unsent=parts.unsent,
+                meter=parts.meter,
+                worker=parts.worker,
+                host=HostMetrics(settings.host, emulated=False),
+                state_dir=Path(settings.state_dir),
+                about=self.about,
+                end_run=self.runs.leave,
+                draw=parts.load.burn,
+            )
+            works["ctl"] = serve_ctl(Path(settings.ctl_socket), handler.answer)
+        if period_s := watchdog_period_s():
+            works["watchdog"] = keep_watchdog(period_s)
+        return works
+
+    def _end(self) -> None:
+        notify("STOPPING=1")
+        self.parts.ending.begin("SIGTERM")
+
+    async def _read_meter(self) -> None:
+        """A meter that is away is looked for again; what is wrong with it is told once."""
+        parts, told = self.parts, ""
+        settings, folder = parts.settings.meter, Path(parts.settings.state_dir)
+        while True:
+            try:
+                await read_meter(
+                    settings, parts.clock, parts.spool, folder, parts.timeline.alive, parts.meter.take
+                )
+            except (ConfigError, MeterError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    parts.reporter.report_and_log(EventKind.METER_UNAVAILABLE, told)
+                    parts.meter.take(AgentEvent(EventKind.METER_UNAVAILABLE, parts.clock.now_ns(), told))
+            await asyncio.sleep(_METER_RETRY_S)
 
     async def _watch_identity(self) -> None:
         """Use a new certificate as soon as it is there; the session goes on with the one it began with."""
+        parts = self.parts
         while True:
             await asyncio.sleep(_IDENTITY_PERIOD_S)
-            before = self._identity.current
-            self._identity.refresh()
-            if self._identity.current is not before:
-                self._reporter.report_and_log(EventKind.CERTIFICATE_RENEWED, self._settings.identity_dir)
-                self._data.renew(keepalive=not self._quiet.on)
+            before = parts.identity.current
+            parts.identity.refresh()
+            if parts.identity.current is not before:
+                parts.reporter.report_and_log(EventKind.CERTIFICATE_RENEWED, parts.settings.identity_dir)
+                parts.data.renew(keepalive=not parts.quiet.on)
 
-    async def _keep_spool_synced(self) -> None:
+    async def _tidy(self) -> None:
         while True:
-            await asyncio.sleep(_SYNC_PERIOD_S)
-            await asyncio.to_thread(self._spool.sync)
+            if not self.runs.run_id:
+                self.parts.unsent.set_aside(KEPT_BETWEEN_RUNS)
+            await asyncio.sleep(_TIDY_PERIOD_S)
 
-    async def _prepare(self, spec: LearningSpec) -> None:
-        """Warm the trainer; a failure here comes back with the first train order, which tries again."""
-        try:
-            await self._worker.prepare(spec)
-            self._reporter.report(EventKind.TRAINER_READY, f"{self._worker.rss_bytes} bytes resident")
-        except (TrainerDied, TrainerRefused) as error:
-            self._reporter.report(EventKind.TRAINER_NOT_READY, str(error))
 
-    async def _read_meter(self) -> None:
-        """Spool what the meter says. A meter that cannot be opened costs readings, not the agent."""
-        try:
-            await self._follow_meter()
-        except (ConfigError, MeterError) as error:
-            self._reporter.report(EventKind.METER_UNAVAILABLE, str(error))
-            await self._stopping.wait()
-
-    async def _follow_meter(self) -> None:
-        settings, folder = self._settings.meter, Path(self._settings.state_dir)
-        await read_meter(
-            settings, self._clock, self._spool, folder, self._timeline.alive, self._take_meter_item
-        )
-
-    def _take_meter_item(self, item: Reading | AgentEvent) -> None:
-        """Every reading and event of the meter comes by here."""
-
-    def _take_duty(self, schedule: DutySchedule) -> None:
-        try:
-            self._duty.take(schedule)
-        except ValueError as error:
-            self._reporter.report(EventKind.DUTY_REFUSED, str(error))
-
-    def _stop(self, reason: str, drain_s: float) -> None:
-        self._stop_reason, self._drain_s = reason, drain_s
-        self._stopping.set()
+def build_hash() -> str:
+    """The build that this process runs, from where its environment lies; empty: none that was provisioned."""
+    prefix = Path(sys.prefix).resolve()
+    return prefix.parent.name if prefix.name == "venv" and prefix.parent.parent.name == "builds" else ""

@@ -72,8 +72,9 @@ class AgentSettings:
     """Without a `controller` the agent is a meter logger: it reads its meter, stores, and takes no orders.
 
     Records go to the controller (unless `store_at_controller` is False) and to `influxdb`, if there is one.
-    A `service` outlives its runs: it dials for ever, and what `run`, `quiet` and `host`'s period say is told
-    by each run's controller.
+    With a `run` it takes part in that one, and ends with it. Without one it outlives its runs: it dials for
+    ever and learns from each run's controller which run it is. How quiet a run is and how often the board is
+    looked at is told by its controller, too: `quiet` and `host` hold until then.
     """
 
     device: str
@@ -81,7 +82,7 @@ class AgentSettings:
     identity_dir: str = ""  # cert.pem, key.pem, ca.pem
     state_dir: str = ""
     machine_id: str = ""  # empty: /etc/machine-id
-    run: str = ""  # the run it is started for; otherwise the controller's welcome tells it
+    run: str = ""  # the one it is started for
     epoch_ns: int = 0
     time_scale: float = 1.0
     ahead_ns: int = 0  # of `contract.device_time.DeviceClock`, as the two above
@@ -93,7 +94,6 @@ class AgentSettings:
     influxdb: InfluxSettings | None = None
     emulation: EmulationSettings | None = None
     chaos: ChaosSettings = field(default_factory=ChaosSettings)
-    service: bool = False
     ctl_socket: str = ""  # unix socket that `roambench-agent ctl` asks; empty: none
 
     @property
@@ -124,8 +124,6 @@ class AgentSettings:
             problems.append("identity_dir: is missing")
         if not self.controller and not self.meter.port:
             problems.append("meter.port: is missing (an agent without a controller reads a meter)")
-        if self.service and not self.controller:
-            problems.append("service: expected a controller")
         if self.meter.wifi_hop:
             try:
                 host_port(self.meter.wifi_hop, 80, lambda what: ConfigError([f"meter.wifi_hop: {what}"]))

@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from roambench.agent.data_link import BrokeOff, DataLink, Transfer
 from roambench.agent.timeline import PhaseTimeline
@@ -37,14 +37,24 @@ class Trained:
     late_s: float
 
 
+class Dial(Protocol):
+    """Port to the controller's data plane (`data_dial`)."""
+
+    @property
+    def link(self) -> DataLink | None:
+        """None until the controller has named its data plane."""
+        ...
+
+    def redial(self) -> None:
+        """Have `link` over a new connection."""
+        ...
+
+
 @dataclass(slots=True)
 class Workplace:
-    """`data` is set by the link once the controller has named its data plane.
-
-    `cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown, unless
-    `sgd_step_s` (above 0) says how many device seconds an SGD step lasts.
+    """`cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown,
+    unless `sgd_step_s` (above 0) says how many device seconds an SGD step lasts.
     `moving` is called with the stamp of the open phase's first byte, how many it will move, at which pace.
-    `redial` sets `data` to a link over a new connection.
     """
 
     timeline: PhaseTimeline
@@ -54,11 +64,10 @@ class Workplace:
     emit: Emit
     record: Callable[[RecordKind, bytes], object]
     moving: Callable[[int, int, float], None]
-    redial: Callable[[], None]
+    dial: Dial
     cpu_slowdown: float | None = None
     sgd_step_s: float = 0.0
     before_phase: Callable[[], Awaitable[None]] | None = None
-    data: DataLink | None = None
 
     async def fall_quiet(self) -> None:
         """Wait until nothing of our own is on the network, where runs are quiet."""
@@ -78,9 +87,10 @@ class Workplace:
 
     def link(self) -> DataLink:
         """The link for models; ConnectionError before the controller's welcome."""
-        if self.data is None:
+        link = self.dial.link
+        if link is None:
             raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
-        return self.data
+        return link
 
     async def transferred(
         self, given: GivenOrder, attempt: Callable[[DataLink, float], Awaitable[Result]]
@@ -94,7 +104,7 @@ class Workplace:
                 return await attempt(self.link(), end_s - now_s())
             except BrokeOff as error:
                 self.timeline.enter(Phase.WAIT, given.order.step)
-                self.redial()  # also where the next order has to do it
+                self.dial.redial()  # also where the next order has to do it
                 pause_s = next(pauses_s, math.inf)
                 if now_s() + pause_s >= end_s:
                     raise

@@ -7,6 +7,7 @@ would cost nine times as much and wear the SD card.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 import uuid
@@ -28,6 +29,8 @@ from roambench.spool.write_ahead import LogSync, Spoilt, check, connect, is_spoi
 DEFAULT_CAP_BYTES: Final = 256 * 1024 * 1024
 #: What a row costs beside its payload: b-tree cell, seq, kind, stamp.
 ROW_OVERHEAD_BYTES: Final = 32
+#: Host seconds between syncs: what a power cut may cost.
+SYNC_PERIOD_S: Final = 1.0
 CONTROLLER: Final = "controller"
 
 _SCHEMA = f"""
@@ -291,6 +294,12 @@ class Spool:
         """
         with self._explained():
             self._log.sync()
+
+    async def keep_synced(self) -> None:
+        """For ever: sync once a second."""
+        while True:
+            await asyncio.sleep(SYNC_PERIOD_S)
+            await asyncio.to_thread(self.sync)
 
     def close(self) -> None:
         """Sync and close; the queue cannot be used afterwards."""

@@ -89,6 +89,7 @@ async def local_bench(
             layout=learning_task.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,
             quiet=experiment.energy.quiet,
+            host=experiment.host.settings(),
             exchanges=is_decentralised(experiment),
             part=checkpoints.part if checkpoints is not None else 0,
             resumes_at=found.next_step if found is not None else 0,

@@ -53,7 +53,7 @@ class FleetSettings:
     data_port: int = 0
     data_host: str = "127.0.0.1"  # what agents are told to dial
     quiet: bool = False  # the agents send nothing while they measure: no keepalive, either
-    host: HostSettings = field(default_factory=HostSettings)  # for agents that outlive their runs
+    host: HostSettings = field(default_factory=HostSettings)
     shards: tuple[ShippedShard, ...] = ()  # per device, if they fetch their data
     exchanges: bool = False  # devices exchange models: each opens a peer port
     addresses: tuple[str, ...] = ()  # per device, where they are known: to tell whose connection failed

@@ -87,11 +87,10 @@ async def agent(authority: Authority, port: int, device: str = "pi-01") -> Async
         f"127.0.0.1:{port}",
         authority.issue(device),
         device,
-        lambda: wire.Hello(protocol_version=PROTOCOL_VERSION, device=device, machine_id="machine-1"),
-        frames.append,
         log.append,
     )
-    task = asyncio.create_task(link.run())
+    hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device=device, machine_id="machine-1")
+    task = asyncio.create_task(link.run(lambda: hello, frames.append))
     try:
         yield Agent(link, task, frames, log)
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,24 +12,23 @@ import grpc
 import pytest
 
 from hand_agent import Bench, bench
+from roambench.agent.chores import Chores
 from roambench.agent.data_dial import DataDial
-from roambench.agent.data_link import DataLink
 from roambench.agent.identity_files import IdentityFiles
 from roambench.contract.device_time import DeviceClock
 
 
 @dataclass
 class Dialler:
-    """A `DataDial` and what it told: every link there was, None where it was closed."""
+    """A `DataDial` at a real controller."""
 
     where: Bench
     folder: Path
     identity: IdentityFiles
-    links: list[DataLink | None] = field(default_factory=list)
-    chores: list[asyncio.Task[None]] = field(default_factory=list)
+    chores: Chores = field(default_factory=Chores)
 
     def __post_init__(self) -> None:
-        self.dial = DataDial(self.identity, "pi-01", DeviceClock(), self.links.append, self._begin)
+        self.dial = DataDial(self.identity, "pi-01", DeviceClock(), self.chores.begin)
 
     @property
     def address(self) -> str:
@@ -46,9 +45,6 @@ class Dialler:
             while (now := channel.get_state()) is not state:
                 await channel.wait_for_state_change(now)
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        self.chores.append(asyncio.create_task(work))
-
 
 @asynccontextmanager
 async def dialler(folder: Path) -> AsyncIterator[Dialler]:
@@ -59,16 +55,13 @@ async def dialler(folder: Path) -> AsyncIterator[Dialler]:
             yield found
         finally:
             await found.dial.close()
-            for chore in found.chores:
-                chore.cancel()
-            await asyncio.gather(*found.chores, return_exceptions=True)
+            await found.chores.close()
 
 
 @pytest.mark.asyncio
 async def test_it_shakes_hands_when_it_dials_and_not_with_the_first_transfer(tmp_path: Path) -> None:
     async with dialler(tmp_path) as agent:
         agent.dial.dial(agent.address, keepalive=True)
-        assert len(agent.links) == 1
         await agent.until(grpc.ChannelConnectivity.READY)
 
 
@@ -76,16 +69,18 @@ async def test_it_shakes_hands_when_it_dials_and_not_with_the_first_transfer(tmp
 async def test_it_dials_again_for_another_certificate_only(tmp_path: Path) -> None:
     async with dialler(tmp_path) as agent:
         agent.dial.renew(keepalive=True)  # before anybody said where
-        assert agent.links == []
+        assert agent.dial.link is None
         agent.dial.dial(agent.address, keepalive=True)
+        first = agent.dial.link
+        assert first is not None
         agent.dial.dial(agent.address, keepalive=True)
         agent.dial.renew(keepalive=True)  # it is the same
-        assert len(agent.links) == 1
+        assert agent.dial.link is first
         agent.renew()
         agent.dial.renew(keepalive=True)
-        assert len(agent.links) == 2
+        assert agent.dial.link not in (None, first)
         await agent.until(grpc.ChannelConnectivity.READY)
         await agent.dial.close()
-        assert agent.links[2:] == [None]
+        assert agent.dial.link is None
         agent.dial.dial(agent.address, keepalive=True)  # the next run's
-        assert len(agent.links) == 4
+        assert agent.dial.link is not None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixed_dial import FixedDial
 from roambench.agent.exchange_orders import ExchangeOrders
 from roambench.agent.held_model import HeldModel
 from roambench.agent.model_cache import ModelCache
@@ -79,7 +80,7 @@ class Device:
             emit=self._emit,
             record=lambda kind, payload: None,
             moving=lambda first_byte_ns, total_bytes, mbit_s: None,
-            redial=lambda: None,
+            dial=FixedDial(),
         )
         self.peers = Peers(self.authority.issue(self.name), clock, self.folder, lambda name, reason: None)
         self.exchange = ExchangeOrders(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fixed_dial import FixedDial
 from roambench.agent.model_cache import ModelCache
 from roambench.agent.order_queue import OrderQueue
 from roambench.agent.settings import ChaosSettings
@@ -46,7 +47,7 @@ def make_queue(tmp_path: Path) -> Iterator[QueueMaker]:
                 emit=told.append,
                 record=lambda kind, payload: None,
                 moving=lambda first_byte_ns, total_bytes, mbit_s: None,
-                redial=lambda: None,
+                dial=FixedDial(),
             ),
             ModelCache(tmp_path / "model-cache"),
             ChaosSettings(),

@@ -71,8 +71,8 @@ async def echoing(authority: Authority, name: str, port: int) -> AsyncIterator[N
     def hello() -> wire.Hello:
         return wire.Hello(protocol_version=PROTOCOL_VERSION, device=name, machine_id=name, boot_id="boot")
 
-    link = ControlLink(f"127.0.0.1:{port}", authority.issue(name), name, hello, take, lambda text: None)
-    task = asyncio.create_task(link.run())
+    link = ControlLink(f"127.0.0.1:{port}", authority.issue(name), name, lambda text: None)
+    task = asyncio.create_task(link.run(hello, take))
     try:
         yield
     finally:
@@ -262,14 +262,14 @@ async def test_no_probe_is_sent_to_a_device_that_has_an_order() -> None:
     async with bench() as where, hand_agent(where, on_order=serve) as agent:
         await connected(where)
         await until(lambda: EventKind.CLOCK_OFFSET in where.kinds())
-        take = agent.link._on_frame
+        take = agent.take
 
         def count(frame: wire.ControllerFrame) -> None:
             if frame.HasField("clock_probe"):
                 probes.append(frame.clock_probe.probe)
             take(frame)
 
-        agent.link._on_frame = count
+        agent.take = count
         asked = asyncio.create_task(where.fleet.perform([train_order(where.fleet.publish(MODEL))]))
         await until(lambda: agent.orders)
         assert await where.fleet.probe_clocks("during") == []
@@ -306,11 +306,9 @@ async def test_a_silent_agent_ends_a_burst_and_holds_up_no_other(monkeypatch: py
             f"127.0.0.1:{fleet.control_port}",
             authority.issue("pi-02"),
             "pi-02",
-            hello,
-            lambda frame: None,
             lambda text: None,
         )
-        task = asyncio.create_task(mute.run())
+        task = asyncio.create_task(mute.run(hello, lambda frame: None))
         async with echoing(authority, "pi-01", fleet.control_port):
             await until(lambda: len(fleet.sessions.all()) == 2 and bursts)
             assert [burst.device for burst in await fleet.probe_clocks("before")] == [0]

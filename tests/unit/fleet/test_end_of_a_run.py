@@ -19,14 +19,14 @@ pytestmark = pytest.mark.asyncio
 async def obedient(where: Bench, **words: Any) -> AsyncIterator[HandAgent]:
     """Says goodbye when it is told to stop, as an agent does once it has drained."""
     async with hand_agent(where, **words) as agent:
-        heard = agent.link._on_frame
+        heard = agent.take
 
         def take(frame: wire.ControllerFrame) -> None:
             if frame.HasField("stop"):
                 agent.link.hang_up("drained")
             heard(frame)
 
-        agent.link._on_frame = take
+        agent.take = take
         yield agent
 
 

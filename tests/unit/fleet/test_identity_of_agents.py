@@ -80,11 +80,10 @@ async def test_a_revoked_serial_is_refused_by_name() -> None:
         f"127.0.0.1:{fleet.control_port}",
         revoked,
         "pi-01",
-        lambda: wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01"),
-        lambda frame: None,
         seen.append,
     )
-    task = asyncio.create_task(link.run())
+    hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01")
+    task = asyncio.create_task(link.run(lambda: hello, lambda frame: None))
     async with asyncio.timeout(5):
         while not seen:
             await asyncio.sleep(0.02)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fixed_dial import FixedDial
 from hand_agent import HandAgent, bench, connected, done, hand_agent
 from roambench.agent.model_cache import ModelCache
 from roambench.agent.order_queue import OrderQueue
@@ -56,9 +57,8 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
             folder=tmp_path,
             emit=lambda word: agent.link.send(agent_frame(word)),
             record=record,
-            data=agent.data,
             moving=lambda first_byte_ns, total_bytes, mbit_s: None,
-            redial=lambda: None,
+            dial=FixedDial(agent.data),
         )
         queue = OrderQueue(place, ModelCache(tmp_path / "model-cache"), ChaosSettings())
         queues.append(queue)

@@ -209,7 +209,7 @@ def test_settings_are_what_the_agent_itself_accepts(wanted: Wanted, tmp_path: Pa
     assert (settings.device, settings.controller) == ("pi-01", "10.36.0.1:47100")
     assert settings.meter.port == "/dev/roambench-meter?serial=A7"
     assert not settings.meter.reopen_allowed
-    assert settings.service
+    assert settings.run == ""
     assert (file.mode, file.owner) == (0o640, "root:roambench")
 
 

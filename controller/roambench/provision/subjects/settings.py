@@ -41,7 +41,6 @@ def agent_settings(bench: Bench, host: Host, facts: Facts) -> AgentSettings:
         meter=_meter(host.meter),
         host=HostSettings(interface=host.interface, vcgencmd=facts.vcgencmd),
         influxdb=influxdb,
-        service=True,
         ctl_socket=layout.CTL_SOCKET,
     )
 

@@ -1,4 +1,4 @@
-"""A service agent in whose run another controller goes on, or one that comes back to a run it has left."""
+"""An agent in whose run another controller goes on, or one that comes back to a run it has left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from roambench.agent.service import ServiceAgent
+from roambench.agent.agent_parts import AgentParts
+from roambench.agent.process import Agent
 from roambench.agent.settings import AgentSettings
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
@@ -24,7 +25,7 @@ SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors").to_jso
 
 
 @asynccontextmanager
-async def living(folder: Path) -> AsyncIterator[ServiceAgent]:
+async def living(folder: Path) -> AsyncIterator[Agent]:
     """A life of the agent of `folder`, whose controller is away: it is handed frames as if it were there."""
     if not (folder / "identity").exists():
         Authority.create().issue("pi-01").save(folder / "identity")
@@ -35,43 +36,42 @@ async def living(folder: Path) -> AsyncIterator[ServiceAgent]:
         str(folder / "identity"),
         str(folder / "state"),
         machine_id="machine",
-        service=True,
     )
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = ServiceAgent(settings, ours)
-        agent._begin_life()
-        order_queue = asyncio.create_task(agent._carry_out_orders())
+        agent = Agent(AgentParts(settings, ours))
+        agent.runs.begin_life()
+        order_queue = asyncio.create_task(agent.runs.carry_out_orders())
         try:
             yield agent
         finally:
             order_queue.cancel()
             await asyncio.gather(order_queue, return_exceptions=True)
-            await agent._close()
+            await agent.parts.close()
 
 
-def welcomed(agent: ServiceAgent, run: str, *, resumes_at: int = 0, part: int = 0) -> None:
-    agent._take(Welcome(run_id=run, learning_json=SPEC, resumes_at=resumes_at, part=part))
+def welcomed(agent: Agent, run: str, *, resumes_at: int = 0, part: int = 0) -> None:
+    agent.take(Welcome(run_id=run, learning_json=SPEC, resumes_at=resumes_at, part=part))
 
 
-def stopped(agent: ServiceAgent, resumes_at: int) -> None:
-    agent._take(Stop(reason="stopped", drain_s=0.0, resumes_at=resumes_at))
+def stopped(agent: Agent, resumes_at: int) -> None:
+    agent.take(Stop(reason="stopped", drain_s=0.0, resumes_at=resumes_at))
 
 
-async def until(agent: ServiceAgent, happened) -> None:
+async def until(agent: Agent, happened) -> None:
     async with asyncio.timeout(30):
-        while not happened() or agent._leaving:
+        while not happened() or agent.runs.is_leaving:
             await asyncio.sleep(0.01)
 
 
-def trained(agent: ServiceAgent, order_id: str, digest: str) -> None:
-    draft = agent._model_cache.draft(order_id)
+def trained(agent: Agent, order_id: str, digest: str) -> None:
+    draft = agent.parts.model_cache.draft(order_id)
     draft.write_bytes(digest.encode())
-    agent._model_cache.keep(order_id, TrainReply(10, 2, 0.5, 0.3, digest), draft)
+    agent.parts.model_cache.keep(order_id, TrainReply(10, 2, 0.5, 0.3, digest), draft)
 
 
-def holds(agent: ServiceAgent) -> str:
-    model = agent._model_cache.trained()
+def holds(agent: Agent) -> str:
+    model = agent.parts.model_cache.trained()
     return "" if model is None else model.order_id
 
 
@@ -85,27 +85,31 @@ async def test_it_gives_up_what_it_does_and_goes_back_in_the_same_process(tmp_pa
     async with living(tmp_path) as agent:
         welcomed(agent, "run")
         trained(agent, "run/1", "01" * 32)
-        agent._take(idle(2, 2))
-        await until(agent, lambda: agent._timeline.phase is Phase.IDLE and agent._point.is_before("run", 2))
+        agent.take(idle(2, 2))
+        await until(
+            agent, lambda: agent.parts.timeline.phase is Phase.IDLE and agent.parts.point.is_before("run", 2)
+        )
         trained(agent, "run/2", "02" * 32)
         # A training without data plane fails at once; this exchange waits for a port that never opens.
         waits = ExchangeOrder("run/2/exchange", 0, 2, (), (), 1.0, LocalTraining())
-        agent._take(GivenOrder(waits, 60.0))
-        await until(agent, lambda: agent._order_queue._queue.empty())
-        before = agent._orders
+        agent.take(GivenOrder(waits, 60.0))
+        await until(agent, lambda: agent.parts.order_queue._queue.empty())
+        before = agent.runs._orders
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert not agent._welcomed  # no record goes to a controller that does not know where we are
-        agent._take(idle(3, 2))  # whatever is ordered meanwhile is not for us, as we are
+        assert (
+            not agent.parts.drain.welcomed
+        )  # no record goes to a controller that does not know where we are
+        agent.take(idle(3, 2))  # whatever is ordered meanwhile is not for us, as we are
         await until(agent, lambda: holds(agent) == "run/1")
         assert before is not None
         assert before.cancelled()
-        assert agent._model_cache.answer("run/2/exchange") is None
-        assert agent.run_id == "run"
+        assert agent.parts.model_cache.answer("run/2/exchange") is None
+        assert agent.runs.run_id == "run"
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert agent._welcomed
+        assert agent.parts.drain.welcomed
         trained(agent, "run/2", "03" * 32)
         welcomed(agent, "run", resumes_at=2, part=1)  # a session that broke is no other controller
-        assert (holds(agent), agent._welcomed) == ("run/2", True)
+        assert (holds(agent), agent.parts.drain.welcomed) == ("run/2", True)
 
 
 @pytest.mark.asyncio
@@ -114,19 +118,19 @@ async def test_a_run_that_was_stopped_is_entered_again_until_another_begins(tmp_
         welcomed(agent, "run")
         trained(agent, "run/1", "01" * 32)
         stopped(agent, resumes_at=2)  # it had no order since that checkpoint
-        await until(agent, lambda: not agent.run_id and not agent._leaving)
+        await until(agent, lambda: not agent.runs.run_id and not agent.runs.is_leaving)
         assert holds(agent) == ""
     async with living(tmp_path) as agent:  # and its board was booted
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert (agent.run_id, holds(agent), agent._welcomed) == ("run", "run/1", True)
+        assert (agent.runs.run_id, holds(agent), agent.parts.drain.welcomed) == ("run", "run/1", True)
         stopped(agent, resumes_at=2)
-        await until(agent, lambda: not agent.run_id and not agent._leaving)
+        await until(agent, lambda: not agent.runs.run_id and not agent.runs.is_leaving)
         welcomed(agent, "run", resumes_at=2, part=1)  # that one was stopped before it had begun to work
         assert holds(agent) == "run/1"
         stopped(agent, resumes_at=2)
-        await until(agent, lambda: not agent.run_id and not agent._leaving)
+        await until(agent, lambda: not agent.runs.run_id and not agent.runs.is_leaving)
         welcomed(agent, "another")
-        assert agent.run_id == "another"
+        assert agent.runs.run_id == "another"
         assert not (tmp_path / "state" / "resume-point").exists()
 
 
@@ -137,14 +141,14 @@ async def test_who_has_nothing_to_go_on_from_says_so_and_stays_out(tmp_path: Pat
         if left != "never there":
             welcomed(agent, "run")
             if left == "by hand":
-                agent._take(idle(2, 2))
-                await until(agent, lambda: agent._point.is_before("run", 2))
-                await agent.leave_run("told to end the run", None)
+                agent.take(idle(2, 2))
+                await until(agent, lambda: agent.parts.point.is_before("run", 2))
+                await agent.runs.leave("told to end the run", None)
             else:
                 stopped(agent, resumes_at=1)
-            await until(agent, lambda: not agent.run_id and not agent._leaving)
+            await until(agent, lambda: not agent.runs.run_id and not agent.runs.is_leaving)
         told: list[SessionEvent] = []
-        agent._quiet._send = told.append
+        agent.parts.quiet._send = told.append
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert (agent.run_id, agent._welcomed) == ("", False)
+        assert (agent.runs.run_id, agent.parts.drain.welcomed) == ("", False)
         assert [(event.kind, event.detail) for event in told] == [(EventKind.CANNOT_RESUME, "run")]
