@@ -19,7 +19,7 @@ import pytest
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.orders import order_id
-from roambench.contract.phases import Outcome, Phase, PhaseSpan
+from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
 from roambench.energy.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j
 from roambench.rounds.records import EdgeAggregated, FleetEvent, OrderAnswered, OutcomeDecided, StepClosed
@@ -210,6 +210,15 @@ def test_readings_from_before_the_kill_are_in_the_run_folder(disaster, devices, 
     assert len(before) == pytest.approx((before[-1] - before[0]) * 1e-9 + 1, abs=1.5)
     assert after[0] >= hole(device).end_ns
     assert after[0] - hole(device).end_ns < 3e9
+
+
+@pytest.mark.parametrize("name", ["pi-01", "pi-03", "pi-04"])
+def test_an_agent_that_is_back_begins_no_order_before_its_meter_delivers(devices, name):
+    """pi-04's upload waits for it."""
+    device = devices[name]
+    back_ns, ns = hole(device).end_ns, device.readings.ns
+    starts_ns = [span.start_ns for span in device.spans if span.phase in ACTIVE_PHASES]
+    assert ns[ns > back_ns][0] < min(start_ns for start_ns in starts_ns if start_ns > back_ns)
 
 
 def test_the_phases_still_partition_the_run(disaster, devices):

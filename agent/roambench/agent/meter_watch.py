@@ -3,6 +3,7 @@ opened."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,13 +29,14 @@ STATES: Final[Mapping[AnyEventKind, str]] = {
 
 @dataclass(slots=True)
 class MeterWatch:
-    """Hears every item of the meter."""
+    """Takes every item of the meter. `settled`: its state is known, by a first line or by the want of one."""
 
     reading: Reading | None = None
     readings: int = 0
     state: AgentEvent | None = None
-    description: AgentEvent | None = field(default=None)
+    description: AgentEvent | None = None
     newest: deque[Reading] = field(default_factory=lambda: deque(maxlen=NEWEST))
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, item: Reading | AgentEvent) -> None:
         """Note a reading or an event of the meter."""
@@ -47,6 +49,7 @@ class MeterWatch:
             self.description = item
         elif item.kind in STATES:
             self.state = item
+            self.settled.set()
 
     def repeated(self, ns: int) -> list[AgentEvent]:
         """The events that a run which begins at `ns` has to know."""

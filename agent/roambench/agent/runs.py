@@ -127,7 +127,12 @@ class Runs:
             parts.link.wake()
 
     async def carry_out_orders(self) -> None:
-        """One run of the order queue after the other: that of orders that are given up is cancelled."""
+        """One run of the order queue after the other: that of orders that are given up is cancelled.
+
+        They wait for the meter's first line, so that all of them is measured, or until none is expected.
+        """
+        if self._parts.settings.meter.port:
+            await self._parts.meter.settled.wait()
         while True:
             self._orders = asyncio.create_task(self._parts.order_queue.run(), name="orders")
             try:

@@ -1,4 +1,5 @@
-"""An agent, when a controller names another run than the one it is in, is there no more or ends the run."""
+"""An agent, when a controller names another run than the one it is in, is there no more, or ends the run; and
+when orders come before its meter's first line."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ import pytest
 
 from roambench.agent.agent_parts import AgentParts
 from roambench.agent.process import Agent
-from roambench.agent.settings import AgentSettings
+from roambench.agent.settings import AgentSettings, MeterSettings
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
-from roambench.contract.orders import TrainReply
+from roambench.contract.orders import GivenOrder, IdleOrder, TrainReply
+from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import Stop, Welcome
 from roambench.identity.authority import Authority
@@ -94,3 +96,27 @@ async def test_one_that_was_started_for_a_run_ends_with_it_and_keeps_its_models(
     assert spool.context is not None
     assert spool.context.run == ""  # what this device did after the run is none of it
     spool.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("kind", [EventKind.METER_OK, EventKind.METER_STALE, EventKind.METER_UNAVAILABLE])
+async def test_orders_wait_for_the_meter_unless_it_is_away(tmp_path: Path, kind: EventKind) -> None:
+    settings = replace(settings_in(tmp_path), meter=MeterSettings("smartpower2", "/dev/meter"))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        parts = AgentParts(settings, ours)
+        agent = Agent(parts)
+        agent.runs.begin_life()
+        orders = asyncio.create_task(agent.runs.carry_out_orders())
+        agent.take(Welcome(run_id="run", learning_json=SPEC.to_json()))
+        agent.take(GivenOrder(IdleOrder("run/1/idle", 0, 1, False), 60.0))
+        parts.meter.take(AgentEvent(EventKind.METER_DESCRIBED, 1, "opened"))
+        await asyncio.sleep(0.1)
+        assert parts.timeline.phase is Phase.IDLE  # that of a run's begin
+        parts.meter.take(AgentEvent(kind, 2, ""))
+        async with asyncio.timeout(20):
+            while parts.timeline.phase is not Phase.ABSENT:
+                await asyncio.sleep(0.01)
+        orders.cancel()
+        await asyncio.gather(orders, return_exceptions=True)
+        await parts.close()
