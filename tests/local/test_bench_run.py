@@ -250,7 +250,8 @@ def after(launch, bench, story):
     """What `kill -9` of `roambench run` in mid-training left, and the next run on the same agents."""
     file = bench.folder / "experiment.toml"
     fleet = f"--fleet=bench:{bench.file}"
-    dead = launch(fleet, 'name="dead"', *SECOND[1:], "learning.local_epochs=400", file=file, name="dead")
+    long = ("learning.local_epochs=400", "energy.quiet=false")  # a quiet one is silent until it has trained
+    dead = launch(fleet, 'name="dead"', *SECOND[1:], *long, file=file, name="dead")
     dead.wait_for_event(EventKind.TRAIN_STARTED, "board-a", "%/00000/00000/train", 150)
     dead.process.kill()
     dead.process.wait()
