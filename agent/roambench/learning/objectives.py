@@ -119,13 +119,6 @@ def parse_rule(text: str, what: str) -> tuple[str, dict[str, float]]:
     return name, numbers
 
 
-def rule_text(name: str, **numbers: float) -> str:
-    """Inverse of `parse_rule`, keys sorted: the same rule always has the same text."""
-    if not numbers:
-        return name
-    return name + ":" + ",".join(f"{key}={numbers[key]!r}" for key in sorted(numbers))
-
-
 def taken(numbers: Mapping[str, float], defaults: Mapping[str, float], text: str, what: str) -> list[float]:
     """The values of `defaults`' keys, in their order, replaced by those given; ConfigError for others."""
     unknown = sorted(numbers.keys() - defaults.keys())

@@ -34,7 +34,6 @@ class Writer:
     """One output format. `omits` says whether it can leave out those that are absent."""
 
     name: str
-    summary: str
     write: Callable[[Trace, Absent], Written]
     omits: bool
 
@@ -207,9 +206,9 @@ def _decimal(value: float) -> str:
 WRITERS: Final[Mapping[str, Writer]] = {
     writer.name: writer
     for writer in (
-        Writer("one", "The ONE's ExternalMovement", _one, omits=True),
-        Writer("bonnmotion", "BonnMotion's .movements and .params", _bonnmotion, omits=False),
-        Writer("csv", "a table of every fix, and one of the access points", _tables, omits=True),
+        Writer("one", _one, omits=True),
+        Writer("bonnmotion", _bonnmotion, omits=False),
+        Writer("csv", _tables, omits=True),
     )
 }
 FORMATS: Final = (*WRITERS, "parquet")

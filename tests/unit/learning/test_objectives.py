@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from roambench.contract.errors import ConfigError, ModelError
-from roambench.learning.objectives import objective, parse_rule, rule_text
+from roambench.learning.objectives import objective
 from trained_with import trained_with
 
 
@@ -86,10 +86,3 @@ def test_a_device_without_the_global_model_cannot_be_pulled_to_it():
 def test_a_text_that_spells_no_objective_is_refused_with_what_was_expected(text: str, complaint: str):
     with pytest.raises(ConfigError, match=complaint):
         objective(text)
-
-
-def test_a_rules_text_is_read_back_as_it_was_written():
-    text = rule_text("middle_plus", lambda2=1e-3, lambda1=0.25)
-    assert text == "middle_plus:lambda1=0.25,lambda2=0.001"
-    assert parse_rule(text, "objective") == ("middle_plus", {"lambda1": 0.25, "lambda2": 0.001})
-    assert rule_text("ce") == "ce"
