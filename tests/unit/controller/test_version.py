@@ -1,6 +1,7 @@
 """The version that an installed roambench reports: from a wheel that pip built, and from the source tree."""
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -60,7 +61,10 @@ def told_by(tree: Path) -> dict[str, str]:
         f"import sys; sys.path[:0] = {paths!r}\n"
         "from roambench.contract.sources import own_code; print(dict(own_code()))"
     )
-    done = subprocess.run([sys.executable, "-S", "-c", asks], capture_output=True, text=True, check=True)
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", asks], env=bare, capture_output=True, text=True, check=True
+    )
     found: dict[str, str] = ast.literal_eval(done.stdout)
     return found
 
