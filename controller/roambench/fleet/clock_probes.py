@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.session import ClockEcho
@@ -12,17 +11,15 @@ from roambench.contract.session import ClockProbe as ProbeFrame
 from roambench.energy.clock_fit import MIN_PROBES, MOST_OFFSET_NS, ClockBurst, ClockProbe
 from roambench.rounds.records import ClockOccasion, ClockProbed
 
-#: Host seconds an agent may take to echo one probe. A path that needs longer has a bound of seconds: it is
-#: refused whatever the rest of the burst says.
-ECHO_PATIENCE_S: Final = 5.0
-
 
 class ClockProbes:
     """The exchanges of one session, one after the other: two at once would wait for each other."""
 
-    def __init__(self, clock: DeviceClock, send: Callable[[ProbeFrame], None]) -> None:
+    def __init__(self, clock: DeviceClock, send: Callable[[ProbeFrame], None], echo_s: float) -> None:
+        """`echo_s`: host seconds the agent may take to echo one probe."""
         self._clock = clock
         self._send = send
+        self._echo_s = echo_s
         self._number = 0
         self._sent_ns = 0
         self._echo: asyncio.Future[ClockProbe] | None = None
@@ -66,7 +63,7 @@ class ClockProbes:
         self._echo = asyncio.get_running_loop().create_future()
         self._sent_ns = self._clock.now_ns()
         self._send(ProbeFrame(self._number))
-        done, _ = await asyncio.wait({self._echo}, timeout=ECHO_PATIENCE_S)
+        done, _ = await asyncio.wait({self._echo}, timeout=self._echo_s)
         echo, self._echo = self._echo, None
         return echo.result() if done and not echo.cancelled() else None
 

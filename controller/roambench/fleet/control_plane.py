@@ -104,7 +104,7 @@ class ControlPlane:
             return
         session = await self.sessions.open(hello)
         self.observe(session.device, session.name, EventKind.SESSION_OPENED, _describe(hello))
-        session.probes = ClockProbes(self.clock, session.send)
+        session.probes = ClockProbes(self.clock, session.send, self.allowances.limits.echo_s)
         tasks = [asyncio.create_task(_noted(partial(self._listen, frames), session))]
         try:
             await context.write(controller_frame(self.welcome(session.device)))

@@ -28,6 +28,9 @@ class AgentLimits:
     calls_burst: float = 100.0
     calls_at_once: int = 4  # of one kind
     request_s: float = 20.0  # host seconds from the opening of a call to its request (a session's hello)
+    #: From a clock probe to its echo, in host seconds. A path that needs longer has a bound of seconds: it is
+    #: refused whatever the rest of the burst says.
+    echo_s: float = 5.0
     drained_records: int = 5_000  # of one call
     record_bytes: int = 64 * 1024
     spools: int = 512  # names of spools: an agent's has a new one with every boot of its board

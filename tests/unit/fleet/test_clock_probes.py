@@ -24,6 +24,7 @@ from roambench.contract.records import AgentEvent
 from roambench.controller.clocks import FleetClocks, check_clocks
 from roambench.energy.clock_fit import ClockVerdict
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
+from roambench.fleet.limits import AgentLimits
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockProbed
@@ -39,7 +40,9 @@ LOCAL = MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2")
 
 
 @asynccontextmanager
-async def controller(authority: Authority) -> AsyncIterator[tuple[GrpcFleet, list[ClockProbed]]]:
+async def controller(
+    authority: Authority, limits: AgentLimits | None = None
+) -> AsyncIterator[tuple[GrpcFleet, list[ClockProbed]]]:
     bursts: list[ClockProbed] = []
     fleet = GrpcFleet(
         FleetSettings("run", NAMES, (SPEC, SPEC), LAYOUT, 5.0),
@@ -48,6 +51,7 @@ async def controller(authority: Authority) -> AsyncIterator[tuple[GrpcFleet, lis
         lambda name, uuid, records: max(seq for seq, _, _ in records),
         lambda *event: None,
         clock_observer=bursts.append,
+        limits=limits,
     )
     await fleet.start()
     try:
@@ -294,10 +298,9 @@ async def test_in_an_idle_baseline_no_clock_is_probed_not_even_of_an_agent_that_
             assert [burst.probes for burst in await fleet.probe_clocks("after")] == [8]
 
 
-async def test_a_silent_agent_ends_a_burst_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roambench.fleet.clock_probes.ECHO_PATIENCE_S", 0.1)
+async def test_a_silent_agent_ends_a_burst_and_holds_up_no_other() -> None:
     authority = Authority.create()
-    async with controller(authority) as (fleet, bursts):
+    async with controller(authority, AgentLimits(echo_s=0.1)) as (fleet, bursts):
 
         def hello() -> wire.Hello:
             return wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-02", machine_id="b")
