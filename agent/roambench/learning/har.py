@@ -31,7 +31,7 @@ ACTIVITIES: Final = ("walking", "upstairs", "downstairs", "sitting", "standing",
 _LIMITS: Final = Limits(member_bytes=256 << 20, total_bytes=1 << 30)
 _FOLDER: Final = "UCI HAR Dataset"
 #: What UCI offers today: a zip that holds the data set's own zip.
-_OUTER: Final = Download(
+ARCHIVE: Final = Download(
     "human+activity+recognition+using+smartphones.zip",
     "https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip",
     "sha256",
@@ -64,17 +64,18 @@ FILES: Final = DataFiles(
 
 def missing(folder: Path | None = None) -> list[str]:
     """One line for every file that is neither loose nor in one of the two archives."""
-    outer = FILES.place(folder) / _OUTER.name
+    outer = FILES.place(folder) / ARCHIVE.name
     return [] if outer.is_file() else FILES.missing(folder)
 
 
-def load_har(folder: Path | None = None, *, download: bool = False) -> Dataset:
+def load_har(folder: Path | None = None, *, download: bool = False, archive: Download = ARCHIVE) -> Dataset:
     """7,352 training and 2,947 test windows, float32 (n, 9, 32, 32), as the module's text tells.
 
     Each signal has mean 0 and deviation 1 over the training part; the split is the official one, by person.
-    ConfigError lists missing files; DataError names a file and its line.
+    With `download`, `archive` is fetched where files are missing. ConfigError lists missing files; DataError
+    names a file and its line.
     """
-    found = _read(folder, download)
+    found = _read(folder, download, archive)
     train, train_labels = _half(found, "train")
     test, test_labels = _half(found, "test")
     means = train.mean(axis=(0, 2), keepdims=True)
@@ -95,14 +96,14 @@ def pictures(signals: npt.NDArray[np.float64]) -> Images:
     return signals.astype(np.float32)[:, :, starts[:, None] + np.arange(IMAGE_SIDE)]
 
 
-def _read(folder: Path | None, download: bool) -> dict[str, Found]:
+def _read(folder: Path | None, download: bool, archive: Download) -> dict[str, Found]:
     place = FILES.place(folder)
-    outer = place / _OUTER.name
+    outer = place / archive.name
     if problems := FILES.missing(place):
         if not outer.is_file():
             if not download:
                 raise ConfigError(problems)
-            fetch(_OUTER, place)
+            fetch(archive, place)
         return _nested(outer)
     return FILES.read(place)
 

@@ -16,13 +16,13 @@ import numpy.typing as npt
 from roambench.contract.errors import DataError
 
 _UNSIGNED_BYTE: Final = 0x08
-#: No file of the MNIST family is larger; a gzip bomb stops here.
+#: No file of the MNIST family is larger unpacked; a gzip bomb stops here.
 _MAX_BYTES: Final = 1 << 30
 
 
-def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
+def read_idx(path: Path, dimensions: int, max_bytes: int = _MAX_BYTES) -> npt.NDArray[np.uint8]:
     """The array of an idx file, uint8 with `dimensions` axes. DataError names the file and what is wrong."""
-    return parse_idx(_content(path), dimensions, str(path))
+    return parse_idx(_content(path, max_bytes), dimensions, str(path))
 
 
 def parse_idx(content: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
@@ -45,28 +45,28 @@ def parse_idx(content: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
 
 
-def unpacked(content: bytes, name: str) -> bytes:
-    """The content of a gzip file's bytes, other bytes as they are. DataError if damaged or beyond 1 GiB."""
+def unpacked(content: bytes, name: str, max_bytes: int = _MAX_BYTES) -> bytes:
+    """The content of a gzip file's bytes, other bytes as they are. DataError if damaged or too long."""
     if not content.startswith(b"\x1f\x8b"):
         return content
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            plain = file.read(_MAX_BYTES + 1)
+            plain = file.read(max_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{name}: cannot be read ({error})") from None
-    if len(plain) > _MAX_BYTES:
-        raise DataError(f"{name}: holds more than {_MAX_BYTES >> 20} MiB")
+    if len(plain) > max_bytes:
+        raise DataError(f"{name}: holds more than {max_bytes >> 20} MiB")
     return plain
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, max_bytes: int) -> bytes:
     try:
         with path.open("rb") as file:
             gzipped = file.read(2) == b"\x1f\x8b"
         with gzip.open(path) if gzipped else path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+            content = file.read(max_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None
-    if len(content) > _MAX_BYTES:
-        raise DataError(f"{path}: holds more than {_MAX_BYTES >> 20} MiB")
+    if len(content) > max_bytes:
+        raise DataError(f"{path}: holds more than {max_bytes >> 20} MiB")
     return content

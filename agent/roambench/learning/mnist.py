@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,20 +17,23 @@ from roambench.learning.idx import read_idx
 from roambench.learning.pixels import normalised
 from roambench.learning.shards import Images, Labels
 
-#: File -> SHA-256 of its content before compression (gzip files differ by how they were packed).
-FILES: Final = {
-    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-}
-MIRROR: Final = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+_MIRROR: Final = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+_MAX_DOWNLOAD_BYTES: Final = 64 << 20
+#: The SHA-256 is of the content before compression (gzip files differ by how they were packed).
+FILES: Final = tuple(
+    Download(f"{name}.gz", f"{_MIRROR}{name}.gz", "sha256", sha256, _MAX_DOWNLOAD_BYTES, of_content=True)
+    for name, sha256 in (
+        ("train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+        ("train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+        ("t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+        ("t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+    )
+)
 
 _MEAN: Final = 0.1307
 _DEVIATION: Final = 0.3081
 _SIDE: Final = 28
 _CLASSES: Final = 10
-_MAX_DOWNLOAD_BYTES: Final = 64 << 20
 
 
 def default_folder() -> Path:
@@ -40,23 +44,25 @@ def default_folder() -> Path:
 def missing(folder: Path | None = None) -> list[str]:
     """One line for every file that is there neither gzipped nor plain."""
     place = default_folder() if folder is None else folder
-    return [f"{place / name}[.gz]: missing MNIST file" for name in FILES if _find(place, name) is None]
+    names = (file.name.removesuffix(".gz") for file in FILES)
+    return [f"{place / name}[.gz]: missing MNIST file" for name in names if _find(place, name) is None]
 
 
-def load_mnist(folder: Path | None = None, *, download: bool = False) -> Dataset:
+def load_mnist(
+    folder: Path | None = None, *, download: bool = False, files: Sequence[Download] = FILES
+) -> Dataset:
     """The standard 60,000 training and 10,000 test images, padded to 1x32x32, mean .1307, deviation .3081.
 
-    The files may be gzipped (`.gz`) or not. ConfigError lists the ones that are missing and where they were
+    The `files` may be gzipped (`.gz`) or not. ConfigError lists the ones that are missing and where they were
     looked for; DataError names one that is truncated or not what it should be.
     """
     place = default_folder() if folder is None else folder
     problems = missing(place)
     if problems and not download:
         raise ConfigError(problems)
-    for name, digest in FILES.items():
-        if _find(place, name) is None:
-            packed, url = f"{name}.gz", f"{MIRROR}{name}.gz"
-            fetch(Download(packed, url, "sha256", digest, _MAX_DOWNLOAD_BYTES, of_content=True), place)
+    for file in files:
+        if _find(place, file.name.removesuffix(".gz")) is None:
+            fetch(file, place)
     train_images, train_labels = _half(place, "train")
     test_images, test_labels = _half(place, "t10k")
     return Dataset(train_images, train_labels, test_images, test_labels, classes=_CLASSES)

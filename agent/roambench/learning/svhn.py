@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,20 +34,22 @@ def missing(folder: Path | None = None) -> list[str]:
     return [f"{place / file.name}: missing SVHN file" for file in FILES if not (place / file.name).is_file()]
 
 
-def load_svhn(folder: Path | None = None, *, download: bool = False) -> Dataset:
+def load_svhn(
+    folder: Path | None = None, *, download: bool = False, files: Sequence[Download] = FILES
+) -> Dataset:
     """73,257 training and 26,032 test images, 3x32x32, the training part's own mean and deviation.
 
     MATLAB's label 10 is the digit 0. ConfigError lists missing files, or says that SciPy is; DataError
-    names a file that is not the one that is published.
+    names one of `files` that is not the one that is published.
     """
     place = default_folder("svhn") if folder is None else folder
     problems = missing(place)
     if problems and not download:
         raise ConfigError(problems)
-    for file in FILES:
+    for file in files:
         if not (place / file.name).is_file():
             fetch(file, place)
-    (train, train_labels), (test, test_labels) = (_half(place / file.name, file.digest) for file in FILES)
+    (train, train_labels), (test, test_labels) = (_half(place / file.name, file.digest) for file in files)
     means, deviations = statistics(train)
     return Dataset(
         normalised(train, means, deviations),

@@ -8,6 +8,7 @@ import io
 import json
 import wave
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from roambench.controller.cli import main
 from roambench.learning.datasets import DATASETS
 from roambench.learning.har import SIGNALS
 from roambench.learning.speech_commands import WORDS
-from roambench.learning.svhn import FILES
+from roambench.learning.svhn import FILES, load_svhn
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -115,7 +116,7 @@ def test_show_counts_every_training_sample_it_deals_out(
     if name == "svhn":  # the only one that is compared with its checksum when it is read
         digest = hashlib.md5((tmp_path / "train_32x32.mat").read_bytes()).hexdigest()  # both hold the same
         made = [dataclasses.replace(file, digest=digest) for file in FILES]
-        monkeypatch.setattr("roambench.learning.svhn.FILES", tuple(made))
+        monkeypatch.setattr("roambench.learning.svhn.load_svhn", partial(load_svhn, files=made))
     path = tmp_path / "experiment.toml"
     path.write_text(
         f"[trace]\nsteps = 4\n[fleet]\nagents = 1\n[learning]\ndataset = '{name}'\nmodel = 'mlp'\n"

@@ -7,15 +7,16 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning import mnist
 from roambench.learning.datasets import DATASETS, load_dataset
 from roambench.learning.digits import enlarge
+from roambench.learning.downloads import Download
 from roambench.learning.mnist import FILES, default_folder, load_mnist, normalise
 
 
@@ -78,7 +79,8 @@ def idx(array: np.ndarray) -> bytes:
 
 IMAGES = np.arange(3 * 28 * 28, dtype=np.uint32).astype(np.uint8).reshape(3, 28, 28)
 LABELS = np.array([9, 0, 4], dtype=np.uint8)
-CONTENTS = {name: idx(IMAGES if "images" in name else LABELS) for name in FILES}
+NAMES = [file.name.removesuffix(".gz") for file in FILES]
+CONTENTS = {name: idx(IMAGES if "images" in name else LABELS) for name in NAMES}
 
 
 @pytest.fixture
@@ -132,8 +134,14 @@ def test_a_broken_mnist_file_is_named(folder: Path, name: str, content: bytes, m
         load_mnist(folder)
 
 
+@dataclass(frozen=True)
+class Mirror:
+    folder: Path
+    files: list[Download]
+
+
 @pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def mirror(tmp_path: Path) -> Iterator[Mirror]:
     """A real web server on loopback with the four files; their digests stand in for the published ones."""
     served = tmp_path / "served"
     served.mkdir()
@@ -147,47 +155,53 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    monkeypatch.setattr(
-        mnist, "FILES", {name: hashlib.sha256(data).hexdigest() for name, data in CONTENTS.items()}
-    )
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        monkeypatch.setattr(mnist, "MIRROR", f"http://127.0.0.1:{server.server_port}/")
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield served
+        yield Mirror(
+            served,
+            [
+                replace(
+                    file,
+                    url=f"http://127.0.0.1:{server.server_port}/{file.name}",
+                    digest=hashlib.sha256(CONTENTS[name]).hexdigest(),
+                )
+                for name, file in zip(NAMES, FILES, strict=True)
+            ],
+        )
         server.shutdown()
         thread.join()
 
 
-def test_what_is_missing_is_downloaded_once_and_then_found(mirror: Path, tmp_path: Path):
+def test_what_is_missing_is_downloaded_once_and_then_found(mirror: Mirror, tmp_path: Path):
     cache = tmp_path / "cache"
-    assert load_mnist(cache, download=True).test_labels.tolist() == [9, 0, 4]
-    assert sorted(path.name for path in cache.iterdir()) == sorted(f"{name}.gz" for name in FILES)
-    for path in mirror.iterdir():
+    assert load_mnist(cache, download=True, files=mirror.files).test_labels.tolist() == [9, 0, 4]
+    assert sorted(path.name for path in cache.iterdir()) == sorted(file.name for file in FILES)
+    for path in mirror.folder.iterdir():
         path.unlink()
-    assert load_mnist(cache, download=True).train_labels.tolist() == [9, 0, 4]
+    assert load_mnist(cache, download=True, files=mirror.files).train_labels.tolist() == [9, 0, 4]
 
 
-def test_a_file_that_is_there_is_not_downloaded_again(mirror: Path, tmp_path: Path):
+def test_a_file_that_is_there_is_not_downloaded_again(mirror: Mirror, tmp_path: Path):
     cache = tmp_path / "cache"
     cache.mkdir()
     (cache / "train-labels-idx1-ubyte").write_bytes(CONTENTS["train-labels-idx1-ubyte"])
-    (mirror / "train-labels-idx1-ubyte.gz").unlink()
-    assert load_mnist(cache, download=True).train_labels.tolist() == [9, 0, 4]
+    (mirror.folder / "train-labels-idx1-ubyte.gz").unlink()
+    assert load_mnist(cache, download=True, files=mirror.files).train_labels.tolist() == [9, 0, 4]
 
 
-def test_a_download_with_another_digest_is_not_kept(mirror: Path, tmp_path: Path):
-    (mirror / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(IMAGES[::-1])))
+def test_a_download_with_another_digest_is_not_kept(mirror: Mirror, tmp_path: Path):
+    (mirror.folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(IMAGES[::-1])))
     cache = tmp_path / "cache"
     with pytest.raises(DataError, match=r"train-images-idx3-ubyte\.gz: SHA-256 .* not kept"):
-        load_mnist(cache, download=True)
+        load_mnist(cache, download=True, files=mirror.files)
     assert not list(cache.iterdir())
 
 
-def test_a_download_that_fails_says_what_and_why(mirror: Path, tmp_path: Path):
-    (mirror / "train-images-idx3-ubyte.gz").unlink()
+def test_a_download_that_fails_says_what_and_why(mirror: Mirror, tmp_path: Path):
+    (mirror.folder / "train-images-idx3-ubyte.gz").unlink()
     with pytest.raises(DataError, match=r"train-images-idx3-ubyte\.gz: cannot be downloaded .*404"):
-        load_mnist(tmp_path / "cache", download=True)
+        load_mnist(tmp_path / "cache", download=True, files=mirror.files)
 
 
 def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch):

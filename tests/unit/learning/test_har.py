@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning import har
 from roambench.learning.datasets import load_dataset
-from roambench.learning.har import SIGNALS, pictures
+from roambench.learning.har import ARCHIVE, SIGNALS, load_har, pictures
 
 OUTER = "human+activity+recognition+using+smartphones.zip"
 
@@ -158,7 +157,7 @@ def test_archives_that_lack_something_are_named(tmp_path: Path):
         load_dataset("har", tmp_path)
 
 
-def test_what_is_missing_is_downloaded_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_missing_is_downloaded_and_checked(tmp_path: Path):
     body = outer_zip(GOOD)
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -174,13 +173,11 @@ def test_what_is_missing_is_downloaded_and_checked(tmp_path: Path, monkeypatch: 
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            url = f"http://127.0.0.1:{server.server_port}/har.zip"
-            monkeypatch.setattr(har, "_OUTER", replace(har._OUTER, url=url))
+            there = replace(ARCHIVE, url=f"http://127.0.0.1:{server.server_port}/har.zip")
             with pytest.raises(DataError, match=r"SHA-256 .*expected c00b803081a5; not kept"):
-                load_dataset("har", tmp_path, download=True)
-            digest = hashlib.sha256(body).hexdigest()
-            monkeypatch.setattr(har, "_OUTER", replace(har._OUTER, digest=digest))
-            assert load_dataset("har", tmp_path, download=True).test_labels.tolist() == [4]
+                load_har(tmp_path, download=True, archive=there)
+            there = replace(there, digest=hashlib.sha256(body).hexdigest())
+            assert load_har(tmp_path, download=True, archive=there).test_labels.tolist() == [4]
         finally:
             server.shutdown()
             thread.join()

@@ -9,9 +9,9 @@ import pytest
 from scipy.io import savemat
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning import svhn
 from roambench.learning.datasets import load_dataset
-from roambench.learning.svhn import FILES
+from roambench.learning.downloads import Download
+from roambench.learning.svhn import FILES, load_svhn
 
 
 def pixels(count: int) -> np.ndarray:
@@ -27,18 +27,21 @@ def write(folder: Path, part: str, images: np.ndarray, labels: list[int], **opti
 
 
 @pytest.fixture(params=[True, False], ids=["compressed", "plain"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With files of a few images, for once the published ones."""
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """With files of a few images."""
     write(tmp_path, "train", pixels(3), [10, 1, 9], do_compression=request.param)
     write(tmp_path, "test", pixels(2)[:, :, ::-1], [2, 10], do_compression=request.param)
-    digests = [hashlib.md5((tmp_path / file.name).read_bytes()).hexdigest() for file in FILES]
-    published = [dataclasses.replace(f, digest=d) for f, d in zip(FILES, digests, strict=True)]
-    monkeypatch.setattr(svhn, "FILES", tuple(published))
     return tmp_path
 
 
+def of(folder: Path) -> list[Download]:
+    """As if the files in `folder` were the published ones."""
+    digests = [hashlib.md5((folder / file.name).read_bytes()).hexdigest() for file in FILES]
+    return [dataclasses.replace(file, digest=md5) for file, md5 in zip(FILES, digests, strict=True)]
+
+
 def test_svhn_files_are_read_with_label_10_as_0_and_scaled_by_the_training_part(folder: Path):
-    data = load_dataset("svhn", folder)
+    data = load_svhn(folder, files=of(folder))
     assert data.train_images.shape == (3, 3, 32, 32)
     assert data.train_images.dtype == np.float32
     assert (data.train_labels.tolist(), data.test_labels.tolist(), data.classes) == ([0, 1, 9], [2, 0], 10)
@@ -63,13 +66,13 @@ def test_missing_files_are_listed(tmp_path: Path):
 def test_a_file_that_is_not_the_published_one_is_named_and_never_given_to_scipy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ):
-    path = folder / "train_32x32.mat"
+    path, published = folder / "train_32x32.mat", of(folder)
     damaged = bytearray(path.read_bytes())
     damaged[at % len(damaged)] ^= 1
     path.write_bytes(damaged)
     monkeypatch.setattr("scipy.io.loadmat", lambda file, **_: pytest.fail(f"read {len(file.read())} bytes"))
     with pytest.raises(DataError, match=rf"^{path}: MD5 \w+, expected \w+: not the file that SVHN publishes"):
-        load_dataset("svhn", folder)
+        load_svhn(folder, files=published)
 
 
 def test_both_downloads_have_a_checksum_and_a_size():
