@@ -164,14 +164,14 @@ class _HeaderBytes:
         return self._file.tell()
 
 
-def _parts_of(file: IO[bytes]) -> dict[str, tuple[int, int]]:
+def _parts_of(file: IO[bytes], most: int = _MAX_MEMBERS) -> dict[str, tuple[int, int]]:
     """First byte and size of every regular file of a tar; of one name the last, as when it is extracted."""
     parts: dict[str, tuple[int, int]] = {}
     length = 0
     for count, row in enumerate(_headers(file), start=1):
         length += len(row.name)
-        if count > _MAX_MEMBERS or length > _MAX_NAMES:
-            raise tarfile.ReadError(f"more than {_MAX_MEMBERS:,} members, or very long names")
+        if count > most or length > _MAX_NAMES:
+            raise tarfile.ReadError(f"more than {most:,} members, or very long names")
         if not row.isreg():
             continue
         if row.issparse():

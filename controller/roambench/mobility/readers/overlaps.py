@@ -28,8 +28,10 @@ _SPACING_M: Final = 1000.0  # of the made-up grid on which access points without
 class IntervalCollector:
     """Grows columns of (device, access point, start, end); seconds, whole or not."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, at_once: int = _AT_ONCE) -> None:
+        """`at_once`: stays in steps that `fixes` weighs together, about; it changes no fix."""
         self.account = RowAccount(file)
+        self._at_once = at_once
         self._devices: dict[str, int] = {}
         self._aps: dict[str, int] = {}
         self._device = array("i")
@@ -91,7 +93,7 @@ class IntervalCollector:
         station_of = to_station[ap_of] if len(start) else np.empty(0, np.int64)
         parts = [
             _longest(*_in_steps(device_of[rows], station_of[rows], start[rows], end[rows], step_s), rank)
-            for rows in _by_device(device_of, touched)
+            for rows in _by_device(device_of, touched, self._at_once)
         ]
         columns = zip(*parts, strict=True) if parts else ([], [], [])
         device, step, station = (np.concatenate([np.empty(0, np.int64), *column]) for column in columns)
@@ -146,15 +148,15 @@ def grid_stations(ids: tuple[str, ...]) -> Stations:
     return Stations(ids, (at // side + 0.5) * _SPACING_M, (at % side + 0.5) * _SPACING_M)
 
 
-def _by_device(device: Ints, touched: Ints) -> Iterator[slice]:
-    """Slices of the stays, which are sorted by device: whole devices, about `_AT_ONCE` steps each."""
+def _by_device(device: Ints, touched: Ints, at_once: int) -> Iterator[slice]:
+    """Slices of the stays, which are sorted by device: whole devices, about `at_once` steps each."""
     if not len(device):
         return
     before = np.cumsum(touched) - touched
     firsts = np.flatnonzero(np.diff(device, prepend=-1))
     begin = 0
     for first in firsts[1:].tolist():
-        if before[first] - before[begin] >= _AT_ONCE:
+        if before[first] - before[begin] >= at_once:
             yield slice(begin, first)
             begin = first
     yield slice(begin, len(device))

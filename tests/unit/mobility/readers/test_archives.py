@@ -218,14 +218,21 @@ def test_a_hostile_or_damaged_tar_is_refused_by_name(
         fixes_of("cabspotting", path)
 
 
-def test_a_list_of_more_members_than_can_be_meant_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(archives, "_MAX_MEMBERS", 1000)
+def test_a_list_of_more_members_than_can_be_meant_is_refused() -> None:
     row = tarfile.TarInfo("folder")
     row.type = tarfile.DIRTYPE
-    (tmp_path / "c.tgz").write_bytes(gzip.compress(row.tobuf(tarfile.USTAR_FORMAT) * 1001))
-    with pytest.raises(TraceError, match="more than 1,000 members"):
+    tar = row.tobuf(tarfile.USTAR_FORMAT) * 1001
+    with pytest.raises(tarfile.ReadError, match="more than 1,000 members"):
+        archives._parts_of(io.BytesIO(tar), most=1000)
+    assert archives._parts_of(io.BytesIO(tar), most=1001) == {}
+
+
+def test_a_list_of_members_with_names_longer_than_can_be_meant_is_refused(tmp_path: Path) -> None:
+    row = tarfile.TarInfo("a" * ((1 << 20) - 1000))
+    with gzip.open(tmp_path / "c.tgz", "wb", compresslevel=1) as file:
+        for _ in range(129):
+            file.write(row.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(TraceError, match="or very long names"):
         fixes_of("cabspotting", tmp_path / "c.tgz")
 
 

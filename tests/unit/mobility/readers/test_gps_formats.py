@@ -110,11 +110,11 @@ def test_clean_blocks_are_parsed_at_once(monkeypatch):
         assert reader(io.BytesIO(header + line * 3), ReaderOptions("f")).rows == 3
 
 
-def test_lines_are_numbered_across_blocks(monkeypatch):
-    monkeypatch.setattr(gps_blocks, "_BLOCK_BYTES", 60)
-    data = b"37.75 -122.39 1 1211033630\n" * 9 + b"broken\n"
-    fixes = read_cab(io.BytesIO(data), ReaderOptions("f"))
-    assert (fixes.rows, fixes.malformed_rows[0].line) == (10, 10)
+def test_lines_are_numbered_across_blocks():
+    line = b"37.75 -122.39 1 1211033630\n"
+    count = 2 * gps_blocks._BLOCK_BYTES // len(line)
+    fixes = read_cab(io.BytesIO(line * count + b"broken\n"), ReaderOptions("f"))
+    assert (fixes.rows, fixes.malformed_rows[0].line) == (count + 1, count + 1)
 
 
 def random_walks(folder, cabs: int = 3, fixes: int = 400) -> None:

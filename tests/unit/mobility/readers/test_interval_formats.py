@@ -10,7 +10,7 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
 from roambench.mobility.association import NearestAp, RecordedAp
 from roambench.mobility.importing import import_trace
-from roambench.mobility.readers import READERS, overlaps
+from roambench.mobility.readers import READERS
 from roambench.mobility.readers.opening import SourceOptions, read_files
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.recipe import Recipe
@@ -135,15 +135,15 @@ def test_a_damaged_workbook_is_named(tmp_path):
         read_files(READERS.load("shanghai-telecom"), [tmp_path / "a.xlsx"])
 
 
-def test_stays_weighed_device_by_device_give_the_same_fixes(monkeypatch):
+def test_stays_weighed_device_by_device_give_the_same_fixes():
     draw = generator(3, "stays")
-    stays = IntervalCollector("f")
+    together, apart = IntervalCollector("f"), IntervalCollector("f", at_once=7)
     for _ in range(300):
         start_s = int(draw.integers(0, 200_000))
-        stays.add(f"d{draw.integers(0, 20)}", f"a{draw.integers(0, 6)}", start_s, start_s + 9000)
-    whole = stays.fixes_without_positions(3600)
-    monkeypatch.setattr(overlaps, "_AT_ONCE", 7)
-    apart = stays.fixes_without_positions(3600)
+        device, ap = f"d{draw.integers(0, 20)}", f"a{draw.integers(0, 6)}"
+        for stays in (together, apart):
+            stays.add(device, ap, start_s, start_s + 9000)
+    whole, parts = (stays.fixes_without_positions(3600) for stays in (together, apart))
     assert len(whole.device) > 600
     for name in ("device", "place", "t_utc_s", "latitude", "longitude"):
-        assert getattr(apart, name).tolist() == getattr(whole, name).tolist()
+        assert getattr(parts, name).tolist() == getattr(whole, name).tolist()
