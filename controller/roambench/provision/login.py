@@ -34,14 +34,14 @@ _HEADER: Final = b"openssh-key-v1\0"
 
 
 @contextmanager
-def logged_in(bench: Bench, host: Host) -> Iterator[paramiko.Transport]:
+def logged_in(bench: Bench, host: Host, connect_s: float = CONNECT_S) -> Iterator[paramiko.Transport]:
     """A connection to a host, made with a key and never with a password; HostError if that is not possible.
 
     It and each jump host has to have the key that the bench's own `known_hosts` records; the first one is
-    recorded.
+    recorded. Each step of the way has `connect_s`.
     """
     known = KnownHosts.of(bench)
-    way = _way(host)
+    way = _way(host, connect_s)
     try:
         with _key_of(host) as key:
             way[-1].connect_kwargs |= {} if key is None else {"pkey": key, "key_filename": []}
@@ -63,11 +63,11 @@ def logged_in(bench: Bench, host: Host) -> Iterator[paramiko.Transport]:
             connection.client.close()
 
 
-def _way(host: Host) -> list[Connection]:
+def _way(host: Host, connect_s: float) -> list[Connection]:
     """Connections to be opened in this order: the jump hosts, if there are any, and the host."""
     config = _ssh_config(host)
     try:
-        bare = Config(ssh_config=config)
+        bare = Config(ssh_config=config, overrides={"timeouts": {"connect": connect_s}})
         last = _connection(bare, host.address, user=host.ssh_user, port=host.ssh_port)
         last.connect_kwargs |= {"allow_agent": host.ssh_key is None, "look_for_keys": host.ssh_key is None}
         return [*_jump_hosts(bare, last, {last.original_host}), last]
@@ -90,13 +90,14 @@ def _jump_hosts(config: Config, target: Connection, seen: set[str]) -> Iterator[
 
 
 def _connection(config: Config, name: str, **where: Any) -> Connection:
-    timeouts = dict.fromkeys(("banner_timeout", "auth_timeout", "channel_timeout"), CONNECT_S)
+    connect_s = config.timeouts.connect
+    timeouts = dict.fromkeys(("banner_timeout", "auth_timeout", "channel_timeout"), connect_s)
     connection = Connection(
         name,
         config=config,
         gateway=False,
         forward_agent=False,
-        connect_timeout=CONNECT_S,
+        connect_timeout=connect_s,
         connect_kwargs=timeouts,
         **where,
     )
@@ -124,7 +125,7 @@ def _channel(host: Host, before: Connection, connection: Connection) -> paramiko
     there = (connection.host, connection.port)
     try:
         channel: paramiko.Channel = before.transport.open_channel(
-            "direct-tcpip", there, ("", 0), timeout=CONNECT_S
+            "direct-tcpip", there, ("", 0), timeout=connection.connect_timeout
         )
         return channel
     except (paramiko.SSHException, EOFError, OSError) as error:

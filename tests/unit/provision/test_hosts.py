@@ -20,6 +20,7 @@ from roambench.provision.bench import Bench
 from roambench.provision.host_error import ConnectionLost, HostError
 from roambench.provision.hosts import HostLink, on_hosts, open_link
 from roambench.provision.known_hosts import KnownHosts
+from roambench.provision.login import logged_in
 from roambench.provision.provisioning import perform
 from roambench.provision.step import Step
 from ssh_server import SshServer, free_port, make_key, ssh_server
@@ -196,17 +197,18 @@ def test_whoever_cannot_be_reached_is_a_row_and_the_others_are_done(
     assert all(outcome.failed and outcome.next_action for outcome in outcomes[1:])
 
 
-def test_a_host_that_accepts_and_says_nothing_is_given_up(
-    tmp_path: Path, server: SshServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("roambench.provision.login.CONNECT_S", 1)
+def test_a_host_that_accepts_and_says_nothing_is_given_up(tmp_path: Path, server: SshServer) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         bench = bench_of(tmp_path, _host("pi-01", server, silent.getsockname()[1]))
-        (outcome,) = on_hosts(bench, bench.hosts, lambda link: link.must("true"))
-    assert outcome.reason.startswith("no proper SSH server answers at 127.0.0.1 port")
-    assert outcome.next_action == "is it still booting? try again in a minute"
+        with (
+            pytest.raises(HostError) as given_up,
+            logged_in(bench, bench.hosts[0], connect_s=1),
+        ):
+            pass
+    assert given_up.value.reason.startswith("no proper SSH server answers at 127.0.0.1 port")
+    assert given_up.value.next_action == "is it still booting? try again in a minute"
 
 
 def test_a_mistake_of_ours_at_one_host_stops_no_other(bench: Bench, server: SshServer) -> None:
