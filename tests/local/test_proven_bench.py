@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from living_agents import LivingBench
-from roambench.provision import agent_asks
 from roambench.provision.bench import Bench
 from roambench.provision.checks import Check, Verdict
 from roambench.provision.identify import identify
@@ -32,7 +31,6 @@ class Wired:
 
     living: LivingBench
     bench: Bench
-    agent: str
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +42,6 @@ def wired() -> Iterator[Wired]:
             settings = json.loads((folder / name / "settings.json").read_text())
             settings["meter"]["port"] = str(folder / other / "meter")
             (folder / name / "settings.json").write_text(json.dumps(settings))
-        cases = []
         for name in living.names:
             place = folder / f"sshd-{name}"
             place.mkdir()
@@ -53,27 +50,19 @@ def wired() -> Iterator[Wired]:
             written = living.file.read_text()
             key = f'ssh_port = {server.port}\nssh_user = "root"\nssh_key = "{server.client_key}"'
             living.file.write_text(written.replace(f"ssh_port = {number}", key))
-            cases.append(f"{server.port}) name={name};;")
-        agent = folder / "agent.sh"
-        agent.write_text(
-            '#!/bin/sh\nshift\ncase "${SSH_CONNECTION##* }" in\n'
-            + "\n".join(cases)
-            + f"\nesac\nexec {sys.executable} -m roambench.agent.cli ctl "
-            f'--socket {folder}/$name/ctl.sock "$@"\n'
-        )
-        agent.chmod(0o755)
+            server.install_agent(
+                f"shift\nexec {sys.executable} -m roambench.agent.cli ctl "
+                f'--socket {folder}/{name}/ctl.sock "$@"'
+            )
         stack.callback(living.stop)
         living.start()
         for name in living.names:
             while not (living.socket(name).exists() and living.status(name)["meter"]["readings"] > 8):
                 time.sleep(0.5)
-        yield Wired(living, load_bench(living.file), str(agent))
+        yield Wired(living, load_bench(living.file))
 
 
-def test_preflight_hears_the_agents_their_trainers_and_their_meters(
-    wired: Wired, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agent_asks, "AGENT", wired.agent)
+def test_preflight_hears_the_agents_their_trainers_and_their_meters(wired: Wired) -> None:
     made = check(wired.bench)
     for host in made.hosts:
         found: dict[str, Check] = {one.name: one for one in host.checks}
@@ -81,10 +70,7 @@ def test_preflight_hears_the_agents_their_trainers_and_their_meters(
         assert (found["idle watts"].verdict, found["idle watts"].found) == (Verdict.PASS, "1.90 W")
 
 
-def test_crossed_meters_are_found_by_loading_living_agents(
-    wired: Wired, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agent_asks, "AGENT", wired.agent)
+def test_crossed_meters_are_found_by_loading_living_agents(wired: Wired) -> None:
     made = identify(wired.bench, wired.bench.hosts, burn_s=8.0, rest_s=9.0, report=print)
     assert [(entry.board, entry.verdict) for entry in made.entries] == [
         ("board-a", Proof.SWAPPED), ("board-b", Proof.SWAPPED), ("board-c", Proof.PROVEN),

@@ -1,5 +1,8 @@
 """A real sshd on loopback, for tests of what speaks SSH: its own keys and its own port, no system settings.
 
+Where provisioning puts things on a host (`roambench.provision.layout`) is below the server's `root` instead:
+every command has its paths rewritten as it comes in.
+
 It needs root (sshd changes users). Without root or the binary these tests are skipped; where CI is set
 they fail.
 """
@@ -18,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+from roambench.provision.agent_asks import AGENT
+
 _PATIENCE_S = 10.0
 _CONFIG = """
 Port {port}
@@ -30,6 +35,12 @@ StrictModes no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin yes
+ForceCommand {folder}/below-root
+"""
+#: Runs a command as it came, but for where it looks for what is the host's.
+_BELOW_ROOT = """#!/bin/sh
+line=$(printf '%s' "$SSH_ORIGINAL_COMMAND" | sed -E 's#(/opt|/etc|/var/lib|/run)/roambench#{root}&#g')
+exec "$SHELL" -c "$line"
 """
 
 
@@ -45,6 +56,18 @@ class SshServer:
     @property
     def client_key(self) -> Path:
         return self.folder / "client"
+
+    @property
+    def root(self) -> Path:
+        """What stands for / where the host has its agent, its settings and its state."""
+        return self.folder / "root"
+
+    def install_agent(self, script: str) -> None:
+        """A shell script in the place of the agent's command; it is told `ctl` and what is asked."""
+        agent = self.root / AGENT.lstrip("/")
+        agent.parent.mkdir(parents=True, exist_ok=True)
+        agent.write_text(f"#!/bin/sh\n{script}\n")
+        agent.chmod(0o755)
 
     def start(self, host_key: str = "host") -> None:
         if not (self.folder / host_key).exists():
@@ -79,6 +102,9 @@ def ssh_server(folder: Path, address: str = "127.0.0.1") -> Iterator[SshServer]:
     server = SshServer(folder, free_port(), address)
     make_key(server.client_key)
     (folder / "authorized_keys").write_bytes(server.client_key.with_suffix(".pub").read_bytes())
+    below_root = folder / "below-root"
+    below_root.write_text(_BELOW_ROOT.format(root=server.root))
+    below_root.chmod(0o755)
     server.start()
     try:
         yield server

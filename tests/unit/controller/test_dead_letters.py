@@ -15,7 +15,7 @@ from roambench.agent.unsent import Unsent
 from roambench.contract.records import Reading, RecordKind
 from roambench.controller.cli import main
 from roambench.experiment.sections import Experiment
-from roambench.provision import agent_asks, fetching, journal_lines
+from roambench.provision import journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.hosts import HostLink
 from roambench.runs.folder import RunFolder
@@ -30,17 +30,12 @@ AGENT = Path(__file__).parents[2] / "support" / "ctl_of_a_spool.py"
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    agent = tmp_path / "roambench-agent"
-    agent.write_text(f'#!/bin/sh\nshift\nexec {sys.executable} {AGENT} {tmp_path} "$@"\n')
-    agent.chmod(0o755)
-    for module in (agent_asks, fetching):
-        monkeypatch.setattr(module, "AGENT", str(agent))
-
     def no_log(link: HostLink, lines: int, since: str = "") -> list[str]:
         return []
 
     monkeypatch.setattr(journal_lines, "journal", no_log)
     with ssh_server(tmp_path) as server:
+        server.install_agent(f'shift\nexec {sys.executable} {AGENT} {tmp_path} "$@"')
         yield bench_of(
             tmp_path,
             f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'

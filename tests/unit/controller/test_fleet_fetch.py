@@ -12,40 +12,41 @@ import pytest
 from benches import bench_of
 from roambench.controller.cli import main
 from roambench.experiment.sections import Experiment
-from roambench.provision import agent_asks, fetching, journal_lines
+from roambench.provision import journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.runs.folder import RunFolder
-from ssh_server import ssh_server
+from ssh_server import SshServer, ssh_server
 
 EVENT = {"run": "demo", "spool_uuid": "ab" * 16, "seq": 1, "kind": 3, "payload": "bm90aGluZw=="}
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    with ssh_server(tmp_path) as server:
-        yield bench_of(
-            tmp_path,
-            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
-            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
-        )
+def server(tmp_path: Path) -> Iterator[SshServer]:
+    with ssh_server(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def bench(tmp_path: Path, server: SshServer) -> Bench:
+    return bench_of(
+        tmp_path,
+        f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
+        f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
+    )
 
 
 @pytest.fixture(autouse=True)
-def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def agent(tmp_path: Path, server: SshServer) -> None:
     """Answers as one that is in no run and has a record of the run demo, until it is told to forget it."""
     have, none = tmp_path / "have", tmp_path / "none"
     have.write_text(json.dumps(EVENT) + "\n" + json.dumps({"end": 1, "device": "pi-01"}) + "\n")
     none.write_text(json.dumps({"end": 0, "device": "pi-01"}) + "\n")
-    path = tmp_path / "roambench-agent"
-    path.write_text(
-        '#!/bin/sh\ncase $2 in\nstatus) echo \'{"run": ""}\';;\n'
-        f"spool-export) cat {have};;\nspool-forget) mv {none} {have}; echo '{{}}';;\nesac\n"
+    server.install_agent(
+        'case $2 in\nstatus) echo \'{"run": ""}\';;\n'
+        f"spool-export) cat {have};;\nspool-forget) mv {none} {have}; echo '{{}}';;\nesac"
     )
-    path.chmod(0o755)
-    for module in (agent_asks, fetching):
-        monkeypatch.setattr(module, "AGENT", str(path))
 
 
 @pytest.fixture
@@ -92,16 +93,19 @@ def test_the_ledger_is_computed_also_where_what_follows_the_records_fails(
 
 
 def test_a_run_that_cannot_be_had_keeps_no_other_ones_on_the_host(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench: Bench,
+    server: SshServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for run, end in (("bad", {"end": 7}), ("good", {"end": 1, "device": "pi-01", "malformed": 2})):
         event = {**EVENT, "run": run}
         (tmp_path / run).write_text(json.dumps(event) + "\n" + json.dumps(end) + "\n")
-    path = tmp_path / "roambench-agent"
-    path.write_text(
-        f"#!/bin/sh\ncd {tmp_path}\ncase $2 in\n"
+    server.install_agent(
+        f"cd {tmp_path}\ncase $2 in\n"
         'status) echo \'{"run": "", "unsent_runs": {"bad": 1, "good": 1}}\';;\n'
-        "spool-export) cat $3;;\nspool-forget) rm $3; echo '{}';;\nesac\n"
+        "spool-export) cat $3;;\nspool-forget) rm $3; echo '{}';;\nesac"
     )
     monkeypatch.setenv("COLUMNS", "300")
     with pytest.raises(SystemExit) as ended:

@@ -16,7 +16,6 @@ import hand_ctl
 from benches import bench_of
 from roambench.contract.errors import FleetError
 from roambench.controller.cli import main
-from roambench.provision import agent_asks
 from roambench.provision.bench import Bench
 from roambench.provision.identify import identify
 from roambench.provision.meter_map import Verdict, doubts, read_map
@@ -34,7 +33,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[SshServer
 
 
 @pytest.fixture
-def bench(servers: list[SshServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(servers: list[SshServer], tmp_path: Path) -> Bench:
     hosts = "".join(
         f"""
 [[hosts]]
@@ -49,8 +48,9 @@ meter = {{ driver = "smartpower2", serial = "SN{number}" }}
         for number, server in enumerate(servers, start=1)
     )
     shutil.copy(hand_ctl.__file__, tmp_path / "hand_ctl.py")
-    command = f"OMP_NUM_THREADS=1 {sys.executable} {tmp_path / 'hand_ctl.py'} {tmp_path}"
-    monkeypatch.setattr(agent_asks, "AGENT", command)
+    ctl = f"{sys.executable} {tmp_path}/hand_ctl.py {tmp_path}"
+    for server in servers:
+        server.install_agent(f'OMP_NUM_THREADS=1 exec {ctl} "$@"')
     return bench_of(tmp_path, hosts)
 
 

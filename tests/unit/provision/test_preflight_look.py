@@ -20,7 +20,6 @@ import pytest
 from benches import a_host, bench_of
 from roambench.meters.emulator import control
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
-from roambench.provision import agent_asks
 from roambench.provision.agent_build import NOT_MADE
 from roambench.provision.bench import Bench
 from roambench.provision.checks import Verdict
@@ -181,23 +180,20 @@ READINGS = {
 }
 
 
-def an_agent(folder: Path, **answers: object) -> Path:
-    """A command that answers `ctl WHAT` as an agent would."""
-    lines = ["#!/bin/sh", 'case "$2" in']
+def install_agent(server: SshServer, folder: Path, **answers: object) -> None:
+    """It answers `ctl WHAT` with what `folder`/WHAT.json holds, and `end-run` with what end-run.sh does."""
+    lines = ['case "$2" in', f"end-run) . {folder}/end-run.sh;;"]
     for what, answer in answers.items():
         (folder / f"{what}.json").write_text(json.dumps(answer))
         lines.append(f"{what}) cat {folder / what}.json;;")
-    path = folder / "roambench-agent"
-    path.write_text("\n".join([*lines, "esac", ""]))
-    path.chmod(0o755)
-    return path
+    server.install_agent("\n".join([*lines, "esac"]))
 
 
 def test_a_preflight_asks_all_hosts_and_keeps_who_answered(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, server: SshServer, tmp_path: Path
 ) -> None:
-    agent = an_agent(tmp_path, status=STATUS, readings=READINGS, smoke={"ok": True, "step_s": 0.4})
-    monkeypatch.setattr(agent_asks, "AGENT", str(agent))
+    smoke = {"ok": True, "step_s": 0.4}
+    install_agent(server, tmp_path, status=STATUS, readings=READINGS, smoke=smoke)
     made = check(bench)
     here, away = made.hosts
     assert (here.host, away.host) == ("pi-01", "pi-02")
@@ -217,25 +213,24 @@ def test_a_preflight_asks_all_hosts_and_keeps_who_answered(
 
 
 def test_an_agent_that_has_only_just_begun_is_judged_by_what_it_has(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, server: SshServer, tmp_path: Path
 ) -> None:
     young = {"now_ns": 100_000_000_000, "ns": [98_000_000_000, 99_000_000_000], "watts": [2.0, None]}
-    agent = an_agent(tmp_path, status=STATUS, readings=young | {"flags": [0, 0]})
-    monkeypatch.setattr(agent_asks, "AGENT", str(agent))
+    install_agent(server, tmp_path, status=STATUS, readings=young | {"flags": [0, 0]})
     (host,) = check(bench, bench.hosts[:1], smoke=False).hosts
     assert {c.name: c.found for c in host.checks}["idle watts"] == "2.00 W"
 
 
 @pytest.mark.parametrize(("session", "ends"), [("dialling", True), ("open", False), ("leaving", False)])
 def test_a_run_without_a_controller_is_ended_by_whoever_holds_the_bench(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, session: str, ends: bool
+    bench: Bench, server: SshServer, tmp_path: Path, session: str, ends: bool
 ) -> None:
     in_it = {**STATUS, "run": "dead", "session": session}
-    agent = an_agent(tmp_path, status=in_it, readings=READINGS, **{"end-run": {"ended": "dead"}})
-    ended = f"cp {tmp_path}/over.json {tmp_path}/status.json; cat"
     (tmp_path / "over.json").write_text(json.dumps(STATUS))
-    agent.write_text(agent.read_text().replace("end-run) cat", f"end-run) {ended}"))
-    monkeypatch.setattr(agent_asks, "AGENT", str(agent))
+    (tmp_path / "end-run.sh").write_text(
+        f'cp {tmp_path}/over.json {tmp_path}/status.json; echo \'{{"ended": "dead"}}\''
+    )
+    install_agent(server, tmp_path, status=in_it, readings=READINGS)
 
     def run_after(**more: bool) -> str:
         check(bench, bench.hosts[:1], smoke=False, **more)
@@ -254,9 +249,9 @@ def test_a_run_without_a_controller_is_ended_by_whoever_holds_the_bench(
     ],
 )
 def test_an_agent_that_says_nonsense_costs_only_its_own_lines(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: dict[str, object], found: str
+    bench: Bench, server: SshServer, tmp_path: Path, answers: dict[str, object], found: str
 ) -> None:
-    monkeypatch.setattr(agent_asks, "AGENT", str(an_agent(tmp_path, **answers)))
+    install_agent(server, tmp_path, **answers)
     (host,) = check(bench, bench.hosts[:1], smoke=False).hosts
     agent = next(c for c in host.checks if c.name == "agent")
     assert agent.verdict is Verdict.FAIL
@@ -264,8 +259,8 @@ def test_an_agent_that_says_nonsense_costs_only_its_own_lines(
     assert host.checks[0].verdict is Verdict.PASS
 
 
-def test_no_agent_at_all_says_to_provision(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_asks, "AGENT", "/nowhere/roambench-agent")
+def test_no_agent_at_all_says_to_provision(bench: Bench, server: SshServer) -> None:
+    shutil.rmtree(server.root, ignore_errors=True)
     (host,) = check(bench, bench.hosts[:1]).hosts
     assert next(c for c in host.checks if c.name == "agent").found == "no agent is installed"
 

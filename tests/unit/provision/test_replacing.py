@@ -57,13 +57,9 @@ def test_a_board_that_is_played_by_a_spare_is_none_itself(bench: Bench):
         replace_board(bench, bench.host("pi-1"), bench.host("pi-2"), lambda host, text: None)
 
 
-def test_a_spare_whose_records_nobody_has_is_none_although_its_agent_does_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    state = tmp_path / "state"
-    monkeypatch.setattr(layout, "STATE", str(state))
-    monkeypatch.setattr(layout, "CTL_SOCKET", str(tmp_path / "ctl.sock"))
+def test_a_spare_whose_records_nobody_has_is_none_although_its_agent_does_not_run(tmp_path: Path):
     with ssh_server(tmp_path) as server:
+        state = server.root / layout.STATE.lstrip("/")
         bench = bench_of(
             tmp_path,
             f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
@@ -80,11 +76,7 @@ def test_a_spare_whose_records_nobody_has_is_none_although_its_agent_does_not_ru
             _is_free(link)
 
 
-def test_of_a_boards_state_only_files_and_folders_reach_its_spare(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    state = tmp_path / "state"
-    monkeypatch.setattr(layout, "STATE", str(state))
+def test_of_a_boards_state_only_files_and_folders_reach_its_spare(tmp_path: Path):
     board = tmp_path / "board"
     (board / "model-cache").mkdir(parents=True)
     (board / "model-cache/trained.json").write_text("{}")
@@ -103,6 +95,7 @@ def test_of_a_boards_state_only_files_and_folders_reach_its_spare(
         )
         with open_link(bench, bench.hosts[0]) as link:
             _hand_over(link, packed)
+        state = server.root / layout.STATE.lstrip("/")
     assert sorted(str(path.relative_to(state)) for path in state.rglob("*")) == [
         "model-cache", "model-cache/trained.json", "sh",
     ]  # fmt: skip
