@@ -7,11 +7,13 @@ set that is a failure.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,7 +92,9 @@ def chromium(profile: Path) -> Iterator[Browser]:
     quiet = ("--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking")
     ours = (f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank")
     command = [program, *quiet, "--no-sandbox", *ours]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         told = profile / "DevToolsActivePort"
         deadline_s = time.monotonic() + 60
@@ -108,7 +112,8 @@ def chromium(profile: Path) -> Iterator[Browser]:
                     browser.call(f"{domain}.enable")
                 yield browser
     finally:
-        running.terminate()
+        with suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)  # helpers too: the crash handlers end with the last
         running.wait(30)
 
 
