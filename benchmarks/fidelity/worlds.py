@@ -168,7 +168,7 @@ def measure(world: str, meter: str, seed: int) -> Measured:
         joules.append(found.joules)
         u_joules.append(found.u_joules)
         true_joules.append(float((truth * seen)[chosen].sum()))
-    return Measured(tuple(joules), tuple(u_joules), tuple(true_joules), account.attribution.contradicted)
+    return Measured(tuple(joules), tuple(u_joules), tuple(true_joules), account.contradicted)
 
 
 def row_of(world: str, runs: Sequence[Measured]) -> WorldRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -18,10 +19,13 @@ from roambench.energy.idle_curve import APART, IdleCurve, idle_curve, work_of
 from roambench.energy.integrate import Floats, PowerCurve, power_curve, span_stamps, trapezoid_by_span
 from roambench.energy.lateness import LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.ledger import LedgerRow
+from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
 from roambench.energy.samples import FreshSamples, PowerSamples, split_looks
 from roambench.energy.uncertainty import MeterCalibration
+
+#: Standard uncertainties within which the rows add up to the whole run.
+CLOSURE_U: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class DeviceAccount:
 
     `idle` are the baselines before and after, None where there were none. `verdicts` says of each phase type
     whether the meter was fast enough for it (R7). `design_based` are the estimates beside the split.
+    `closure_u` is how much more the rows hold than the trapezoid over the same seconds, in standard
+    uncertainties.
     """
 
     device: str
@@ -40,6 +46,17 @@ class DeviceAccount:
     idle: IdleBaselines | None
     verdicts: Mapping[Phase, Verdict]
     design_based: Mapping[Phase, DesignBased]
+    closure_u: float
+
+    @property
+    def closed(self) -> bool:
+        """Whether the split adds up to the whole run: two ways of reading the same lines agree."""
+        return abs(self.closure_u) <= CLOSURE_U
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the readings speak against what the split assumes, or against its sum."""
+        return self.attribution.contradicted or not self.closed
 
 
 def account_device(
@@ -92,7 +109,8 @@ def account_device(
     level_w = fit.idle_w if idling is None else idling.level_w
     unmodelled = design_based(steady, spans, fit, level_w, late_prior_s)
     preferred = {phase: unmodelled[phase] for phase in in_doubt(fit) & unmodelled.keys()}
-    parts = instead(fit.span_energies(curve), spans, preferred, level_w, fit.u_idle_w)
+    several = {phase for phase in preferred if fit.several_kinds(phase)}
+    parts = instead(fit.span_energies(curve), spans, preferred, level_w, fit.u_idle_w, several)
     naive = trapezoid_by_span(curve, spans)
     u_naive = curve.u_between(*span_stamps(spans))
     above_w, u_idle_of = _idle_of(idling, spans, [part.covered_s for part in parts], start_ns)
@@ -155,16 +173,28 @@ def account_device(
             )
         )
     edges_j = curve.step_across_w * fit.u_lateness_s
+    whole_run = curve.energy().with_terms((Part.EDGES, device, edges_j), (Part.SAMPLING, "", fit.unseen_j))
     return DeviceAccount(
         device,
         rows,
-        curve.energy().with_terms((Part.EDGES, device, edges_j), (Part.SAMPLING, "", fit.unseen_j)),
+        whole_run,
         curve,
         fit,
         idle,
         {phase: fit.verdict_of(phase) for phase in dict.fromkeys(span.phase for span in spans)},
         unmodelled,
+        _closure_u(rows, whole_run),
     )
+
+
+def _closure_u(rows: Sequence[LedgerRow], whole_run: Energy) -> float:
+    """By how much the rows exceed the trapezoid over their seconds, in standard uncertainties of both but for
+    the meter's gain and offset, which both share; 0 where nothing was measured.
+    """
+    split = Ledger.of(rows).total("gross")
+    terms_j = (u for part, _, u in split.terms if part not in (Part.GAIN, Part.OFFSET))
+    u_j = math.hypot(whole_run.u_joules, *terms_j)
+    return (split.joules - math.fsum(row.naive_j for row in rows)) / u_j if u_j else 0.0
 
 
 def _idle_of(

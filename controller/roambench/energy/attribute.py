@@ -25,10 +25,10 @@ from roambench.energy.lateness import BOARD_LATENESS_S, LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.near_transfers import Fitted
 from roambench.energy.occupancy import SP2_WINDOW, Floats, MeterWindow
-from roambench.energy.pieces import ENDING, STARTING, TAIL, pieces_of
+from roambench.energy.pieces import ENDING, STARTING, TAIL, TRANSFERS, pieces_of
 from roambench.energy.samples import FreshSamples, PowerSamples, first_looks
 from roambench.energy.span_powers import MIN_SPANS
-from roambench.energy.steadiness import CLOCK_U_S, fit_known, steadiness
+from roambench.energy.steadiness import CLOCK_U_S, NoClock, fit_known, steadiness
 
 #: Windows that spans before trainings last at least, where the beginnings of trainings are told apart.
 WINDOWS_BEFORE: Final = 3.0
@@ -85,11 +85,16 @@ def attribute(
         if begun.apart(STARTING):
             told_of = begun
     sparse = seen.misses_some(nominal_s)
-    told_apart = late_prior_s <= BOARD_LATENESS_S and u_clock_s <= CLOCK_U_S
-    checked = None
-    if told_of.powers is not None and sparse and told_apart:
-        checked = steadiness(_fitted(told_of, readings), seen)
-    told, known = checked if checked is not None else (None, None)
+    told, known, no_clock = None, None, None
+    if sparse and any(span.phase in TRANSFERS for span in spans):
+        no_clock = _not_looked_for(seen, late_prior_s, u_clock_s)
+        if no_clock is None:
+            checked = steadiness(_fitted(told_of, readings), seen) if told_of.powers is not None else None
+            told, known = checked if checked is not None else (None, None)
+            if told is None:
+                no_clock = NoClock.FEW
+            elif not told.clock.found and not told.contradicts:
+                no_clock = NoClock.UNCLEAR
     if told is not None and begun is not None:
         # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
         # upload begins. Those of known age may; where none are known, both stay uncertain. A shape that is
@@ -142,6 +147,7 @@ def attribute(
         spans_fit=powers,
         misfit=misfit,
         steadiness=told,
+        no_clock=no_clock,
         restless=restless,
         locked=locked_levels(at_s, starts_s[begins], level_of_span[begins], names, nominal_s)
         if sparse
@@ -170,6 +176,15 @@ def _fitted(told_of: ConstantPowers, readings: Readings) -> Fitted:
         told_of.late_s,
         cut.amid[final.fitted],
     )
+
+
+def _not_looked_for(window: MeterWindow, late_prior_s: float, u_clock_s: float) -> NoClock | None:
+    """Why the meter's conversion clock is not looked for, or None."""
+    if not window.latch_s:
+        return NoClock.NONE
+    if late_prior_s > BOARD_LATENESS_S:
+        return NoClock.FASTER
+    return NoClock.HOSTS if u_clock_s > CLOCK_U_S else None
 
 
 def _doubted(fit: ConstantPowers, other: ConstantPowers) -> Floats:

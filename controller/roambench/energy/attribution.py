@@ -18,7 +18,8 @@ from roambench.energy.occupancy import Columns, Floats, MeterWindow
 from roambench.energy.pieces import LONG_WAITING, WAITING
 from roambench.energy.span_energy import SpanEnergy
 from roambench.energy.span_powers import SpanPowers
-from roambench.energy.steadiness import Steadiness
+from roambench.energy.steadiness import NoClock, Steadiness
+from roambench.energy.transfer_kinds import OF_KINDS
 
 #: R7: a phase is resolved when one span lasts 5 periods, or its spans together 10 (at 1 Hz: 5 s, 10 s).
 RESOLVED_SPAN_PERIODS: Final = 5.0
@@ -66,6 +67,7 @@ class Attribution:
     spans_fit: SpanPowers | None
     misfit: Misfit | None  # None without readings enough to judge by
     steadiness: Steadiness | None  # None where no conversion clock was looked for
+    no_clock: NoClock | None  # None, too, where none is needed: the meter sees all, or nothing was moved
     restless: tuple[str, ...]  # levels whose power wanders, beats with the meter or jumps
     locked: tuple[str, ...]  # levels that begin at the same instant of the meter's period every time
     offsets: int  # tenths of that period in which spans of one level began, of the level with the fewest
@@ -82,6 +84,10 @@ class Attribution:
         """
         clocked = self.steadiness is not None and self.steadiness.bears_out
         return clocked or not self.window.misses_some(self.nominal_s)
+
+    def several_kinds(self, phase: Phase) -> bool:
+        """Whether transfers of a phase type run at rates that have powers of their own (`transfer_kinds`)."""
+        return any(name.startswith(f"{phase.value} ") and name.endswith(OF_KINDS) for name in self.levels)
 
     @property
     def unsteady(self) -> str:

@@ -14,7 +14,7 @@ the scatter from span to span tells.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -144,8 +144,8 @@ def in_doubt(fit: Attribution) -> frozenset[Phase]:
     Waiting always is: a tail of some tenths of a second is seen by readings at the border alone, which a fit
     hardly weighs, and by all of them if each counts once.
 
-    None where sampling is locked to the rounds, since this estimate rests on random moments; none for a
-    contradiction in idle time; and no transfers of several kinds, whose powers it cannot tell apart.
+    None where sampling is locked to the rounds, since this estimate rests on random moments, and none for a
+    contradiction in idle time.
     """
     if fit.locked:
         return frozenset()
@@ -155,16 +155,7 @@ def in_doubt(fit: Attribution) -> frozenset[Phase]:
     assumed = fit.window.misses_some(fit.nominal_s) or level in (Phase.WAIT.value, TAIL.name)
     if fit.too_early or (assumed and not clocked) or phases - {Phase.TRAIN}:
         phases |= ACTIVE_PHASES - {Phase.TRAIN}
-    several = {
-        phase
-        for phase in phases
-        if sum(
-            of.startswith(f"{phase.value} ") and not of.endswith(("waiting", "starting", "ending", "tail"))
-            for of in fit.levels
-        )
-        > 1
-    }
-    return frozenset(phases - several) | {Phase.WAIT}
+    return frozenset(phases) | {Phase.WAIT}
 
 
 def instead(
@@ -173,11 +164,13 @@ def instead(
     found: Mapping[Phase, DesignBased],
     idle_w: float,
     u_idle_w: float,
+    several: Collection[Phase] = (),
 ) -> list[SpanEnergy]:
     """The energies of spans with the mean net power of the phases in `found` made what is found there.
 
     What spans of a phase differ by stays theirs: all are taken to be wrong by one factor, so kinds of
-    transfers keep their ratios. `parts` are parallel to `spans`; the idle power as in `design_based`.
+    transfers keep their ratios. In phases of `several` kinds these are as uncertain as the fit has the power
+    of each. `parts` are parallel to `spans`; the idle power as in `design_based`.
     """
     moved = list(parts)
     first, last = work_of(spans)
@@ -190,7 +183,8 @@ def instead(
         shares = net_w / mean_w if len(own) and net_w.min() > 0.0 else np.ones(len(own))
         for i, share in zip(own, shares.tolist(), strict=True):
             part = parts[i]
-            u_level_w = estimate.u_w * share
+            u_kind_w = part.u_net_level_w if phase in several else 0.0
+            u_level_w = math.hypot(estimate.u_w * share, u_kind_w)
             own_j2 = part.u_gross_j**2 - (part.u_level_w**2 + part.edge_w**2) * part.covered_s**2
             moved[i] = replace(
                 part,

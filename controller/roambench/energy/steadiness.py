@@ -7,6 +7,7 @@ age nothing in the readings speaks against it: they are compared again with thei
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,16 @@ _MOST: Final = 4.0
 _WAITING_SHARE: Final = 1.5
 #: Standard deviations from which on a group of readings of known age contradicts constant power.
 LIMIT_Z: Final = 6.0
+
+
+class NoClock(StrEnum):
+    """Why a conversion clock neither bears out constant power within transfers nor contradicts it."""
+
+    FASTER = "an emulation faster than real time: lines come too late"
+    HOSTS = "the clocks of the meter's host and of the board agree too badly"
+    NONE = "its windows do not follow one another"
+    FEW = "too few readings at the borders of transfers"
+    UNCLEAR = "none stands out from all that were tried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +93,9 @@ class Known:
 def steadiness(fitted: Fitted, window: MeterWindow) -> tuple[Steadiness, Known | None] | None:
     """Find the meter's conversion clock, and fit again with the ages that it tells.
 
-    None where no clock was looked for. No fit where none was found, or where the run is longer than the
-    readings that found it: a chip's clock is not known to keep its pace for hours.
+    None where too few readings saw a border. No fit where no clock was found, or where the run is longer
+    than the readings that found it: a chip's clock is not known to keep its pace for hours.
     """
-    if not window.latch_s or not any(piece.phase in TRANSFERS for piece in fitted.pieces):
-        return None
     near = near_transfers(fitted, window.window_s)
     clock = find_clock(near.shape, near.priors, near.readings, near.borders, window.window_s, near.late_s)
     if clock is None:

@@ -16,6 +16,8 @@ from roambench.contract.phases import Phase
 from roambench.energy.pieces import Pieces
 
 TRANSFERS: Final = (Phase.DOWNLOAD, Phase.UPLOAD)
+#: What the names of kinds end with, where a direction has several.
+OF_KINDS: Final = (" Mbit/s", " of unknown rate")
 #: Half an octave: within a whole one of LTE rates the sum over downloads still came out 2 % low.
 BAND: Final = 2.0**0.5
 
@@ -42,7 +44,7 @@ def kinds_of(cut: Pieces) -> list[str]:
             bands[-1].append(i)
         for band in bands:
             low, high = rates[band[0]], rates[band[-1]]
-            rate = f" {low:.3g} to {high:.3g} Mbit/s" if low else " of unknown rate"
+            rate = f" {low:.3g} to {high:.3g}{OF_KINDS[0]}" if low else OF_KINDS[1]
             for i in band:
                 kinds[i] = phase.value + (rate if len(bands) > 1 else "")
     return kinds

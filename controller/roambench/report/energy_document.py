@@ -103,6 +103,8 @@ def _split(board: BoardEnergy) -> dict[str, Any]:
         "misfit": None if misfit is None else misfit.sentence,
         "misfit_z": None if misfit is None else misfit.z,
         "unsteady_transfers": board.unsteady,
+        "no_conversion_clock": None if board.no_clock is None else board.no_clock.value,
+        "closure_u": board.closure_u,
         "restless": list(board.restless),
         "locked": list(board.locked),
         "sampling_offsets_of_10": board.offsets,

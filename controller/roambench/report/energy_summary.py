@@ -22,6 +22,7 @@ from roambench.energy.ledger import Ledger, running_sum
 from roambench.energy.link_model import Direction, megabits
 from roambench.energy.link_models import LinkModel
 from roambench.energy.radio_work import PAPER
+from roambench.energy.steadiness import NoClock
 from roambench.energy.table10 import Table10, table10
 from roambench.report.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.truth_checks import together as all_boards
@@ -83,6 +84,9 @@ class BoardEnergy:
     offsets: int  # of TENTHS of that period, in how many phases began; of the phase with the fewest
     unsteady: str  # what the meter's conversion clock says against transfers of constant power; "": nothing
     restless: tuple[str, ...]  # where power wanders, beats with the meter or jumps
+    no_clock: NoClock | None  # why nothing bears out constant power within transfers; None: something does
+    closure_u: float  # what the rows have more than the trapezoid, in standard uncertainties
+    closed: bool
     too_early: bool  # lines seem to have come before they could exist
     lateness_s: float
     u_lateness_s: float
@@ -256,6 +260,9 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         device.account.attribution.offsets,
         device.account.attribution.unsteady,
         device.account.attribution.restless,
+        device.account.attribution.no_clock,
+        device.account.closure_u,
+        device.account.closed,
         device.account.attribution.too_early,
         device.account.attribution.lateness_s,
         device.account.attribution.u_lateness_s,

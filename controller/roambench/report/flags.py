@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES
+from roambench.energy.account import CLOSURE_U
+from roambench.energy.steadiness import NoClock
 from roambench.report.board_state import BoardState, state_flags
 from roambench.report.energy_summary import EnergySummary
 from roambench.report.evidence import RunEvidence
@@ -221,6 +223,21 @@ def _split_flags(energy: EnergySummary) -> list[str]:
             "meter's period every time, so the same part of them is seen again and again, and not even the "
             "whole run is sampled evenly; set rounds.dither_s to half the meter's period (default: 0.5 s)"
         )
+    for why in NoClock:
+        without = [board.device for board in energy.boards if board.no_clock is why]
+        if without:
+            flags.append(
+                f"nothing bears out that power is constant while bytes move on {_some(without)}: the meter "
+                f"looks at part of the time only, and its conversion clock tells nothing ({why.value}). "
+                f"{_instead(energy)}{_TELLS[why]}"
+            )
+    open_ = [f"{board.device} ({board.closure_u:+.1f} u)" for board in energy.boards if not board.closed]
+    if open_:
+        flags.append(
+            f"the phases do not add up to the whole run on {_some(open_)}: more than {CLOSURE_U:g} standard "
+            "uncertainties lie between their sum and the trapezoid over the same seconds; take the whole "
+            "run's joules, and do not trust what phases have of them"
+        )
     early = [
         f"{board.device} ({1e3 * board.lateness_s:+.0f} ± {2e3 * board.u_lateness_s:.0f} ms)"
         for board in energy.boards
@@ -232,6 +249,16 @@ def _split_flags(energy: EnergySummary) -> list[str]:
             "before they could exist, so power changed later than the phases say"
         )
     return flags
+
+
+#: What would tell more, by why no clock does.
+_TELLS: Final = {
+    NoClock.FASTER: "Run in real time (local.time_scale = 1), or with a meter that prints every 100 ms",
+    NoClock.HOSTS: "Read the meter on the board itself, or one that prints every 100 ms",
+    NoClock.NONE: "A meter that prints every 100 ms sees all of them",
+    NoClock.FEW: "More rounds would tell it, or a meter that prints every 100 ms",
+    NoClock.UNCLEAR: "More rounds may tell it; a meter that prints every 100 ms sees all of them",
+}
 
 
 def _instead(energy: EnergySummary) -> str:

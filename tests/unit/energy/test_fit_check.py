@@ -12,7 +12,7 @@ def test_noise_that_neighbouring_lines_share_is_no_misfit(worlds, meter, seed):
     """What a quiet board draws holds for 66 ms; taken for independent, 4 to 5 standard deviations."""
     _, account = worlds.accounted("clean-1s", meter, seed)
     assert account.attribution.misfit.z < 3.9
-    assert not account.attribution.contradicted
+    assert not account.contradicted
 
 
 @pytest.mark.parametrize("meter", ["sp3-50ms", "sp3-10ms"])

@@ -19,6 +19,7 @@ from roambench.energy.near_transfers import Fitted, near_transfers
 from roambench.energy.occupancy import SP2_WINDOW
 from roambench.energy.pieces import STARTING, STARTING_S, TAIL, pieces_of
 from roambench.energy.samples import PowerSamples
+from roambench.energy.steadiness import NoClock
 
 S = 10**9
 WINDOW_S = 0.2571
@@ -154,7 +155,22 @@ def test_a_clock_that_does_not_keep_its_pace_is_not_believed() -> None:
 
 def test_where_hosts_do_not_agree_on_the_time_no_clock_is_looked_for() -> None:
     spans, samples, _ = run()
-    assert fitted(spans, samples, u_clock_s=0.02).steadiness is None
+    fit = fitted(spans, samples, u_clock_s=0.02)
+    assert fit.steadiness is None
+    assert fit.no_clock is NoClock.HOSTS
+    assert in_doubt(fit) >= set(TRANSFERS)
+
+
+def test_why_no_clock_bears_out_the_transfers_is_told() -> None:
+    spans, samples, _ = run()
+    assert fitted(spans, samples).no_clock is None
+    assert fitted(spans, samples, late_prior_s=0.1).no_clock is NoClock.FASTER
+    assert fitted(*run(wander=0.02)[:2]).no_clock is NoClock.UNCLEAR
+    few = spans[: next(i for i, span in enumerate(spans) if span.phase is Phase.TRAIN) + 1]
+    told = fitted(
+        few, PowerSamples(*(part[samples.ns < few[-1].end_ns] for part in (samples.ns, samples.watts)))
+    )
+    assert told.no_clock is NoClock.FEW
 
 
 def test_lines_near_an_update_may_show_the_value_before_it() -> None:

@@ -10,16 +10,25 @@ import pytest
 from roambench.contract.phases import Phase
 from roambench.energy.design_based import WithoutModel
 from roambench.energy.energy_value import Energy
+from roambench.energy.steadiness import NoClock
 from roambench.report.comparison import RunComparisons
-from roambench.report.evidence import read_runs
+from roambench.report.energy_document import energy_document
+from roambench.report.evidence import RunEvidence, read_runs
+from roambench.report.flags import flags_of
 from roambench.report.phase_tables import phase_table
 from roambench.report.summary import RunSummary, summarise
 
 
 @pytest.fixture
-def run(hand_made) -> RunSummary:
+def evidence(hand_made) -> RunEvidence:
+    (found,) = read_runs([hand_made()])
+    return found
+
+
+@pytest.fixture
+def run(evidence) -> RunSummary:
     """A run of 40 uploads of 24 J, of which it is said without a model how sure that is (2 u = 20 %)."""
-    (summary,) = (summarise(run) for run in read_runs([hand_made()]))
+    summary = summarise(evidence)
     assert summary.energy is not None
     found = WithoutModel(Energy(24.0, 2.4), 40)
     phases = tuple(
@@ -46,3 +55,24 @@ def test_compare_says_it_in_a_line_and_in_json(run):
     found = json.loads(made.json())["runs"][0]["design_based"]
     assert (found["upload"]["net"]["joules"], found["upload"]["spans_wanted"]) == (24.0, 640)
     assert found["download"] is None
+
+
+@pytest.mark.parametrize("why", NoClock)
+def test_why_nothing_bears_out_the_split_is_a_flag_with_what_would_tell(evidence, run, why):
+    boards = tuple(replace(board, no_clock=why) for board in run.energy.boards)
+    energy = replace(run.energy, boards=boards)
+    flags = flags_of(evidence, run.orders, energy)
+    (flag,) = (flag for flag in flags if flag.startswith("nothing bears out"))
+    assert f"the meter looks at part of the time only, and its conversion clock tells nothing ({why})" in flag
+    assert "There upload have the estimate without a model" in flag
+    assert "100 ms" in flag
+    assert energy_document(energy)["boards"][0]["split"]["no_conversion_clock"] == why
+
+
+def test_phases_that_do_not_add_up_are_a_flag_and_a_figure_in_json(evidence, run):
+    boards = tuple(replace(board, closed=False, closure_u=-4.2) for board in run.energy.boards)
+    energy = replace(run.energy, boards=boards)
+    said = "the phases do not add up to the whole run on pi-01 (-4.2 u)"
+    assert any(flag.startswith(said) for flag in flags_of(evidence, run.orders, energy))
+    assert energy_document(energy)["boards"][0]["split"]["closure_u"] == -4.2
+    assert not any("add up" in flag for flag in flags_of(evidence, run.orders, run.energy))
