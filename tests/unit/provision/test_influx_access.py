@@ -123,7 +123,8 @@ class Influx2(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_at_an_influxdb_2_one_permission_on_one_bucket_is_asked_for(tmp_path: Path) -> None:
+def test_at_an_influxdb_2_one_permission_on_one_bucket_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Influx2, "asked", [])
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Influx2) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
