@@ -28,8 +28,8 @@ _TRAINER = """
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from roambench.agent.trainer import Trainer
-from roambench.agent.worker import TrainJob
+from roambench.agent.orders.trainer import Trainer
+from roambench.agent.orders.worker import TrainJob
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 

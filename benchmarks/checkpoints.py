@@ -22,9 +22,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from roambench.agent.held_model import HeldModel
-from roambench.agent.model_cache import ModelCache
-from roambench.agent.resume_point import ResumePoint
+from roambench.agent.orders.held_model import HeldModel
+from roambench.agent.orders.model_cache import ModelCache
+from roambench.agent.orders.resume_point import ResumePoint
 from roambench.contract.orders import TrainReply
 from roambench.controller import one_run
 from roambench.controller.checkpoints import Checkpoints

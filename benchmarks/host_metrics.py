@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from roambench.agent.host_metrics import MOST_CPU_SHARE, HostMetrics
+from roambench.agent.readings.host_metrics import MOST_CPU_SHARE, HostMetrics
 from roambench.agent.settings import HostSettings
 from roambench.contract.records import RecordKind
 from roambench.spool.spool import Spool

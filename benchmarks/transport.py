@@ -24,8 +24,8 @@ import grpc
 import grpc.aio
 import numpy as np
 
-from roambench.agent.control_link import secure_channel
-from roambench.agent.data_link import DataLink
+from roambench.agent.session.control_link import secure_channel
+from roambench.agent.session.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-from roambench.agent.witness import Witnessed, read_witness
+from roambench.agent.readings.witness import Witnessed, read_witness
 from roambench.contract.errors import RoambenchError
 from roambench.contract.phases import Phase
 from roambench.contract.records import Reading, ReadingFlag, RecordKind

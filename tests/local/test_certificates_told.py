@@ -16,8 +16,8 @@ import grpc.aio
 import pytest
 
 from hand_agent import until
-from roambench.agent.control_link import ControlLink
-from roambench.agent.identity_files import IdentityFiles
+from roambench.agent.session.control_link import ControlLink
+from roambench.agent.session.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.events import EventKind
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential

@@ -14,12 +14,12 @@ import pytest
 
 from fuzzer import Fuzzer, Memory
 from hand_agent import LAYOUT, REPORT, done
-from roambench.agent.control_link import ControlLink, secure_channel
-from roambench.agent.data_link import DataLink
-from roambench.agent.peer_inbox import Inbox
-from roambench.agent.peer_link import PeerLink, PullFailed, Silence
-from roambench.agent.peer_offers import Standing, Wanted
-from roambench.agent.peer_radio import RadioPace
+from roambench.agent.peers.inbox import Inbox
+from roambench.agent.peers.link import PeerLink, PullFailed, Silence
+from roambench.agent.peers.offers import Standing, Wanted
+from roambench.agent.peers.radio import RadioPace
+from roambench.agent.session.control_link import ControlLink, secure_channel
+from roambench.agent.session.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import control_pb2 as wire

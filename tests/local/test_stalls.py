@@ -12,7 +12,7 @@ import grpc.aio
 import numpy as np
 import pytest
 
-from roambench.agent.data_link import DataLink, Transfer
+from roambench.agent.session.data_link import DataLink, Transfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import chunks, digest_of, encode, piece_bytes
 from roambench.contract.pacing import padding

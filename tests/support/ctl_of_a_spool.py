@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from roambench.agent.ctl_handler import CtlHandler
-from roambench.agent.unsent import Unsent
+from roambench.agent.life.ctl_handler import CtlHandler
+from roambench.agent.readings.unsent import Unsent
 from roambench.spool.spool import Spool
 
 

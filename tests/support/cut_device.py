@@ -20,15 +20,15 @@ from hand_agent import (
     connected,
     hand_agent,
 )
-from roambench.agent.chores import Chores
-from roambench.agent.data_dial import DataDial
-from roambench.agent.identity_files import IdentityFiles
-from roambench.agent.model_cache import ModelCache
-from roambench.agent.order_queue import OrderQueue
+from roambench.agent.background import Chores
+from roambench.agent.orders.model_cache import ModelCache
+from roambench.agent.orders.queue import OrderQueue
+from roambench.agent.orders.timeline import PhaseTimeline
+from roambench.agent.orders.worker import Worker
+from roambench.agent.orders.workplace import Workplace
+from roambench.agent.session.data_dial import DataDial
+from roambench.agent.session.identity_files import IdentityFiles
 from roambench.agent.settings import ChaosSettings
-from roambench.agent.timeline import PhaseTimeline
-from roambench.agent.worker import Worker
-from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Answer, AnswerStatus, TrainOrder, TrainReply, UploadOrder, UploadReply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roambench.agent.data_link import DataLink
+from roambench.agent.session.data_link import DataLink
 
 
 @dataclass

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from hand_agent import LAYOUT
-from roambench.agent.peer_offers import HalfStep
-from roambench.agent.peers import Neighbour, Peers
+from roambench.agent.peers.exchange import Neighbour, Peers
+from roambench.agent.peers.offers import HalfStep
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import digest_of, encode
 from roambench.identity.authority import Authority

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from roambench.agent.control_link import ControlLink, secure_channel
-from roambench.agent.data_link import DataLink
+from roambench.agent.session.control_link import ControlLink, secure_channel
+from roambench.agent.session.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec

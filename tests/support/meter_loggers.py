@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from influx_servers import Influxd
+from roambench.agent.readings.witness import Witnessed, read_witness
 from roambench.agent.settings import AgentSettings, MeterSettings
-from roambench.agent.witness import Witnessed, read_witness
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.records import Reading
 from roambench.meters.emulator.control import stats

@@ -27,9 +27,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, TextIO
 
-from roambench.agent.launch import load_trainer, run_agent
+from roambench.agent.life.launch import load_trainer, run_agent
+from roambench.agent.orders.worker import die_with_parent
 from roambench.agent.settings import AgentSettings
-from roambench.agent.worker import die_with_parent
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_file
 from roambench.meters.catalogue import METERS
@@ -43,22 +43,22 @@ _STOP_PATIENCE_S = 20.0
 
 #: For every agent; a meter logger has no more.
 _READER: Final = (
-    "roambench.agent.meter_reader",
-    "roambench.agent.reporter",
-    "roambench.agent.run_context",
-    "roambench.agent.stores",
+    "roambench.agent.readings.meter_reader",
+    "roambench.agent.readings.reporter",
+    "roambench.agent.readings.run_context",
+    "roambench.agent.readings.stores",
 )
 #: For agents with a controller.
 _ORDERED: Final = (
-    "roambench.agent.ctl_handler",
-    "roambench.agent.held_model",
-    "roambench.agent.host_metrics",
-    "roambench.agent.identity_files",
-    "roambench.agent.peer_inbox",
-    "roambench.agent.peer_offers",
-    "roambench.agent.peer_radio",
-    "roambench.agent.model_cache",
-    "roambench.agent.timeline",
+    "roambench.agent.life.ctl_handler",
+    "roambench.agent.orders.held_model",
+    "roambench.agent.orders.model_cache",
+    "roambench.agent.orders.timeline",
+    "roambench.agent.peers.inbox",
+    "roambench.agent.peers.offers",
+    "roambench.agent.peers.radio",
+    "roambench.agent.readings.host_metrics",
+    "roambench.agent.session.identity_files",
     "roambench.wire.frames",
     "roambench.wire.v1.data_pb2",
     "roambench.wire.v1.methods",

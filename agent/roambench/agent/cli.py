@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from roambench.agent.launch import run_agent
+from roambench.agent.life.launch import run_agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.traffic_shaper import Shape, apply
 from roambench.contract.errors import ConfigError, FleetError, RoambenchError

@@ -30,7 +30,7 @@ class MeterSettings:
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
-    """How often the board itself is looked at (`agent.host_metrics`), and where."""
+    """How often the board itself is looked at (`agent.readings.host_metrics`), and where."""
 
     period_s: float = 5.0  # device time between samples; 0: none are taken
     during_phases: bool = True  # False: none in download, train and upload
@@ -87,7 +87,7 @@ class AgentSettings:
     time_scale: float = 1.0
     ahead_ns: int = 0  # of `contract.device_time.DeviceClock`, as the two above
     trainer_nice: int = 5
-    quiet: bool = False  # send nothing while a phase is measured (agent.quiet)
+    quiet: bool = False  # send nothing while a phase is measured (agent.session.quiet)
     store_at_controller: bool = True
     meter: MeterSettings = field(default_factory=MeterSettings)
     host: HostSettings = field(default_factory=HostSettings)

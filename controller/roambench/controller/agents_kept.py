@@ -28,7 +28,7 @@ MODELS: Final = "checkpoint-models"
 
 class AgentsKept:
     """`checkpoints.Keeper` of a fleet of real agents. Access points' models and the global one lie in the run
-    folder, each written once; what a device holds it keeps itself (`agent.resume_point`)."""
+    folder, each written once; what a device holds it keeps itself (`agent.orders.resume_point`)."""
 
     keeps_much = False
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from roambench.agent.first_request import first_request
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, RecordConflict
 from roambench.contract.events import AnyEventKind, EventKind, event_kind
@@ -26,6 +25,7 @@ from roambench.fleet.sessions import Session, Sessions
 from roambench.fleet.traced_grpc import grpc
 from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.wire.frames import controller_frame, hello_of
+from roambench.wire.server import first_request
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import CONTROL_SERVICE
 

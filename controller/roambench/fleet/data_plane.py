@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
-from roambench.agent.first_request import first_request
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
@@ -29,6 +28,7 @@ from roambench.fleet.model_registry import ModelRegistry
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.shards import ShippedShard
 from roambench.fleet.traced_grpc import grpc
+from roambench.wire.server import first_request
 from roambench.wire.v1 import data_pb2 as wire
 from roambench.wire.v1.methods import DATA_SERVICE
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from roambench.agent.lasting_server import LastingServer
 from roambench.contract.errors import FleetError, IdentityError
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits
 from roambench.fleet.traced_grpc import grpc
 from roambench.identity.authority import Credential
+from roambench.wire.server import LastingServer
 from roambench.wire.v1.methods import channel_options
 
 

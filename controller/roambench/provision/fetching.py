@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roambench.agent.unsent import Exported
+from roambench.agent.readings.unsent import Exported
 from roambench.contract.errors import RecordConflict
 from roambench.contract.json_values import from_values, json_or_none
 from roambench.contract.whole_file import write_whole

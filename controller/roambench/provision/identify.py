@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from roambench.agent.meter_watch import KEPT_EVERY_NS, NEWEST
+from roambench.agent.readings.meter_watch import KEPT_EVERY_NS, NEWEST
 from roambench.contract.errors import FleetError
 from roambench.provision.agent_asks import ask_agent, ask_burn, ask_readings
 from roambench.provision.bench import NO_METER, Bench, Host

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roambench.agent.held_model import HeldDescription
-from roambench.agent.model_cache import TrainedDescription
+from roambench.agent.orders.held_model import HeldDescription
+from roambench.agent.orders.model_cache import TrainedDescription
 from roambench.contract.errors import DataError, ModelError
 from roambench.contract.json_values import json_or_none
 from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of

@@ -1,1 +1,1 @@
-"""The messages that travel between controller and agents."""
+"""The messages that travel between controller and agents, and the servers that take them."""

@@ -10,7 +10,7 @@ import pytest
 
 _FORK_SERVER = """
 import json, sys
-from roambench.agent.launch import load_trainer
+from roambench.agent.life.launch import load_trainer
 from roambench.agent.settings import AgentSettings, MeterSettings
 from roambench.agent.agent_fork_server import import_for
 
@@ -19,9 +19,9 @@ if controller:
     load_trainer()
 import_for([AgentSettings("pi-01", controller, meter=MeterSettings(meter, "/dev/ttyUSB0"))])
 shared = set(sys.modules)
-import roambench.agent.meter_logger
+import roambench.agent.readings.meter_logger
 if controller:
-    import roambench.agent.process
+    import roambench.agent.life.process
     from roambench.meters.catalogue import METERS
     METERS.load(meter)
 print(json.dumps([sorted(shared), sorted(set(sys.modules) - shared)]))
@@ -52,7 +52,7 @@ def test_an_agent_imports_no_library_but_grpc_on_its_own(meter: str) -> None:
 def test_a_meter_logger_shares_neither_torch_nor_certificates() -> None:
     shared, own = imported("", "smartpower2")
     assert packages(shared) & {"grpc", "torch", "cryptography"} == set()
-    assert own == {"roambench.agent.meter_logger"}
+    assert own == {"roambench.agent.readings.meter_logger"}
 
 
 def test_a_meter_that_nobody_knows_is_the_agents_to_report() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
-from roambench.agent.unsent import Unsent
+from roambench.agent.readings.unsent import Unsent
 from roambench.contract.records import Reading, RecordKind
 from roambench.controller.cli import main
 from roambench.experiment.sections import Experiment

@@ -10,7 +10,7 @@ import grpc.aio
 import pytest
 
 from hand_agent import MODEL, HandAgent, bench, connected, hand_agent, lines, live, train_order, until
-from roambench.agent.identity_files import IdentityFiles
+from roambench.agent.session.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.events import EventKind
 from roambench.fleet.secure_port import SecurePort

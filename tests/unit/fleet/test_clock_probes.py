@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hand_agent import LAYOUT, MODEL, REPORT, SPEC, HandAgent, bench, connected, done, hand_agent, train_order
-from roambench.agent.control_link import ControlLink
+from roambench.agent.session.control_link import ControlLink
 from roambench.agent.settings import AgentSettings, MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError

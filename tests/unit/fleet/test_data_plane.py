@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
-from roambench.agent.control_link import secure_channel
+from roambench.agent.session.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode

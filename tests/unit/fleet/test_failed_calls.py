@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from hand_agent import Bench, bench, lines, until
-from roambench.agent.dial_trouble import _context
+from roambench.agent.session.dial_trouble import _context
 from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
 from roambench.identity.authority import CONTROLLER_NAME

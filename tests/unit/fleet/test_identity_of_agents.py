@@ -18,7 +18,7 @@ from hand_agent import (
     redialled,
     until,
 )
-from roambench.agent.control_link import ControlLink, secure_channel
+from roambench.agent.session.control_link import ControlLink, secure_channel
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, LinkError
 from roambench.contract.events import EventKind

@@ -22,7 +22,7 @@ from hand_agent import (
     train_order,
     until,
 )
-from roambench.agent.control_link import secure_channel
+from roambench.agent.session.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode

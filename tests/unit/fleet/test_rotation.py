@@ -20,7 +20,7 @@ from hand_agent import (
     train_order,
     until,
 )
-from roambench.agent.identity_files import IdentityFiles
+from roambench.agent.session.identity_files import IdentityFiles
 from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
@@ -52,7 +52,7 @@ async def serial_seen_by(address: str, credential: Credential) -> int:
 
     from cryptography import x509
 
-    from roambench.agent.dial_trouble import _context
+    from roambench.agent.session.dial_trouble import _context
 
     host, _, port = address.partition(":")
     _, writer = await asyncio.open_connection(

@@ -20,7 +20,7 @@ from hand_agent import (
     train_order,
     until,
 )
-from roambench.agent.dial_trouble import _context
+from roambench.agent.session.dial_trouble import _context
 from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.identity.authority import CONTROLLER_NAME, Credential

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hand_agent import SPEC
-from roambench.agent.control_link import secure_channel
-from roambench.agent.data_link import DataLink
+from roambench.agent.session.control_link import secure_channel
+from roambench.agent.session.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, LinkError, ModelError
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet

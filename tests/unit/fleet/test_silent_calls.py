@@ -24,10 +24,10 @@ from hand_agent import (
     until,
 )
 from peer_devices import devices
-from roambench.agent.control_link import secure_channel
-from roambench.agent.dial_trouble import _context, dial_trouble
-from roambench.agent.peer_link import PeerLink, Silence
-from roambench.agent.peer_offers import Standing, Wanted
+from roambench.agent.peers.link import PeerLink, Silence
+from roambench.agent.peers.offers import Standing, Wanted
+from roambench.agent.session.control_link import secure_channel
+from roambench.agent.session.dial_trouble import _context, dial_trouble
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import AnswerStatus, UploadOrder

@@ -10,12 +10,12 @@ import pytest
 
 from fixed_dial import FixedDial
 from hand_agent import HandAgent, bench, connected, done, hand_agent
-from roambench.agent.model_cache import ModelCache
-from roambench.agent.order_queue import OrderQueue
+from roambench.agent.orders.model_cache import ModelCache
+from roambench.agent.orders.queue import OrderQueue
+from roambench.agent.orders.timeline import PhaseTimeline
+from roambench.agent.orders.worker import Worker
+from roambench.agent.orders.workplace import Workplace
 from roambench.agent.settings import ChaosSettings
-from roambench.agent.timeline import PhaseTimeline
-from roambench.agent.worker import Worker
-from roambench.agent.workplace import Workplace
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.orders import Answer, AnswerStatus, TransferOrder, TransferReply

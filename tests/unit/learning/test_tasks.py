@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from roambench.agent.trainer import Trainer
+from roambench.agent.orders.trainer import Trainer
 from roambench.contract.errors import ConfigError, DataError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.learning.layout import flatten

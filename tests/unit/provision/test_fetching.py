@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 
-from roambench.agent.ctl_handler import CtlHandler
-from roambench.agent.unsent import Exported
-from roambench.agent.unsent import Unsent as Files
+from roambench.agent.life.ctl_handler import CtlHandler
+from roambench.agent.readings.unsent import Exported
+from roambench.agent.readings.unsent import Unsent as Files
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.experiment.sections import Experiment
 from roambench.provision.fetching import fetch_run, records_of

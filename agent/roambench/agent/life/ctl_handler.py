@@ -1,0 +1,246 @@
+"""The control socket's questions and the agent's answers: bounded, and never in a measured phase where it
+would cost power.
+
+status                  who it is, its run, spool, meter, clock and board
+readings SECONDS        what the meter said in the last SECONDS: stamps, watts and flags
+smoke                   one SGD step in the trainer's process
+burn SECONDS [CORES]    compute on all cores (or CORES) and do nothing else: `roambench fleet identify`
+spool-export [RUN]      every record that the controller has yet to get, as JSON lines, with an end line
+spool-forget RUN        somebody has that finished run's records now
+spool-dead [RUN]        every record that a store refused for good, and why, as JSON lines
+spool-revive [RUN]      put them among the records that the controller has yet to get
+end-run                 leave the run whose controller is gone
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.agent.orders.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
+from roambench.agent.readings.host_metrics import HostMetrics
+from roambench.agent.readings.meter_watch import STATES, MeterWatch
+from roambench.agent.readings.unsent import Unsent
+from roambench.contract.device_time import DeviceClock
+from roambench.spool.spool import Spool
+
+ASKS: Final = (
+    "status",
+    "readings",
+    "smoke",
+    "burn",
+    "spool-export",
+    "spool-forget",
+    "spool-dead",
+    "spool-revive",
+    "end-run",
+)
+MOST_BURN_S: Final = 600.0
+_SMOKE_PATIENCE_S: Final = 120.0
+_BURN: Final = (
+    "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
+)
+
+
+@dataclass(slots=True)
+class CtlHandler:
+    """Answers `ctl_server`. `draw(cores)` tells an emulated board what it computes; a real one just does."""
+
+    device: str
+    clock: DeviceClock
+    spool: Spool
+    unsent: Unsent
+    meter: MeterWatch
+    worker: Worker
+    host: HostMetrics
+    state_dir: Path
+    about: Callable[[], dict[str, Any]]
+    end_run: Callable[[str, float | None], Awaitable[None]]
+    draw: Callable[[float], None] | None = None
+    _busy: str = ""
+
+    async def answer(self, request: Mapping[str, Any]) -> AsyncIterator[str]:
+        """The answer's lines. ValueError for what cannot be asked, or not now."""
+        words = request.get("words", [])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError("words: expected a list of words")
+        match request.get("ask"):
+            case "status":
+                yield json.dumps(self.status())
+            case "readings":
+                yield json.dumps(self._readings(words))
+            case "smoke":
+                yield json.dumps(await self._smoke())
+            case "burn":
+                yield json.dumps(await self._burn(words))
+            case "spool-export":
+                async for line in self._export(words[0] if words else None):
+                    yield line
+            case "spool-forget":
+                if len(words) != 1:
+                    raise ValueError("spool-forget: expected the run")
+                yield json.dumps({"forgotten": self.unsent.forget(words[0])})
+            case "spool-dead":
+                for letter in self.spool.dead_letters(words[0] if words else None):
+                    yield json.dumps(
+                        {
+                            "run": letter.run,
+                            "store": letter.consumer,
+                            "spool_uuid": letter.spool_uuid,
+                            "seq": letter.seq,
+                            "kind": letter.kind.name.lower(),
+                            "error": letter.error,
+                        }
+                    )
+            case "spool-revive":
+                yield json.dumps({"revived": self.unsent.revive(words[0] if words else None)})
+            case "end-run":
+                run = self.about()["run"]
+                if run:
+                    await self.end_run("told to end the run", None)
+                yield json.dumps({"ended": run})
+            case other:
+                raise ValueError(f"unknown request {other!r}: expected one of {', '.join(ASKS)}")
+
+    def status(self) -> dict[str, Any]:
+        """Everything that a live table shows, JSON-ready: what nobody knows is null."""
+        now_ns = self.clock.now_ns()
+        disk = shutil.disk_usage(self.state_dir)
+        return {
+            **self.about(),
+            "rss_bytes": rss_bytes(),
+            "clock": {"monotonic_ns": now_ns, "unix_s": time.time()},
+            "spool": {
+                name: {
+                    "depth": queue.depth,
+                    "dropped": queue.dropped,
+                    "dead": queue.dead,
+                    "oldest_age_s": round(queue.oldest_age_s, 1),
+                }
+                for name, queue in self.spool.consumers.items()
+            },
+            "dropped_between_runs": self.unsent.dropped,
+            "unsent_runs": self.unsent.runs(),
+            "meter": self._meter(now_ns),
+            "host": _known(asdict(self.host.sample(now_ns))),
+            "disk": {"total_bytes": disk.total, "free_bytes": disk.free},
+        }
+
+    def _meter(self, now_ns: int) -> dict[str, Any]:
+        watch = self.meter
+        state, about = watch.state, watch.description
+        values: dict[str, Any] = {
+            "state": STATES[state.kind] if state is not None else "unknown",
+            "detail": state.detail if state is not None else "",
+            "readings": watch.readings,
+            "description": json.loads(about.detail) if about is not None else None,
+            "last": None,
+        }
+        if watch.reading is not None:
+            last = watch.reading
+            values["last"] = {
+                **_known({"volts": last.volts, "amps": last.amps, "watts": last.watts}),
+                "age_s": round((now_ns - last.monotonic_ns) * 1e-9, 3),
+                "monotonic_ns": last.monotonic_ns,
+                "flags": int(last.flags),
+            }
+        return values
+
+    def _readings(self, words: list[str]) -> dict[str, Any]:
+        """The newest readings; inconsistent ones and those of a meter that is off are among them, with their
+        flags. A meter has at most NEWEST of them."""
+        try:
+            since_ns = self.clock.now_ns() - round(float(words[0]) * 1e9)
+        except (IndexError, ValueError, OverflowError):
+            raise ValueError("readings: expected SECONDS") from None
+        chosen = [reading for reading in self.meter.newest if reading.monotonic_ns >= since_ns]
+        return {
+            "now_ns": self.clock.now_ns(),
+            "ns": [reading.monotonic_ns for reading in chosen],
+            "watts": [None if math.isnan(reading.watts) else reading.watts for reading in chosen],
+            "flags": [int(reading.flags) for reading in chosen],
+        }
+
+    async def _smoke(self) -> dict[str, Any]:
+        self._only_between_runs("smoke")
+        try:
+            async with asyncio.timeout(_SMOKE_PATIENCE_S):
+                return {"ok": True, **await self.worker.smoke()}
+        except (TrainerDied, TrainerRefused) as error:
+            return {"ok": False, "reason": str(error)}
+        except TimeoutError:
+            return {"ok": False, "reason": f"no answer of the trainer within {_SMOKE_PATIENCE_S:.0f} s"}
+
+    async def _burn(self, words: list[str]) -> dict[str, Any]:
+        self._only_between_runs("burn")
+        seconds, cores = _burn_words(words)
+        if self._busy:
+            raise ValueError(f"burn: {self._busy} already")
+        self._busy = f"burning {cores} cores for {seconds:.0f} s"
+        burners: list[asyncio.subprocess.Process] = []
+        began_ns = self.clock.now_ns()
+        try:
+            if self.draw is not None:
+                self.draw(float(cores))
+            burners += [
+                # Executed, not forked: a fork of a process that holds grpc hangs.
+                await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", _BURN, str(seconds))
+                for _ in range(cores)
+            ]
+            await asyncio.sleep(seconds)
+        finally:
+            for burner in burners:
+                if burner.returncode is None:
+                    burner.kill()
+                await asyncio.shield(burner.wait())
+            if self.draw is not None:
+                self.draw(0.0)
+            self._busy = ""
+        return {"ok": True, "cores": cores, "began_ns": began_ns, "ended_ns": self.clock.now_ns()}
+
+    async def _export(self, run: str | None) -> AsyncIterator[str]:
+        count = malformed = 0
+        for line in self.unsent.export(run):
+            if line is None:
+                malformed += 1
+            else:
+                yield line
+                count += 1
+            if (count + malformed) % 500 == 0:
+                await asyncio.sleep(0)  # the meter's lines are stamped by this loop
+        yield json.dumps({"end": count, "malformed": malformed, "device": self.device})
+
+    def _only_between_runs(self, what: str) -> None:
+        run = self.about()["run"]
+        if run:
+            raise ValueError(f"{what}: this device takes part in run {run}; it would cost joules there")
+
+
+def _burn_words(words: list[str]) -> tuple[float, int]:
+    try:
+        seconds = float(words[0])
+        cores = int(words[1]) if len(words) > 1 else os.cpu_count() or 1
+    except (IndexError, ValueError):
+        raise ValueError("burn: expected SECONDS, or SECONDS CORES") from None
+    if not (math.isfinite(seconds) and 0.0 < seconds <= MOST_BURN_S):
+        raise ValueError(f"burn: expected 0 to {MOST_BURN_S:.0f} s, got {words[0]}")
+    if not 1 <= cores <= 64:
+        raise ValueError(f"burn: expected 1 to 64 cores, got {cores}")
+    return seconds, cores
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    """NaN and -1 mean that the board does not say."""
+    return {
+        name: None if value == -1 or (isinstance(value, float) and math.isnan(value)) else value
+        for name, value in values.items()
+    }

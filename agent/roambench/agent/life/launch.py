@@ -1,0 +1,53 @@
+"""From settings to a living agent: first the trainer's fork server is forked, only then is grpc imported."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from roambench.agent.orders.worker import start_trainer_fork_server
+from roambench.agent.settings import AgentSettings
+from roambench.contract.errors import RoambenchError
+from roambench.contract.last_signals import run_to_its_end
+
+
+def load_trainer() -> Callable[[socket.socket], None]:
+    """Import the learning stack (seconds on a Pi) and return what a trainer process runs."""
+    from roambench.agent.orders.trainer import serve
+
+    return serve
+
+
+def run_agent(settings: AgentSettings) -> int:
+    """Live as the agent `settings` describe until told to stop; returns the exit status."""
+    # Forked children of a process that holds grpc hang; grpc's fork support would only hide that.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
+    try:
+        return _live(settings) if settings.controller else _log(settings)
+    except RoambenchError as error:
+        print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+
+
+def _live(settings: AgentSettings) -> int:
+    if "grpc" in sys.modules:
+        raise RuntimeError("grpc is already imported: the trainer could not be forked safely")
+    trainer, _ = start_trainer_fork_server(settings.trainer_nice, load_trainer)
+    from roambench.learning.malloc import keep_freed_memory
+
+    keep_freed_memory()  # a model's buffers come and go with every order
+    from roambench.agent.life.parts import AgentParts
+    from roambench.agent.life.process import Agent
+
+    return run_to_its_end(Agent(AgentParts(settings, trainer)).run())
+
+
+def _log(settings: AgentSettings) -> int:
+    from roambench.agent.readings.meter_logger import log_meter
+
+    return log_meter(settings)

@@ -1,0 +1,129 @@
+"""Carries out orders that only move bytes: a trained model up, the global model down, padding either way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from roambench.agent.background import undivided
+from roambench.agent.orders.model_cache import ModelCache
+from roambench.agent.orders.workplace import Workplace
+from roambench.agent.session.data_link import DataLink, Transfer
+from roambench.contract.events import EventKind
+from roambench.contract.model_blob import MAX_BLOB_BYTES
+from roambench.contract.orders import (
+    Answer,
+    GivenOrder,
+    SyncOrder,
+    SyncReply,
+    TransferOrder,
+    TransferReply,
+    UploadOrder,
+    UploadReport,
+)
+from roambench.contract.phases import NOTHING_MOVED, Phase
+from roambench.wire.frames import serialised
+
+
+@dataclass(frozen=True, slots=True)
+class TransferOrders:
+    """The executor of upload, sync and transfer orders."""
+
+    place: Workplace
+    model_cache: ModelCache
+
+    async def upload(self, given: GivenOrder, order: UploadOrder) -> Answer:
+        """The trained model, from the model cache; it leaves the model cache when the controller has it."""
+        place, order_id = self.place, order.order_id
+        model = self.model_cache.trained()
+        if model is None or model.order_id != order.train_order_id:
+            return given.refused(f"no trained model of {order.train_order_id} on disk")
+        await place.fall_quiet()
+        place.event(EventKind.UPLOAD_STARTED, order_id)
+        blob, digest = model.path.read_bytes(), model.reply.model_digest
+
+        async def attempt(link: DataLink, limit_s: float) -> Transfer:
+            place.timeline.enter(
+                Phase.UPLOAD,
+                order.step,
+                order_id=order_id,
+                train_order_id=order.train_order_id,
+                mbit_s=order.upload_mbit_s,
+            )
+            mbit_s = order.upload_mbit_s
+            return await link.upload(
+                order_id,
+                order.train_order_id,
+                order.ap,
+                blob,
+                digest,
+                mbit_s,
+                limit_s,
+                lambda total_bytes, first_byte_ns: place.moving(first_byte_ns, total_bytes, mbit_s),
+            )
+
+        sent = await place.transferred(given, attempt)
+        place.timeline.enter(Phase.WAIT, order.step, moved=sent.moved)
+        answer = given.done(UploadReport(digest, sent.transferred_bytes, sent.duration_s))
+        # Only now: the controller has it, digest checked; and whatever dies, the answer is known first.
+        self.model_cache.remember(order_id, serialised(answer))
+        self.model_cache.release(order.train_order_id, as_own=order.keeps_model)
+        return answer
+
+    async def sync(self, given: GivenOrder, order: SyncOrder) -> Answer:
+        """The global model, to the model cache."""
+        place = self.place
+        if order.free:
+            return await self._sync_for_free(given, order)
+        await place.fall_quiet()
+        place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
+        blob, download = await place.download(given, order.ap, order.digest, order.download_mbit_s)
+        place.timeline.enter(Phase.WAIT, order.step, moved=download.moved)
+        await undivided(self.model_cache.synchronise, blob)
+        return given.done(SyncReply(download.transferred_bytes, download.duration_s))
+
+    async def _sync_for_free(self, given: GivenOrder, order: SyncOrder) -> Answer:
+        """The same in a waiting phase: a reading of the papers in which this is no communication."""
+        place = self.place
+        place.timeline.enter(Phase.WAIT, order.step)
+        blob, _ = await place.transferred(
+            given,
+            lambda link, limit_s: link.download(order.order_id, order.ap, order.digest, limit_s),
+        )
+        await undivided(self.model_cache.synchronise, blob)
+        return given.done(SyncReply())
+
+    async def padding(self, given: GivenOrder, order: TransferOrder) -> Answer:
+        """Padding, back to back: one phase per transfer, without a gap between them."""
+        place, order_id = self.place, order.order_id
+        if not (
+            1 <= order.total_bytes <= MAX_BLOB_BYTES and order.repeats >= 1 and 0.0 <= order.mbit_s < math.inf
+        ):
+            return given.refused(
+                f"{order.repeats} transfers of {order.total_bytes} bytes at {order.mbit_s} Mbit/s"
+            )
+        phase = Phase.UPLOAD if order.direction == "up" else Phase.DOWNLOAD
+        link, limit_s = place.link(), place.limit_s(given)
+        await place.fall_quiet()
+        total_bytes, seconds, last = 0, 0.0, NOTHING_MOVED
+
+        def begins(announced_bytes: int, first_byte_ns: int) -> None:
+            place.moving(first_byte_ns, announced_bytes, order.mbit_s)
+
+        for _ in range(order.repeats):
+            place.timeline.enter(
+                phase,
+                order.step,
+                order_id=order_id,
+                mbit_s=order.mbit_s,
+                moved=last,
+            )
+            if phase is Phase.UPLOAD:
+                done = await link.send_padding(order_id, order.total_bytes, order.mbit_s, limit_s, begins)
+            else:
+                done = await link.fetch_padding(order_id, order.total_bytes, limit_s, begins)
+            last = done.moved
+            total_bytes += done.transferred_bytes
+            seconds += done.duration_s
+        place.timeline.enter(Phase.WAIT, order.step, moved=last)
+        return given.done(TransferReply(order.repeats, total_bytes, seconds))

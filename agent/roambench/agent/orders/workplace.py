@@ -1,0 +1,192 @@
+"""Where orders are carried out: a device's phases, its trainer, its link, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from roambench.agent.orders.timeline import PhaseTimeline
+from roambench.agent.orders.worker import TrainJob, TrainOutcome, Worker
+from roambench.agent.session.data_link import BrokeOff, DataLink, Transfer
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.events import EventKind
+from roambench.contract.orders import GivenOrder
+from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
+from roambench.contract.records import AgentEvent, RecordKind
+from roambench.contract.session import AgentWord, SessionEvent
+
+Emit = Callable[[AgentWord], None]
+Result = TypeVar("Result")
+
+#: Host seconds between the attempts of one transfer; `AgentLimits.transfers_beyond` allows for more.
+_PAUSES_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The result of a training phase, how long it lasted, and by how much this machine was late (device
+    time)."""
+
+    outcome: TrainOutcome
+    device_s: float
+    late_s: float
+
+
+class Dial(Protocol):
+    """Port to the controller's data plane (`data_dial`)."""
+
+    @property
+    def link(self) -> DataLink | None:
+        """None until the controller has named its data plane."""
+        ...
+
+    def redial(self) -> None:
+        """Have `link` over a new connection."""
+        ...
+
+
+@dataclass(slots=True)
+class Workplace:
+    """`cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown,
+    unless `sgd_step_s` (above 0) says how many device seconds an SGD step lasts.
+    `moving` is called with the stamp of the open phase's first byte, how many it will move, at which pace.
+    """
+
+    timeline: PhaseTimeline
+    worker: Worker
+    clock: DeviceClock
+    folder: Path
+    emit: Emit
+    record: Callable[[RecordKind, bytes], object]
+    moving: Callable[[int, int, float], None]
+    dial: Dial
+    cpu_slowdown: float | None = None
+    sgd_step_s: float = 0.0
+    before_phase: Callable[[], Awaitable[None]] | None = None
+
+    async def fall_quiet(self) -> None:
+        """Wait until nothing of our own is on the network, where runs are quiet."""
+        if self.before_phase is not None:
+            await self.before_phase()
+
+    def event(self, kind: EventKind, order_id: str) -> None:
+        """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""
+        ns = self.clock.now_ns()
+        self.timeline.alive(ns)
+        self.record(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
+        self.emit(SessionEvent(kind, ns, order_id))
+
+    def limit_s(self, given: GivenOrder) -> float:
+        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer."""
+        return self.clock.host_seconds(given.deadline_s)
+
+    def link(self) -> DataLink:
+        """The link for models; ConnectionError before the controller's welcome."""
+        link = self.dial.link
+        if link is None:
+            raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
+        return link
+
+    async def transferred(
+        self, given: GivenOrder, attempt: Callable[[DataLink, float], Awaitable[Result]]
+    ) -> Result:
+        """The result of `attempt(link, limit_s)`. One that breaks off is followed by another, over a new
+        connection and after a pause that is a phase of waiting, until the order's time is up."""
+        now_s = asyncio.get_running_loop().time
+        end_s, pauses_s = now_s() + self.limit_s(given), iter(_PAUSES_S)
+        while True:
+            try:
+                return await attempt(self.link(), end_s - now_s())
+            except BrokeOff as error:
+                self.timeline.enter(Phase.WAIT, given.order.step)
+                self.dial.redial()  # also where the next order has to do it
+                pause_s = next(pauses_s, math.inf)
+                if now_s() + pause_s >= end_s:
+                    raise
+                self.event(EventKind.TRANSFER_BROKE_OFF, f"{given.order.order_id}: {error}")
+            await asyncio.sleep(pause_s)
+
+    async def download(
+        self,
+        given: GivenOrder,
+        ap: int,
+        digest: str,
+        mbit_s: float,
+        *,
+        train_order_id: str = "",
+        before: Moved = NOTHING_MOVED,
+    ) -> tuple[bytes, Transfer]:
+        """A published model, in a phase of its own; `before` is what the phase moved that ends with its
+        beginning. Raises as `DataLink.download` does."""
+        order, moved_before = given.order, [before]
+
+        async def attempt(link: DataLink, limit_s: float) -> tuple[bytes, Transfer]:
+            self.timeline.enter(
+                Phase.DOWNLOAD,
+                order.step,
+                order_id=order.order_id,
+                train_order_id=train_order_id,
+                mbit_s=mbit_s,
+                moved=moved_before.pop() if moved_before else NOTHING_MOVED,
+            )
+            return await link.download(
+                order.order_id,
+                ap,
+                digest,
+                limit_s,
+                lambda total_bytes, first_byte_ns: self.moving(first_byte_ns, total_bytes, mbit_s),
+            )
+
+        return await self.transferred(given, attempt)
+
+    async def train(self, order_id: str, step: int, job: TrainJob, before: Moved) -> Trained:
+        """The training of an order, in a phase of its own; what comes after it is no part of it. `before` is
+        what the phase before it moved.
+
+        An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
+        `cpu_slowdown`), whatever else keeps this machine busy: its power falls then. If the real training
+        needs longer, the board waits, and by how much is told, so that the run is flagged.
+        """
+        started_ns = self.timeline.enter(
+            Phase.TRAIN,
+            step,
+            order_id=order_id,
+            train_order_id=order_id,
+            moved=before,
+        )
+        self.event(EventKind.TRAIN_STARTED, order_id)
+        outcome, ended_ns, late_s = await self._train_for_its_time(job, step, started_ns)
+        return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
+
+    async def _train_for_its_time(
+        self, job: TrainJob, step: int, started_ns: int
+    ) -> tuple[TrainOutcome, int, float]:
+        """The outcome, the stamp at which the board was done, and the lateness."""
+        training = asyncio.ensure_future(self.worker.train(job))
+        if self.cpu_slowdown is None:
+            outcome = await training
+            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+        step_s = self.sgd_step_s or self.worker.step_cpu_s * self.cpu_slowdown
+        expected_s = step_s * self.worker.sgd_steps(job.training)
+        due_ns = started_ns + round(expected_s * 1e9)
+        left_s = self.clock.host_seconds((due_ns - self.clock.now_ns()) * 1e-9)
+        await asyncio.wait({training}, timeout=max(0.0, left_s))
+        if training.done():
+            outcome = training.result()
+            await self.clock.sleep_until_ns(due_ns)
+            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+        ended_ns = self.timeline.enter(Phase.WAIT, step)
+        outcome = await training
+        return outcome, ended_ns, (self.clock.now_ns() - due_ns) * 1e-9
+
+
+def overwrite(path: Path, blob: bytes) -> None:
+    """Write over the old bytes: a file that is truncated first is flushed when closed (4 ms, not 0.2)."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        file.write(blob)
+        file.truncate(len(blob))

@@ -1,0 +1,256 @@
+"""The control plane as an agent uses it: one session, redialled for ever, and the drain of records."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from roambench.agent.session.dial_trouble import dial_trouble
+from roambench.contract.draws import generator
+from roambench.contract.errors import IdentityError, LinkError
+from roambench.contract.records import RecordKind
+from roambench.identity.authority import CONTROLLER_NAME, Credential
+from roambench.spool.consumer import Record
+from roambench.spool.drain import BatchRefused, NotWelcome
+from roambench.spool.spool import Spool
+from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
+
+_FIRST_REDIAL_S = 0.2
+_LONGEST_REDIAL_S = 10.0
+#: What the controller answers once it has read a batch, and nobody else on the way: unreadable, too many or
+#: too large records, or numbers that the run has already for others.
+_BATCHS_OWN_FAULT = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
+
+SayHello = Callable[[], wire.Hello]
+OnFrame = Callable[[wire.ControllerFrame], None]
+
+_NOTHING_LEFT: Final[Mapping[str, int]] = {}
+
+
+def secure_channel(
+    address: str, credential: Credential, max_message_bytes: int, *, keepalive: bool = True
+) -> grpc.aio.Channel:
+    """A mutual-TLS channel to the controller: it must prove CONTROLLER_NAME, whatever address was dialled."""
+    return grpc.aio.secure_channel(
+        address,
+        grpc.ssl_channel_credentials(
+            credential.authority_pem, credential.key_pem, credential.certificate_pem
+        ),
+        options=[
+            *channel_options(max_message_bytes, keepalive=keepalive),
+            ("grpc.ssl_target_name_override", CONTROLLER_NAME),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            # Not the wait between two attempts, but how long one may take: at 100 ms no agent came through
+            # a road of 300 ms, because TCP and TLS go to and fro three times before the first call.
+            ("grpc.min_reconnect_backoff_ms", 10_000),
+            ("grpc.max_reconnect_backoff_ms", int(_LONGEST_REDIAL_S * 1000)),
+        ],
+    )
+
+
+class ControlLink:
+    """Holds a session with the controller for as long as the agent lives."""
+
+    def __init__(
+        self,
+        address: str,
+        credential: Credential | Callable[[], Credential],
+        device: str,
+        log: Callable[[str], None],
+        *,
+        keepalive: bool = True,
+        patient: bool = False,
+    ) -> None:
+        """`patient`: that nobody listens is normal, and no refusal is final.
+
+        A `credential` that may change is asked for at every dial; an IdentityError of it is a failed dial.
+        """
+        self._address = address
+        self.keepalive = keepalive  # of the next session
+        self._patient = patient
+        self._logged = ""
+        self._credential = credential if callable(credential) else lambda: credential
+        self._device = device
+        self._log = log
+        self._outgoing: asyncio.Queue[wire.AgentFrame | None] | None = None
+        self._channel: grpc.aio.Channel | None = None
+        self._ended = asyncio.Event()
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._at_once = False
+
+    def send(self, frame: wire.AgentFrame) -> None:
+        """Queue a frame for the open session; without one it is dropped (answers and records are on disk)."""
+        if self._outgoing is not None:
+            self._outgoing.put_nowait(frame)
+
+    def hang_up(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
+        """Say Goodbye, with how many records a store has yet to get, and end the session; `run` returns."""
+        self._ended.set()
+        self._awake.set()
+        self._goodbye(reason, left_in_spool)
+
+    def _goodbye(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
+        if self._outgoing is not None:
+            goodbye = wire.Goodbye(reason=reason, left_in_spool=left_in_spool)
+            self._outgoing.put_nowait(wire.AgentFrame(goodbye=goodbye))
+            self._outgoing.put_nowait(None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session."""
+        return self._outgoing is not None
+
+    def redial(self, reason: str) -> None:
+        """End the session politely and dial again at once."""
+        self._at_once = True
+        self._goodbye(reason)
+
+    def rest(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
+        """End the session politely, as `hang_up` does, and dial no more, until `wake`."""
+        self._awake.clear()
+        self._goodbye(reason, left_in_spool)
+
+    def wake(self) -> None:
+        """Dial at once instead of waiting out the pause between attempts."""
+        self._awake.set()
+
+    async def run(self, hello: SayHello, on_frame: OnFrame) -> None:
+        """Dial, say `hello`, hold, redial with backoff; `on_frame` gets what the controller sends.
+
+        Raises LinkError when the controller says that it is final.
+        """
+        failures = 0
+        while not self._ended.is_set():
+            await self._awake.wait()
+            if self._ended.is_set():
+                return
+            welcomed, problem = await self._hold_one_session(hello, on_frame)
+            if self._ended.is_set():
+                return
+            failures = 0 if welcomed else failures + 1
+            wait_s = min(_LONGEST_REDIAL_S, _FIRST_REDIAL_S * 2.0 ** min(failures, 8))
+            key = zlib.crc32(self._device.encode())
+            wait_s *= 0.5 + 0.5 * float(generator(key, "redial", 0, failures).random())
+            if self._at_once:
+                self._at_once = False
+                continue
+            if self._awake.is_set():
+                self._log_dial(welcomed, problem, wait_s)
+            await asyncio.sleep(wait_s)
+
+    def _log_dial(self, welcomed: bool, problem: str, wait_s: float) -> None:
+        """A patient one's log has a line when its controller goes, not one for each time it dials in vain."""
+        if not self._patient:
+            self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
+        elif welcomed or problem != self._logged:
+            self._logged = problem
+            now = "session ended" if welcomed else "no session"
+            self._log(f"{now} ({problem}); dialling {self._address} on")
+
+    async def _hold_one_session(self, hello: SayHello, on_frame: OnFrame) -> tuple[bool, str]:
+        try:
+            credential = self._credential()
+        except IdentityError as error:
+            return False, str(error)
+        outgoing: asyncio.Queue[wire.AgentFrame | None] = asyncio.Queue()
+        outgoing.put_nowait(wire.AgentFrame(hello=hello()))
+
+        async def frames() -> AsyncIterator[wire.AgentFrame]:
+            while (frame := await outgoing.get()) is not None:
+                yield frame
+
+        welcomed = False
+        channel = secure_channel(
+            self._address, credential, MAX_CONTROL_MESSAGE_BYTES, keepalive=self.keepalive
+        )
+        self._channel = channel
+        session = channel.stream_stream(
+            SESSION,
+            request_serializer=wire.AgentFrame.SerializeToString,
+            response_deserializer=wire.ControllerFrame.FromString,
+        )
+        try:
+            async for frame in session(frames()):
+                if frame.HasField("refusal"):
+                    if frame.refusal.final and not self._patient:
+                        raise LinkError(f"the controller refuses this agent: {frame.refusal.reason}")
+                    return welcomed, f"refused: {frame.refusal.reason}"
+                if frame.HasField("welcome"):
+                    welcomed = True
+                    self._outgoing = outgoing
+                on_frame(frame)
+            return welcomed, "closed by the controller"
+        except grpc.aio.AioRpcError as error:
+            problem = error.details() or str(error.code())
+            if not welcomed and error.code() is grpc.StatusCode.UNAVAILABLE:
+                problem = await dial_trouble(self._address, credential) or problem
+            return welcomed, problem
+        finally:
+            self._outgoing = None
+            outgoing.put_nowait(None)
+            await channel.close()
+            self._channel = None
+
+    async def drain(
+        self, spool_uuid: str, records: Sequence[tuple[int, RecordKind, bytes]], timeout_s: float = 20.0
+    ) -> int:
+        """Send records; returns the highest seq that is durable at the controller.
+
+        Raises BatchRefused when the controller finds fault with these very records, NotWelcome when a person
+        must act, LinkError when it should be tried again: every other answer, also gRPC's own of a port that
+        is full (RESOURCE_EXHAUSTED).
+        """
+        if self._channel is None or self._outgoing is None:
+            raise LinkError("no session")
+        request = wire.DrainRequest(
+            device=self._device,
+            spool_uuid=spool_uuid,
+            records=[wire.Record(seq=seq, kind=int(kind), payload=payload) for seq, kind, payload in records],
+        )
+        if (size := request.ByteSize()) > MAX_CONTROL_MESSAGE_BYTES:  # the one limit that gRPC would name
+            raise BatchRefused(f"{size} bytes, larger than the {MAX_CONTROL_MESSAGE_BYTES} of one message")
+        call = self._channel.unary_unary(
+            DRAIN,
+            request_serializer=wire.DrainRequest.SerializeToString,
+            response_deserializer=wire.DrainReply.FromString,
+        )
+        try:
+            reply = await call(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            reason = f"drain failed: {error.details()}"
+            if error.code() in _BATCHS_OWN_FAULT:
+                raise BatchRefused(reason) from None
+            if error.code() is grpc.StatusCode.PERMISSION_DENIED:
+                raise NotWelcome(reason) from None
+            raise LinkError(reason) from None
+        except asyncio.CancelledError:
+            # Closing a session's channel cancels the calls over it; that must not end whoever made them.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise LinkError("drain failed: the session ended") from None
+        return int(reply.through_seq)
+
+
+@dataclass(slots=True)
+class RunDrain:
+    """Drains `spool` to the controller of our run: the records of one whose controller died are none of the
+    next one's. `welcomed`: whether the session is with that controller."""
+
+    link: ControlLink
+    spool: Spool
+    welcomed: bool = False
+
+    async def send(self, records: Sequence[Record]) -> int:
+        """As `ControlLink.drain`."""
+        if not self.welcomed:
+            raise LinkError("no session with this run's controller")
+        return await self.link.drain(self.spool.uuid_of(records[0][0]), records)

@@ -1,0 +1,97 @@
+"""The channel to the controller's data port: dialled anew for another address or another certificate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import grpc
+import grpc.aio
+
+from roambench.agent.session.control_link import secure_channel
+from roambench.agent.session.data_link import DataLink
+from roambench.agent.session.identity_files import IdentityFiles
+from roambench.contract.device_time import DeviceClock
+from roambench.wire.v1.methods import HOLD, MAX_DATA_MESSAGE_BYTES
+
+_TRANSFER_GRACE_S = 600.0  # host seconds that a transfer over a channel we left may go on
+_AGAIN_S = 1.0  # between a connection that broke and the next
+
+
+class DataDial:
+    """`link` is None until somebody has said where to dial.
+
+    `begin_chore` carries a coroutine out beside everything else.
+    """
+
+    def __init__(
+        self,
+        identity: IdentityFiles,
+        device: str,
+        clock: DeviceClock,
+        begin_chore: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        self._identity = identity
+        self._device = device
+        self._clock = clock
+        self.link: DataLink | None = None
+        self._begin_chore = begin_chore
+        self._channel: grpc.aio.Channel | None = None
+        self._holding: asyncio.Task[None] | None = None
+        self._address = ""
+        self._keepalive = True
+        self._credential = identity.current
+
+    def dial(self, address: str, *, keepalive: bool) -> None:
+        """Open a new channel if the address or our certificate has changed; transfers that are under way
+        may finish on the old one."""
+        if address == self._address and self._credential is self._identity.current:
+            return
+        if self._channel is not None:
+            self._let_go()
+            self._begin_chore(self._channel.close(_TRANSFER_GRACE_S))
+        self._address, self._credential = address, self._identity.current
+        self._keepalive = keepalive
+        self._channel = secure_channel(address, self._credential, MAX_DATA_MESSAGE_BYTES, keepalive=keepalive)
+        # Now, not with the first transfer: its phase would hold the handshakes of TCP and TLS as well.
+        self._holding = asyncio.create_task(_hold(self._channel, again=keepalive))
+        self.link = DataLink(self._channel, self._device, self._clock)
+
+    def redial(self) -> None:
+        """Another connection to where we dialled last: this one may be dead without knowing it."""
+        if self._channel is not None:
+            address, self._address = self._address, ""
+            self.dial(address, keepalive=self._keepalive)
+
+    def renew(self, *, keepalive: bool) -> None:
+        """Use our new certificate from now on."""
+        if self._channel is not None:
+            self.dial(self._address, keepalive=keepalive)
+
+    async def close(self) -> None:
+        """Close the channel, if there is one."""
+        channel, self._channel, self._address = self._channel, None, ""
+        if channel is not None:
+            self._let_go()
+            await channel.close()
+            self.link = None
+
+    def _let_go(self) -> None:
+        if self._holding is not None:
+            self._holding.cancel()
+
+
+async def _hold(channel: grpc.aio.Channel, *, again: bool) -> None:
+    """Keep a call open until cancelled: the controller ends connections that nobody calls over.
+
+    `again`: also when the connection broke; in quiet runs that waits for the next transfer.
+    """
+    hold: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HOLD)
+    while True:
+        try:
+            await hold(b"", wait_for_ready=True)
+            return
+        except grpc.aio.AioRpcError as error:
+            if not again or error.code() is not grpc.StatusCode.UNAVAILABLE:
+                return
+        await asyncio.sleep(_AGAIN_S)

@@ -1,0 +1,74 @@
+"""Sends nothing while energy is measured, if the experiment wants it so.
+
+Quiet phases are download, train, upload and exchange, and whatever the controller calls quiet (the idle
+baselines). In them no record is drained, no event sent and no clock probe echoed; what is to be said waits
+for the end of the phase. What still flows is the measured transfer itself, the order that begins a phase, the
+answer that follows its end, and TCP's own acknowledgements of them. gRPC's keepalive is off for such a run:
+that an agent is gone is noticed by its order's deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from roambench.contract.phases import Phase
+from roambench.contract.session import AgentWord
+from roambench.spool.gate import Gate
+
+MEASURED: Final = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
+#: Host seconds that a batch on its way may hold up the phase that wants silence.
+PATIENCE_S: Final = 5.0
+
+
+class Quiet:
+    """With `on` False it lets everything pass at once."""
+
+    def __init__(self, on: bool, send: Callable[[AgentWord], None]) -> None:
+        self.on = on
+        self.gate = Gate()
+        self._send = send
+        self._held: list[AgentWord] = []
+        self._in_phase = False
+        self._asked = False
+        self._resting = False
+
+    async def before_phase(self) -> None:
+        """Call before a measured phase: returns when nothing of ours is on its way any more."""
+        if self.on:
+            self._in_phase = True
+            await self.gate.shut(PATIENCE_S)
+
+    def follow(self, phase: Phase) -> None:
+        """Call when a phase has begun."""
+        self._in_phase = self.on and phase in MEASURED
+        self._settle()
+
+    async def set_quiet(self, quiet: bool) -> None:
+        """The controller wants silence, or does not any more."""
+        self._asked = self.on and quiet
+        if self._asked:
+            await self.gate.shut(PATIENCE_S)
+        self._settle()
+
+    async def rest(self, resting: bool) -> None:
+        """Send nothing until told otherwise, whatever the experiment wants (`agent.life.duty`)."""
+        self._resting = resting
+        if resting:
+            await self.gate.shut(PATIENCE_S)
+        self._settle()
+
+    def emit(self, word: AgentWord) -> None:
+        """Send `word` now, or when the quiet is over."""
+        if self.gate.is_open:
+            self._send(word)
+        else:
+            self._held.append(word)
+
+    def _settle(self) -> None:
+        if self._in_phase or self._asked or self._resting:
+            return
+        self.gate.open()
+        held, self._held = self._held, []
+        for word in held:
+            self._send(word)

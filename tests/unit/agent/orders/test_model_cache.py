@@ -1,0 +1,103 @@
+"""The trained model and the last answers survive the agent."""
+
+from pathlib import Path
+
+from roambench.agent.orders.model_cache import ModelCache
+from roambench.contract.orders import TrainReply
+
+
+def _reply(digest: str = "ab" * 32) -> TrainReply:
+    return TrainReply(samples=10, sgd_steps=2, mean_loss=0.5, mean_squared_loss=0.3, model_digest=digest)
+
+
+def _keep(cache: ModelCache, order_id: str, digest: str, content: bytes) -> None:
+    draft = cache.draft(order_id)
+    draft.write_bytes(content)
+    cache.keep(order_id, _reply(digest), draft)
+
+
+def test_a_kept_model_is_there_after_a_restart(tmp_path: Path) -> None:
+    _keep(ModelCache(tmp_path), "run/1", "ab" * 32, b"model")
+    found = ModelCache(tmp_path).trained()
+    assert found is not None
+    assert (found.order_id, found.reply, found.path.read_bytes()) == ("run/1", _reply(), b"model")
+
+
+def test_a_new_model_replaces_the_old_one_on_disk(tmp_path: Path) -> None:
+    cache = ModelCache(tmp_path)
+    _keep(cache, "run/1", "ab" * 32, b"old")
+    _keep(cache, "run/2", "cd" * 32, b"new")
+    assert [path.read_bytes() for path in tmp_path.glob("*.blob")] == [b"new"]
+
+
+def test_clearing_another_order_leaves_the_model(tmp_path: Path) -> None:
+    cache = ModelCache(tmp_path)
+    _keep(cache, "run/1", "ab" * 32, b"model")
+    cache.release("run/0")
+    assert cache.trained() is not None
+    cache.release("run/1")
+    assert cache.trained() is None
+    assert list(tmp_path.glob("*.blob")) == []
+
+
+def test_a_damaged_description_counts_as_no_model(tmp_path: Path) -> None:
+    _keep(ModelCache(tmp_path), "run/1", "ab" * 32, b"model")
+    (tmp_path / "trained.json").write_text('{"order_id": 3')
+    assert ModelCache(tmp_path).trained() is None
+
+
+def test_answers_survive_and_only_the_newest_are_kept(tmp_path: Path) -> None:
+    cache = ModelCache(tmp_path)
+    for number in range(20):
+        cache.remember(f"run/{number}", bytes([number]))
+    again = ModelCache(tmp_path)
+    assert again.answer("run/19") == bytes([19])
+    assert again.answer("run/3") is None
+    assert again.answer("run/4") == bytes([4])
+
+
+def test_a_released_model_may_stay_as_the_devices_own(tmp_path: Path) -> None:
+    cache = ModelCache(tmp_path)
+    assert cache.own_model() is None
+    _keep(cache, "run/1", "ab" * 32, b"trained")
+    cache.release("run/1", as_own=True)
+    again = ModelCache(tmp_path)
+    assert again.trained() is None
+    own = again.own_model()
+    assert own is not None
+    assert own.read_bytes() == b"trained"
+
+
+def test_a_model_that_was_just_trained_is_the_devices_own_before_the_older_one(tmp_path: Path) -> None:
+    cache = ModelCache(tmp_path)
+    _keep(cache, "run/1", "ab" * 32, b"older")
+    cache.release("run/1", as_own=True)
+    _keep(cache, "run/2", "cd" * 32, b"newer")
+    own = cache.own_model()
+    assert own is not None
+    assert own.read_bytes() == b"newer"
+
+
+def test_a_synchronisation_replaces_every_model_the_device_had(tmp_path: Path) -> None:
+    cache = ModelCache(tmp_path)
+    _keep(cache, "run/1", "ab" * 32, b"own")
+    cache.release("run/1", as_own=True)
+    _keep(cache, "run/2", "cd" * 32, b"not uploaded")
+    cache.synchronise(b"global")
+    again = ModelCache(tmp_path)
+    assert again.trained() is None
+    assert {path.read_bytes() for path in tmp_path.glob("*.blob")} == {b"global"}
+    for path in (again.own_model(), again.global_model()):
+        assert path is not None
+        assert path.read_bytes() == b"global"
+
+
+def test_training_after_a_synchronisation_leaves_the_global_model_beside_the_own_one(tmp_path: Path) -> None:
+    cache = ModelCache(tmp_path)
+    cache.synchronise(b"global")
+    _keep(cache, "run/3", "ab" * 32, b"trained")
+    cache.release("run/3", as_own=True)
+    own, globally = cache.own_model(), cache.global_model()
+    assert own is not None
+    assert globally is not None
+    assert (own.read_bytes(), globally.read_bytes()) == (b"trained", b"global")

@@ -1,0 +1,115 @@
+"""A meter is heard in a thread of its own: no stamp waits for the loop, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import struct
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from roambench.agent.readings.meter_reader import meter_items
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import MeterError
+from roambench.contract.records import AgentEvent, Reading
+from roambench.meters.catalogue import open_meter
+from roambench.meters.protocol import Meter
+
+LINE = b"5.161,0.662,3.416,0.000\r\n"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A serial line: what is printed on it can be read from `path`."""
+
+    ours: int
+    theirs: int
+
+    @property
+    def path(self) -> str:
+        return os.ttyname(self.theirs)
+
+    def print(self) -> None:
+        os.write(self.ours, LINE)
+
+    def unread_bytes(self) -> int:
+        return int(struct.unpack("i", fcntl.ioctl(self.theirs, termios.FIONREAD, b"\0\0\0\0"))[0])
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    ours, theirs = os.openpty()
+    yield Line(ours, theirs)
+    os.close(ours)
+    os.close(theirs)
+
+
+def meter_on(path: str) -> Meter:
+    return open_meter("smartpower2", path, DeviceClock(), reopen_allowed=True)
+
+
+def listeners() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "meter"]
+
+
+@pytest.mark.asyncio
+async def test_a_line_is_read_and_stamped_while_the_loop_waits_for_something_else(line: Line) -> None:
+    async with asyncio.timeout(20), contextlib.aclosing(meter_items(meter_on(line.path))) as items:
+        described = await anext(items)
+        assert isinstance(described, AgentEvent)
+        line.print()
+        deadline_s = time.monotonic() + 10
+        while line.unread_bytes() and time.monotonic() < deadline_s:
+            time.sleep(0.01)  # noqa: ASYNC251  (the loop stands still)
+        assert line.unread_bytes() == 0
+        time.sleep(0.1)  # noqa: ASYNC251
+        read_by_ns = time.monotonic_ns()
+        time.sleep(0.1)  # noqa: ASYNC251
+        reading = next(item for item in [await anext(items), await anext(items)] if isinstance(item, Reading))
+        assert reading.watts == 3.416
+        assert reading.monotonic_ns < read_by_ns
+
+
+@pytest.mark.asyncio
+async def test_closing_ends_the_thread_and_frees_the_port(line: Line) -> None:
+    for _ in range(2):
+        async with contextlib.aclosing(meter_items(meter_on(line.path))) as items:
+            await anext(items)
+            assert len(listeners()) == 1
+        for thread in listeners():
+            thread.join(10)
+        assert listeners() == []
+
+
+@pytest.mark.asyncio
+async def test_who_waits_for_a_line_can_be_cancelled(line: Line) -> None:
+    async def follow() -> None:
+        async with contextlib.aclosing(meter_items(meter_on(line.path))) as items:
+            async for _ in items:
+                pass
+
+    following = asyncio.create_task(follow())
+    while not listeners():
+        await asyncio.sleep(0.01)
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
+    for thread in listeners():
+        thread.join(10)
+    assert listeners() == []
+
+
+@pytest.mark.asyncio
+async def test_a_port_that_cannot_be_opened_is_told_to_who_listens(tmp_path: Path) -> None:
+    with pytest.raises(MeterError, match="cannot be opened"):
+        async for _ in meter_items(meter_on(str(tmp_path / "no-port"))):
+            pass
+    assert [thread for thread in listeners() if thread.join(10) or thread.is_alive()] == []

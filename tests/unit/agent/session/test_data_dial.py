@@ -1,0 +1,86 @@
+"""The channel to the data port, against a controller's real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import pytest
+
+from hand_agent import Bench, bench
+from roambench.agent.background import Chores
+from roambench.agent.session.data_dial import DataDial
+from roambench.agent.session.identity_files import IdentityFiles
+from roambench.contract.device_time import DeviceClock
+
+
+@dataclass
+class Dialler:
+    """A `DataDial` at a real controller."""
+
+    where: Bench
+    folder: Path
+    identity: IdentityFiles
+    chores: Chores = field(default_factory=Chores)
+
+    def __post_init__(self) -> None:
+        self.dial = DataDial(self.identity, "pi-01", DeviceClock(), self.chores.begin)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.where.fleet.data_port}"
+
+    def renew(self) -> None:
+        self.where.authority.issue("pi-01").save(self.folder)
+        self.identity.refresh()
+
+    async def until(self, state: grpc.ChannelConnectivity) -> None:
+        channel = self.dial._channel
+        assert channel is not None
+        async with asyncio.timeout(10):
+            while (now := channel.get_state()) is not state:
+                await channel.wait_for_state_change(now)
+
+
+@asynccontextmanager
+async def dialler(folder: Path) -> AsyncIterator[Dialler]:
+    async with bench() as where:
+        where.authority.issue("pi-01").save(folder)
+        found = Dialler(where, folder, IdentityFiles(folder, "pi-01", print))
+        try:
+            yield found
+        finally:
+            await found.dial.close()
+            await found.chores.close()
+
+
+@pytest.mark.asyncio
+async def test_it_shakes_hands_when_it_dials_and_not_with_the_first_transfer(tmp_path: Path) -> None:
+    async with dialler(tmp_path) as agent:
+        agent.dial.dial(agent.address, keepalive=True)
+        await agent.until(grpc.ChannelConnectivity.READY)
+
+
+@pytest.mark.asyncio
+async def test_it_dials_again_for_another_certificate_only(tmp_path: Path) -> None:
+    async with dialler(tmp_path) as agent:
+        agent.dial.renew(keepalive=True)  # before anybody said where
+        assert agent.dial.link is None
+        agent.dial.dial(agent.address, keepalive=True)
+        first = agent.dial.link
+        assert first is not None
+        agent.dial.dial(agent.address, keepalive=True)
+        agent.dial.renew(keepalive=True)  # it is the same
+        assert agent.dial.link is first
+        agent.renew()
+        agent.dial.renew(keepalive=True)
+        assert agent.dial.link not in (None, first)
+        await agent.until(grpc.ChannelConnectivity.READY)
+        await agent.dial.close()
+        assert agent.dial.link is None
+        agent.dial.dial(agent.address, keepalive=True)  # the next run's
+        assert agent.dial.link is not None

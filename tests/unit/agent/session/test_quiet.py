@@ -1,0 +1,98 @@
+"""When an agent may speak."""
+
+import asyncio
+
+import pytest
+
+from roambench.agent.session.quiet import Quiet
+from roambench.contract.phases import Phase
+from roambench.contract.session import SessionEvent
+
+
+def frame(kind: str) -> SessionEvent:
+    return SessionEvent(kind, 0)
+
+
+class Line:
+    """What reached the controller, by kind."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def send(self, sent: SessionEvent) -> None:
+        self.heard.append(sent.kind)
+
+
+@pytest.mark.asyncio
+async def test_what_is_said_in_a_measured_phase_waits_for_its_end_in_order() -> None:
+    line = Line()
+    quiet = Quiet(True, line.send)
+    quiet.emit(frame("before"))
+    await quiet.before_phase()
+    for phase in (Phase.DOWNLOAD, Phase.TRAIN):
+        quiet.follow(phase)
+        quiet.emit(frame(phase.value))
+        assert not quiet.gate.is_open
+    assert line.heard == ["before"]
+    quiet.follow(Phase.WAIT)
+    assert quiet.gate.is_open
+    assert line.heard == ["before", "download", "train"]
+    quiet.emit(frame("after"))
+    assert line.heard[-1] == "after"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("phase", [Phase.IDLE, Phase.ABSENT, Phase.WAIT, Phase.LOST])
+async def test_other_phases_are_not_quiet_unless_the_controller_measures_a_baseline(phase: Phase) -> None:
+    line = Line()
+    quiet = Quiet(True, line.send)
+    quiet.follow(phase)
+    assert quiet.gate.is_open
+    await quiet.set_quiet(True)
+    quiet.follow(phase)
+    quiet.emit(frame("held"))
+    assert (quiet.gate.is_open, line.heard) == (False, [])
+    await quiet.set_quiet(False)
+    assert (quiet.gate.is_open, line.heard) == (True, ["held"])
+
+
+@pytest.mark.asyncio
+async def test_the_end_of_a_baseline_does_not_end_a_measured_phase() -> None:
+    quiet = Quiet(True, Line().send)
+    await quiet.set_quiet(True)
+    await quiet.before_phase()
+    quiet.follow(Phase.UPLOAD)
+    await quiet.set_quiet(False)
+    assert not quiet.gate.is_open
+    quiet.follow(Phase.WAIT)
+    assert quiet.gate.is_open
+
+
+@pytest.mark.asyncio
+async def test_a_phase_begins_only_when_nothing_is_on_its_way() -> None:
+    quiet = Quiet(True, Line().send)
+    arrived = asyncio.Event()
+
+    async def send() -> None:
+        async with quiet.gate.passing():
+            await arrived.wait()
+
+    sending = asyncio.create_task(send())
+    await asyncio.sleep(0)
+    beginning = asyncio.create_task(quiet.before_phase())
+    await asyncio.sleep(0.02)
+    assert not beginning.done()
+    arrived.set()
+    await beginning
+    await sending
+
+
+@pytest.mark.asyncio
+async def test_without_quiet_everything_passes_at_once() -> None:
+    line = Line()
+    quiet = Quiet(False, line.send)
+    await quiet.before_phase()
+    await quiet.set_quiet(True)
+    quiet.follow(Phase.TRAIN)
+    quiet.emit(frame("said"))
+    assert (quiet.gate.is_open, line.heard) == (True, ["said"])
