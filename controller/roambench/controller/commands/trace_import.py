@@ -15,6 +15,8 @@ from roambench.controller.commands.trace_options import SeedOption, written
 if TYPE_CHECKING:
     from roambench.mobility.importing import Imported
 
+_HARDLY_ANYBODY_DEG = 70.0  # north of the last towns, and Antarctica
+
 
 def import_(
     arguments: Annotated[
@@ -187,9 +189,14 @@ def import_(
 
 def _detected(paths: Sequence[Path], columns: Mapping[str, str]) -> str:
     """The best guess; all are told. Raises TraceError when nothing is recognised."""
-    from roambench.mobility.readers.detecting import detect
+    from roambench.mobility.readers.detecting import UnknownFormat, detect
 
-    guesses = detect(paths, columns)
+    try:
+        guesses = detect(paths, columns)
+    except UnknownFormat as error:
+        for line in error.advice:
+            typer.echo(line)
+        raise
     for guess in guesses:
         typer.echo(f"looks like {guess}", err=True)
     return guesses[0].reader
@@ -282,5 +289,11 @@ def _print_rows(found: Imported, strict: bool) -> None:
         typer.echo(
             f"box: {side_m} {centre_of(found.chosen_box)}, the median fix (--box gives another)", err=True
         )
+        if abs(found.chosen_box.latitude) > _HARDLY_ANYBODY_DEG:
+            typer.echo(
+                "hardly anybody lives there: if latitude and longitude are swapped, name their columns "
+                "(--columns lat=...,lon=...)",
+                err=True,
+            )
     if found.trace.provenance.get("coordinates") == "synthetic":
         typer.echo("the source has no positions: its access points stand on a made-up grid", err=True)

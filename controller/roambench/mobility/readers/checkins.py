@@ -227,14 +227,16 @@ def recognises(head: Head) -> str | None:
 
 def _is_row(line: str, layout: Layout) -> bool:
     """Whether the columns at the given positions hold what they should."""
-    collector = FixCollector("-", plane="lat" not in layout.columns)
-    try:
-        _Table("-", layout, "auto", plane="lat" not in layout.columns)._collect(
-            collector, line, TIME_FORMATS["auto"]
-        )
-    except ValueError:
-        return False
-    return True
+    plane = "lat" not in layout.columns
+    for time_format in ("auto", "unix_ms"):
+        try:
+            _Table("-", layout, time_format, plane)._collect(
+                FixCollector("-", plane=plane), line, TIME_FORMATS[time_format]
+            )
+        except ValueError:
+            continue
+        return True
+    return False
 
 
 def recognises_tsmc2014(head: Head) -> str | None:

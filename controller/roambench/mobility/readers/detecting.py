@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from roambench.mobility.readers.archives import Archives
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Reader
 from roambench.mobility.readers.opening import documents_of, head_of
+from roambench.mobility.readers.proposing import propose
 from roambench.mobility.readers.tables import columns_needed
 
 _LOOKED_AT: Final = 8  # files of a directory or archive
@@ -33,11 +35,36 @@ class Guess:
         return f"{self.reader}: {self.path}: {self.reason}"
 
 
+class UnknownFormat(TraceError):
+    """Files that nothing recognises. `advice` is how they may be read nevertheless: a command, then notes."""
+
+    def __init__(self, paths: Sequence[Path], head: Head | None) -> None:
+        proposal = None if head is None else propose(head)
+        self.advice: tuple[str, ...] = ()
+        hint = "" if head is None or proposal is not None else _about_columns(head)
+        if proposal is not None:
+            files = " ".join(shlex.quote(str(path)) for path in paths)
+            command = f"roambench trace import {proposal.reader} {files} -o t.parquet {proposal.options()}"
+            self.advice = (command, *proposal.notes)
+            hint = f". As a table it may be {proposal.reader}: look at the columns of this command"
+        super().__init__(f"{paths[0]}: no known format; see `roambench list readers`{hint}")
+
+
+def _about_columns(head: Head) -> str:
+    first = head.rows[0].strip("\ufeff")
+    if not any(mark in first for mark in "\t,;"):
+        return ""
+    return (
+        ". As a table it is csv (device, time, and lat, lon or x, y) or intervals (device, ap, start, end): "
+        + columns_needed(first, ("device", "..."))
+    )
+
+
 def detect(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Guess, ...]:
     """The formats that files of `paths` look like, the most special first; none twice.
 
     `columns` is the user's column map: only formats that it fits are guessed. Raises TraceError for files
-    that cannot be read, and where nothing is recognised.
+    that cannot be read, UnknownFormat where nothing is recognised.
     """
     columns = columns or {}
     if not paths:
@@ -58,16 +85,5 @@ def detect(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> t
                 guesses.append(Guess(name, path, reason))
                 break
     if not guesses:
-        raise TraceError(f"{paths[0]}: no known format; see `roambench list readers`{_table(heads)}")
+        raise UnknownFormat(paths, next((head for _, head in heads if head.rows), None))
     return tuple(guesses)
-
-
-def _table(heads: Sequence[tuple[str, Head]]) -> str:
-    """Advice for a table of unusual names, if the first file is one."""
-    first = next((head.rows[0].strip("\ufeff") for _, head in heads if head.rows), "")
-    if not any(mark in first for mark in "\t,;"):
-        return ""
-    return (
-        ". As a table it is csv (device, time, and lat, lon or x, y) or intervals (device, ap, start, end): "
-        + columns_needed(first, ("device", "..."))
-    )

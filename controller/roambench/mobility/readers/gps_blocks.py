@@ -188,8 +188,8 @@ def encoded(column: pa.ChunkedArray) -> tuple[tuple[str, ...], npt.NDArray[np.in
 def _slow(block: bytes, device: str, form: GpsFormat, file: str, first_line: int) -> Fixes:
     collector = FixCollector(file)
     for number, line in enumerate(text_lines(io.BytesIO(block)), start=first_line):
-        row = line.removeprefix("\ufeff").strip()
-        if not row:
+        row = line.removeprefix("\ufeff").strip(" \r\n")  # a tab at an end is an empty cell
+        if not row.strip():
             continue
         try:
             form.add(collector, row, device)

@@ -4,7 +4,8 @@ A table with a header, or a column map. A second table of the access points' pos
 y) may lie beside it: it is the one without a device column. Without it the access points are drawn on a
 made-up grid, which the trace says. Of several access points in a step the one with the longest stay counts.
 With a `time` instead of start and end a row holds until the device's next one; the access point `OFF` (in any
-case) ends it.
+case) ends it. A stay without an end is left out. A table that names no device may be that of one device,
+named by the file (`device=@file`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import IO, Final
 
 import numpy as np
@@ -30,17 +32,28 @@ from roambench.mobility.readers.tables import Layout, columns_needed, layout_of
 from roambench.mobility.readers.times import TIME_FORMATS
 from roambench.mobility.readers.timestamp_columns import timestamps
 
+#: Usual names by field; those of RADIUS accounting as its attributes and as FreeRADIUS' table write them.
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "device": ("device", "device_id", "user_id", "userid", "user", "uid", "mac", "imei", "imsi", "phone"),
-    "ap": ("ap", "ap_id", "ap_name", "station", "cell", "bs", "base_station", "lac+ci", "lac+cid"),
-    "start": ("start", "start_time", "start time", "begin", "from"),
-    "end": ("end", "end_time", "end time", "stop", "to"),
+    "device": (
+        *("device", "device_id", "user_id", "userid", "user", "uid", "mac", "imei", "imsi", "phone"),
+        *("calling-station-id", "callingstationid", "user-name", "username"),
+    ),
+    "ap": (
+        *("ap", "ap_id", "ap_name", "station", "cell", "bs", "base_station", "lac+ci", "lac+cid"),
+        *("called-station-id", "calledstationid", "nas-ip-address", "nasipaddress"),
+    ),
+    "start": ("start", "start_time", "start time", "begin", "from", "acct-start-time", "acctstarttime"),
+    "end": ("end", "end_time", "end time", "stop", "to", "acct-stop-time", "acctstoptime"),
     "time": ("time", "timestamp", "utc_time"),
     "lat": ("lat", "latitude"),
     "lon": ("lon", "lng", "longitude"),
     "x": ("x", "x_m"),
     "y": ("y", "y_m"),
 }
+#: In a column map: the device is named by the file.
+BY_FILE: Final = "@file"
+#: How an end is written that was not known, or is not yet: nothing, or SQL's NULL as databases export it.
+_NO_END: Final = frozenset(("", "null", r"\n"))
 _BLOCK_BYTES: Final = 8 << 20
 
 Positions = dict[str, tuple[float, float]]
@@ -55,10 +68,17 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         raise ConfigError(
             [f"time_format: {options.time_format!r}, expected one of {', '.join(TIME_FORMATS)}"]
         )
+    by_file = options.columns.get("device") == BY_FILE
+    if by_file:
+        columns = {field: name for field, name in options.columns.items() if field != "device"}
+        options = replace(options, columns=columns)
     layouts = {document.path: _layout(document, options) for document in documents}
-    tables = [document for document in documents if _holds_stays(layouts[document.path])]
+    tables: list[Document] = []
+    others: list[Document] = []
+    for document in documents:
+        (tables if _holds_stays(layouts[document.path], by_file) else others).append(document)
     if not tables:
-        found = layouts[documents[0].path].columns
+        found = {*layouts[documents[0].path].columns, *(["device"] if by_file else [])}
         missing = [field for field in ("device", "ap", "start", "end") if field not in found]
         raise TraceError(
             f"{documents[0].path}:1: no table with columns device, ap, start and end (or time): "
@@ -67,11 +87,13 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     stays = IntervalCollector(options.file)
     positions: Positions = {}
     plane = False
-    for document in documents:
-        if document not in tables:
-            plane = _read_positions(document, layouts[document.path], positions, stays)
+    for document in others:
+        plane = _read_positions(document, layouts[document.path], positions, stays)
+    events = Events()
     for document in tables:
-        _read_stays(document, layouts[document.path], options, stays, positions)
+        device = _named_by(document) if by_file else None
+        _read_stays(document, device, layouts[document.path], options, stays, events, positions)
+    events.close(stays)
     if not positions:
         return stays.fixes_without_positions(options.step_s)
     ids = tuple(sorted(positions))
@@ -92,8 +114,13 @@ def _first_line(document: Document) -> str:
         return next((line for line in lines if line.strip()), "").strip("\r\n\ufeff")
 
 
-def _holds_stays(layout: Layout) -> bool:
-    found = set(layout.columns)
+def _named_by(document: Document) -> str:
+    """`0040965cc5ce` of `movement/0040965cc5ce.mv.gz`."""
+    return PurePosixPath(document.name).name.partition(".")[0] or document.name
+
+
+def _holds_stays(layout: Layout, by_file: bool) -> bool:
+    found = {*layout.columns, *(["device"] if by_file else [])}
     return {"device", "ap"} <= found and ({"start", "end"} <= found or "time" in found)
 
 
@@ -138,20 +165,23 @@ def _read_positions(
 
 def _read_stays(
     document: Document,
+    device: str | None,
     layout: Layout,
     options: ReaderOptions,
     stays: IntervalCollector,
+    events: Events,
     positions: Positions,
 ) -> None:
     offset_s = round((options.utc_offset_h or 0.0) * 3600)
     tells_ends = {"start", "end"} <= set(layout.columns)
-    table = _Table(document.path, layout, options.time_format, offset_s, stays, positions, tells_ends)
+    table = _Table(
+        document.path, device, layout, options.time_format, offset_s, stays, events, positions, tells_ends
+    )
+    events.begin(document.path)
     with document.opened() as file:
         first = after_header(file, layout.has_header)
         for line, block in blocks(file, _BLOCK_BYTES, first):
             table.read(block, line)
-    if not tells_ends:
-        table.events.close(stays, document.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +189,14 @@ class _Table:
     """One table of stays, read in blocks: clean ones at once, around an odd row line by line."""
 
     path: str
+    device: str | None  # of all rows; None: a column names it
     layout: Layout
     time_format: str
     offset_s: int
     stays: IntervalCollector
+    events: Events  # of all tables: a device's next row may be in another
     positions: Positions
     tells_ends: bool
-    events: Events = field(default_factory=Events)
 
     def read(self, block: bytes, line: int) -> None:
         if self._at_once(block, line):
@@ -182,10 +213,15 @@ class _Table:
         if not self.tells_ends and (block.startswith((b"\n", b"\r")) or b"\n\n" in block or b"\n\r" in block):
             return False  # Arrow does not count empty lines, and events are told apart by their lines
         times = ("start", "end") if self.tells_ends else ("time",)
-        cells = cells_at_once(block, self.layout, ("device", "ap", *times))
-        if cells is None or not are_ids(cells["device"]) or not are_ids(cells["ap"]):
+        named = ("ap",) if self.device is not None else ("device", "ap")
+        cells = cells_at_once(block, self.layout, (*named, *times))
+        if cells is None or not all(are_ids(cells[name]) for name in named):
             return False
-        devices, aps = encoded(cells["device"]), encoded(cells["ap"])
+        aps = encoded(cells["ap"])
+        if self.device is None:
+            devices = encoded(cells["device"])
+        else:
+            devices = (self.device,), np.zeros(len(aps[1]), np.int32)
         if self.positions and not all(self._stands(name) for name in aps[0]):
             return False
         try:
@@ -205,10 +241,14 @@ class _Table:
         for line, row in _text_rows(io.BytesIO(block), first_line):
             try:
                 cells = self.layout.cells(row)
-                device, ap = self.layout.text(cells, "device"), self.layout.text(cells, "ap")
+                device = self.layout.text(cells, "device") if self.device is None else self.device
+                ap = self.layout.text(cells, "ap")
                 if self.positions and not self._stands(ap):
                     raise ValueError(f"access point {ap[:32]!r} has no position")
-                if self.tells_ends:
+                if self.tells_ends and self.layout.text(cells, "end").lower() in _NO_END:
+                    parse(self.layout.text(cells, "start"))
+                    self.stays.account.leave_out("stays without an end: nothing says how long they lasted")
+                elif self.tells_ends:
                     start_s, end_s = (
                         parse(self.layout.text(cells, name)) - self.offset_s for name in ("start", "end")
                     )
@@ -229,11 +269,16 @@ def recognises(head: Head) -> str | None:
     """Why a file is likely of this format, by its head; None if it is not."""
     if not head.rows:
         return None
+    by_file = head.columns.get("device") == BY_FILE
+    columns = {field: name for field, name in head.columns.items() if name != BY_FILE}
     try:
-        layout = layout_of(head.rows[0].strip("\ufeff"), head.columns, _KNOWN, head.name)
+        layout = layout_of(head.rows[0].strip("\ufeff"), columns, _KNOWN, head.name)
     except (ConfigError, TraceError, ValueError):
         return None
-    return f"a header that names {', '.join(layout.columns)}" if _holds_stays(layout) else None
+    if not _holds_stays(layout, by_file):
+        return None
+    named = ", ".join([*(["device (the file's name)"] if by_file else []), *layout.columns])
+    return f"a header that names {named}" if layout.has_header else f"columns that hold {named}"
 
 
 INTERVALS: Final = Reader(

@@ -30,12 +30,7 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
 
     Raises ConfigError when no access points are named.
     """
-    if not options.ap_hosts:
-        raise ConfigError(["--ap-hosts: needed, the hosts of the log that are access points, e.g. 0-9,45"])
-    try:
-        aps = {_host(name) for name in options.ap_hosts}
-    except ValueError as error:
-        raise ConfigError([f"--ap-hosts: {error}"]) from None
+    aps = hosts_that_are_aps(options)
     stays = IntervalCollector(options.file)
     account = stays.account
     open_since: dict[tuple[str, str], tuple[float, int]] = {}
@@ -49,7 +44,7 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
                 continue
             if len(cells) not in (5, 6) or cells[1] != "CONN" or cells[4] not in ("up", "down"):
                 raise ValueError("expected time CONN host host up|down")
-            hosts = _host(cells[2]), _host(cells[3])
+            hosts = host(cells[2]), host(cells[3])
             last_s = max(last_s, t_s)
             if (hosts[0] in aps) == (hosts[1] in aps):
                 account.leave_out("contacts of two devices or two access points")
@@ -78,7 +73,18 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
     return stays.fixes_without_positions(options.step_s, simulated=True)
 
 
-def _host(name: str) -> str:
+def hosts_that_are_aps(options: ReaderOptions) -> frozenset[str]:
+    """The hosts that `ap_hosts` names, by their numbers. Raises ConfigError when it names none."""
+    if not options.ap_hosts:
+        raise ConfigError(["--ap-hosts: needed, the hosts of the log that are access points, e.g. 0-9,45"])
+    try:
+        return frozenset(host(name) for name in options.ap_hosts)
+    except ValueError as error:
+        raise ConfigError([f"--ap-hosts: {error}"]) from None
+
+
+def host(name: str) -> str:
+    """The number of a host, which its name ends in. Raises ValueError for a name that does not."""
     found = _HOST.search(name)
     if found is None:
         raise ValueError(f"host {name[:32]!r} does not end in a number")

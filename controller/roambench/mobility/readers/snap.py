@@ -21,6 +21,8 @@ from roambench.mobility.readers.time_columns import zulu_times
 from roambench.mobility.readers.times import iso
 
 _ROW: Final = re.compile(r"[^\t]+\t\d{4}-\d\d-\d\dT[\d:]+Z\t-?[\d.]+\t-?[\d.]+\t[^\t]*")
+#: How Brightkite writes the coordinates of a check-in that has none.
+_NOWHERE: Final = frozenset(("", "0", "0.0"))
 
 
 def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
@@ -49,6 +51,9 @@ def _add(collector: FixCollector, row: str, _: str) -> None:
     if len(cells) != 5:
         raise ValueError(f"{len(cells)} columns, expected 5: user, time, latitude, longitude, location")
     user, time, latitude, longitude, location = cells
+    if {latitude, longitude} <= _NOWHERE:
+        collector.leave_out("check-ins without a position")
+        return
     collector.add(user, iso(time), number(latitude, "latitude"), number(longitude, "longitude"), location)
 
 

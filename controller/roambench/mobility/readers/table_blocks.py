@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from roambench.mobility.readers.account import MAX_ID
 from roambench.mobility.readers.documents import decoded
 from roambench.mobility.readers.gps_blocks import parsed_table
-from roambench.mobility.readers.tables import Layout, cells_of
+from roambench.mobility.readers.tables import BLANKS, Layout, cells_of
 
 _PLAIN: Final = r"^[!-~]([ -~]*[!-~])?$"
 _PLAIN_OR_EMPTY: Final = rf"^$|{_PLAIN}"
@@ -48,6 +48,8 @@ def cells_at_once(
 
     Fields that the layout does not have are left out. An empty cell is only clean where it may be empty.
     """
+    if layout.separator == BLANKS:
+        return None
     first = block[:_MAX_LINE].lstrip(b"\r\n").partition(b"\n")[0]
     quoted = b'"' in block
     if quoted and not _well_quoted(block, layout.separator):

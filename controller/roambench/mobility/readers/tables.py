@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers.account import number
+
+BLANKS: Final = " "  # the separator that stands for any run of blanks
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def layout_of(first: str, given: Mapping[str, str], known: Mapping[str, Sequence
         raise ConfigError(
             [f"columns: unknown field {field!r}, expected one of {', '.join(known)}" for field in unknown]
         )
-    separator = next((mark for mark in "\t,;" if mark in first), ",")
+    separator = separator_of(first)
     try:
         cells = [cell.strip() for cell in cells_of(first, separator)]
     except ValueError as error:
@@ -61,8 +64,19 @@ def layout_of(first: str, given: Mapping[str, str], known: Mapping[str, Sequence
     return Layout(separator, columns, has_header=True)
 
 
+def separator_of(first: str) -> str:
+    """What separates the cells of a table with this first line: a tab, comma, semicolon, or blanks."""
+    marks = "\t,;" if first.strip().count(BLANKS) == 0 else "\t,; "
+    return next((mark for mark in marks if mark in first), ",")
+
+
 def cells_of(line: str, separator: str) -> Sequence[str]:
-    """Cells of one line, parsed alone: an unclosed quote costs one row, not the rest. Tabs are not quoted."""
+    """Cells of one line, parsed alone: an unclosed quote costs one row, not the rest.
+
+    Tabs are not quoted, and of blanks any number separates two cells.
+    """
+    if separator == BLANKS:
+        return line.split()
     if separator == "\t" or '"' not in line:
         return line.split(separator)
     try:
@@ -84,8 +98,8 @@ def _recognised(
 def columns_needed(first: str, missing: Sequence[str]) -> str:
     """A message about columns: what a table's first line has, and the option that names the columns of the
     missing fields."""
-    separator = next((mark for mark in "\t,;" if mark in first), ",")
-    names = [cell.strip() for cell in first.split(separator)]
+    separator = separator_of(first)
+    names = [cell.strip() for cell in (first.split() if separator == BLANKS else first.split(separator))]
     shown = ", ".join(names[:20])[:300] + (", ..." if len(names) > 20 else "")
     given = ",".join(f"{field}=..." for field in missing)
     return (

@@ -20,7 +20,8 @@ from roambench.mobility.readers.gps_blocks import Columns, GpsFormat, read_gps
 from roambench.mobility.readers.time_columns import date_times
 from roambench.mobility.readers.times import date_time
 
-_ROW: Final = re.compile(r"[^,]+,\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,-?\d+\.\d+,-?\d+\.\d+\s*")
+#: In China: elsewhere the same columns may as well be latitude and longitude.
+_ROW: Final = re.compile(r"[^,]+,\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,(?:[7-9]|1[0-3])\d\.\d+,[1-5]\d\.\d+\s*")
 _BEIJING_H: Final = 8.0
 
 

@@ -23,7 +23,13 @@ SAMPLES = {
     "cabspotting": [(FIXTURES / "cabs/new_abboip.txt").read_bytes()],
     "checkins": [(FIXTURES / "tsmc2014.txt").read_bytes(), b"device,time,lat,lon\nd,5,40,-74\n"],
     "csv": [(FIXTURES / "decimal_comma.csv").read_bytes(), (FIXTURES / "plane.csv").read_bytes()],
+    "dartmouth-movement": [b"1003868582\tAcadBldg10AP3\n1003870000\tOFF\n"],
+    "dartmouth-syslog": [
+        b"1003868582 AcadBldg10AP3 Station 0040965cc5ce Associated\n"
+        b"1003870000 AcadBldg10AP3 Station 0040.965c.c5ce Disassociated\n"
+    ],
     "geolife": [(FIXTURES / "geolife/Data/007/Trajectory/20081024234405.plt").read_bytes()],
+    "haggle": [b"1 8 121 721 1 0\n8 1 1121 1721 2 400\n"],
     "intervals": [
         b"device,ap,start,end\na,1,2015-07-31 00:10:00,2015-07-31 00:40:00\n",
         (FIXTURES / "intervals_positioned/aps.csv").read_bytes(),

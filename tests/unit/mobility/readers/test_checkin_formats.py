@@ -98,8 +98,8 @@ def test_snap_is_newest_first_and_has_empty_cells(read, rows, account):
         ("0", 1_286_828_480, 40.74, -73.98, "16907"),
         ("1", 1_287_280_133, 39.75, -104.99, "88c46bf20db295831bd2d1718ad7e6f5"),
     ]
-    assert account(fixes) == (5, 3, 2, 0, 0)
-    assert [row.line for row in fixes.malformed_rows] == [4, 5]
+    assert account(fixes) == (5, 3, 0, 0, 2)
+    assert fixes.left_out == {"check-ins without a position": 2}
 
 
 def test_a_zip_is_read_like_the_directory_in_it(read, rows, tmp_path):

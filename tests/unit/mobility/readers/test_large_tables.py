@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from roambench.contract.draws import generator
@@ -50,7 +50,7 @@ def write_files(name: str, folder, seed: int, twins: int = 20) -> None:
             f"{user}\t2012-04-{at.replace(' ', 'T')}Z\t{lat}\t{lon}\t{place}\n"
             for user, place, at, lat, lon in rows
         ]
-        (folder / "snap.txt").write_text("".join(found) + "u1\t\t\t\t\n")
+        (folder / "snap.txt").write_text("".join(found) + "u1\tnever\t40.7\t-74.0\t7\n")
     else:
         scale, fields = (
             (1e4, "device,time,y,x,place") if name == "plane" else (1, "device,time,lat,lon,place")
@@ -81,6 +81,7 @@ def test_thinning_while_reading_changes_no_trace(
     box = PlaneBox(-740_020.0, 407_200.0, 200.0, 200.0) if name == "plane" else BOX
     recipe = Recipe(box=box if boxed else None, steps=24, step_s=step_s, aps=3, seed=seed, reduce=reduce)
     whole, _ = read_files(READERS.load(reader), [folder], step_s=step_s)
+    assume(whole.duplicates == twins)  # by chance two visits are one
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collecting, "_BLOCK", at_once)
         patch.setattr(gps_blocks, "_BLOCK_BYTES", 50 * at_once)

@@ -1,0 +1,261 @@
+"""A column map for a table that no format fits, proposed by its columns' names and by what they hold."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from roambench.mobility.readers.documents import Head
+from roambench.mobility.readers.tables import cells_of, separator_of
+from roambench.mobility.readers.times import MAX_UNIX_S, TIME_FORMATS
+
+_MOST_COLUMNS: Final = 200
+#: Words in the names of columns, by field; the first field with a fitting column takes it.
+_WORDS: Final[Mapping[str, re.Pattern[str]]] = {
+    field: re.compile(rf"(?:^|[^a-z])(?:{words})(?:[^a-z]|$)", re.IGNORECASE)
+    for field, words in {
+        "lat": "lat|latitude|geolat|start_?lat|lat_?itude|ylat|gps_?lat|latx?",
+        "lon": "lon|lng|long|longitude|geolong|gps_?lon|gps_?lng|long_?itude|lony?",
+        "start": "start|begin|login|arrival|arrive|from|in_?time|connect|first|t1|opened|pickup",
+        "end": "end|stop|finish|logout|departure|depart|leave|to|till|until|out_?time|disconnect|last|t2|"
+        "closed|dropoff",
+        "time": "time|timestamp|datetime|date_?time|utc|ts|epoch|when|seen|created|recorded|unix|t",
+        "ap": "ap|ap_?name|ap_?id|bssid|cell|tower|antenna|beacon|station|site|building|lac|gateway|hotspot|"
+        "access_?point|zone|router",
+        "device": "device|dev|user|uid|imei|imsi|mac|phone|taxi|cab|car|bus|truck|vehicle|bike|driver|client|"
+        "card|node|person|who|customer|animal|tag|tracker|medallion|trip|id|name",
+    }.items()
+}
+_WORD_BORDER: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d(?::\d\d.*)?")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_CLOCK: Final = re.compile(r"[012]?\d(?::\d\d(?::\d\d(?:\.\d+)?)?)?")
+_OTHER_TIME: Final = re.compile(
+    r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:[ T].*)?|\d{8}(?:[ T]?\d{6})?|\d\d?:\d\d(?::\d\d)?"
+)
+_NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_FRACTION: Final = re.compile(r"-?\d{1,3}\.\d{2,}")
+_RECENT_S: Final = 6e8  # 1989: less is no time that anybody recorded, and more a count of something else
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A format, its column map ("..." for a field whose column cannot be told), and what to know of it."""
+
+    reader: str
+    columns: Mapping[str, str]
+    time_format: str
+    notes: tuple[str, ...]
+
+    def options(self) -> str:
+        """As words of a command line."""
+        columns = ",".join(f"{field}={name}" for field, name in self.columns.items())
+        told = f"--columns {shlex.quote(columns)}"
+        return told if self.time_format == "auto" else f"{told} --time-format {self.time_format}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    at: int
+    name: str  # "" in a table without a header
+    cells: tuple[str, ...]
+
+    def is_called(self, field: str) -> bool:
+        """Whether its name has a word for the field (`LoginTime` and `login_time` are two words)."""
+        return _WORDS[field].search(_WORD_BORDER.sub("_", self.name)) is not None
+
+    def all(self, pattern: re.Pattern[str]) -> bool:
+        filled = [cell for cell in self.cells if cell]
+        return bool(filled) and all(pattern.fullmatch(cell) for cell in filled)
+
+    def numbers(self) -> list[float] | None:
+        return [float(cell) for cell in self.cells if cell] if self.all(_NUMBER) else None
+
+
+def propose(head: Head) -> Proposal | None:
+    """What the table of this head may be; None for what is no table of devices at times and places."""
+    columns = list(_columns(head))
+    if not 2 <= len(columns) <= _MOST_COLUMNS:
+        return None
+    return _Guessing(columns).proposal()
+
+
+def _columns(head: Head) -> Iterator[_Column]:
+    rows = [row.removeprefix("\ufeff") for row in head.rows]
+    if len(rows) < 2:
+        return
+    separator = separator_of(rows[0])
+    try:
+        table = [[cell.strip() for cell in cells_of(row, separator)] for row in rows]
+    except ValueError:
+        return
+    width = len(table[0])
+    body = [row for row in table[1:] if len(row) == width]
+    if len(body) < 0.6 * (len(table) - 1):
+        return
+    named = not any(_looks_like_data(cell) for cell in table[0])
+    for at in range(width):
+        name = table[0][at] if named else ""
+        cells = tuple(row[at] for row in (body if named else [table[0], *body]))
+        yield _Column(at, name, cells)
+
+
+def _looks_like_data(cell: str) -> bool:
+    return any(pattern.fullmatch(cell) for pattern in (_NUMBER, _ISO, _DATE, _OTHER_TIME))
+
+
+class _Guessing:
+    """Columns that are free yet, and what was told of the others."""
+
+    def __init__(self, columns: Sequence[_Column]) -> None:
+        self._columns = columns
+        self._free = list(columns)
+        self._notes: list[str] = []
+        self._time_format = "auto"
+
+    def proposal(self) -> Proposal | None:
+        """The map, if a table of positions or of stays at access points can be recognised at all."""
+        places = self._positions()
+        times = self._times()
+        ap = None if places else self._named("ap", _is_label)
+        if not places and ap is None:
+            return None
+        if not places and {"start", "end"} <= times.keys():
+            reader, when = "intervals", {name: times[name] for name in ("start", "end")}
+        else:
+            time = times.get("time", times.get("start"))
+            reader, when = "intervals" if ap else "csv", {"time": time or "..."}
+        device = self._named("device", _is_label) or self._repeated()
+        if device is None and not times:
+            return None
+        told = {"device": "..." if device is None else self._called(device), **when, **places}
+        if ap is not None:
+            told["ap"] = self._called(ap)
+        missing = [field for field, name in told.items() if name == "..."]
+        if missing:
+            self._notes.append(f"could not tell which column is {', '.join(missing)}: put it for the dots")
+        return Proposal(reader, told, self._time_format, tuple(self._notes))
+
+    def _called(self, column: _Column) -> str:
+        return column.name if column.name and self._are_names else str(column.at)
+
+    @property
+    def _are_names(self) -> bool:
+        names = [column.name for column in self._columns]
+        return len(set(names)) == len(names) and not any(mark in name for name in names for mark in "+,=")
+
+    def _named(self, field: str, fits: Callable[[_Column], bool]) -> _Column | None:
+        found = next((it for it in self._free if it.is_called(field) and fits(it)), None)
+        if found is not None:
+            self._free.remove(found)
+        return found
+
+    def _repeated(self) -> _Column | None:
+        """Without a name that says it: the first column of labels that come again."""
+        found = next((it for it in self._free if _is_label(it) and len(set(it.cells)) < len(it.cells)), None)
+        if found is not None:
+            self._free.remove(found)
+            self._notes.append(f"device: column {self._called(found)}, as its entries come again; look at it")
+        return found
+
+    def _positions(self) -> dict[str, str]:
+        lat, lon = self._named("lat", _is_degrees), self._named("lon", _is_degrees)
+        if lat is not None and lon is not None:
+            return {"lat": self._called(lat), "lon": self._called(lon)}
+        self._free += [it for it in (lat, lon) if it is not None]
+        self._free.sort(key=lambda it: it.at)
+        for one, two in combinations([it for it in self._free if it.all(_FRACTION)], 2):
+            spans = [max(map(abs, it.numbers() or [0.0])) for it in (one, two)]
+            if two.at == one.at + 1 and max(spans) <= 180.0 and min(spans) <= 90.0:
+                lat, lon = (two, one) if spans[0] > 90.0 else (one, two)
+                self._free = [it for it in self._free if it not in (one, two)]
+                sure = max(spans) > 90.0
+                self._notes.append(
+                    f"lat, lon: columns {self._called(lat)} and {self._called(lon)}, by their numbers"
+                    + ("" if sure else "; they may be the other way round")
+                )
+                return {"lat": self._called(lat), "lon": self._called(lon)}
+        exact = {it.name.lower(): it for it in self._free if it.numbers() is not None}
+        if {"x", "y"} <= exact.keys():
+            self._free = [it for it in self._free if it not in (exact["x"], exact["y"])]
+            return {axis: self._called(exact[axis]) for axis in ("x", "y")}
+        return {}
+
+    def _times(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        kinds = {it.at: _time_format(it) for it in self._free}
+        dates = [it for it in self._free if it.all(_DATE)]
+        clocks = [it for it in self._free if it.all(_CLOCK)]
+        clocks = [it for it in clocks if ":" in it.cells[0] or re.search("hour|time", it.name, re.IGNORECASE)]
+        whole = [it for it in self._free if kinds[it.at]]
+        for field in ("start", "end", "time"):
+            column = next((it for it in whole if it.is_called(field)), None)
+            if column is not None:
+                found[field] = self._called(column)
+                whole.remove(column)
+        if "start" not in found or "end" not in found:
+            pair = [it for it in self._free if kinds[it.at]]
+            if len(pair) == 2 and _never_before(*pair):
+                found = {"start": self._called(pair[0]), "end": self._called(pair[1])}
+            elif not found and whole:
+                found["time"] = self._called(whole[0])
+        if not found and dates and clocks:
+            found["time"] = f"{self._called(dates[0])}+{self._called(clocks[0])}"
+            self._free = [it for it in self._free if it not in (dates[0], clocks[0])]
+        if not found and (counted := self._named("time", lambda it: it.numbers() is not None)):
+            found["time"] = self._called(counted)
+            self._notes.append(f"time: column {found['time']} counts from a beginning of its own")
+        used = [it for it in self._free if self._called(it) in found.values()]
+        formats = {kinds[it.at] for it in used}
+        if "unix_ms" in formats:
+            self._time_format = "unix_ms"
+            self._notes.append("times: numbers of milliseconds since 1970")
+        self._free = [it for it in self._free if it not in used]
+        if not found:
+            odd = next((it for it in self._free if it.all(_OTHER_TIME) and not it.all(_NUMBER)), None)
+            if odd is not None:
+                self._notes.append(
+                    f"time: column {self._called(odd)} has {odd.cells[0]!r}, which is not read: write it as "
+                    "ISO 8601 (2012-04-17T10:00Z) or seconds since 1970"
+                )
+        return found
+
+
+def _is_degrees(column: _Column) -> bool:
+    numbers = column.numbers()
+    return numbers is not None and max(map(abs, numbers)) <= 180.0
+
+
+def _is_label(column: _Column) -> bool:
+    return any(column.cells) and not column.all(_FRACTION) and not _time_format(column)
+
+
+def _time_format(column: _Column) -> str:
+    """The name of the time format that all of a column's entries have; empty if they have none."""
+    filled = [cell for cell in column.cells if cell]
+    if not filled:
+        return ""
+    numbers = column.numbers()
+    if numbers is not None:
+        if min(numbers) > MAX_UNIX_S and max(numbers) < 1e3 * MAX_UNIX_S:
+            return "unix_ms"
+        return "unix" if min(numbers) > _RECENT_S and max(numbers) < MAX_UNIX_S / 10 else ""
+    try:
+        for cell in filled:
+            TIME_FORMATS["auto"](cell)
+    except (ValueError, OverflowError):
+        return ""
+    return "" if column.all(_DATE) else "auto"
+
+
+def _never_before(first: _Column, second: _Column) -> bool:
+    kind = _time_format(first)
+    if kind != _time_format(second):
+        return False
+    read = TIME_FORMATS[kind]
+    pairs = [(a, b) for a, b in zip(first.cells, second.cells, strict=True) if a and b]
+    return bool(pairs) and all(read(a) <= read(b) for a, b in pairs)

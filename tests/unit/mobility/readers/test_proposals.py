@@ -1,0 +1,114 @@
+"""Tables that no format fits: the columns that are proposed, and that an import takes them."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from roambench.controller.cli import main
+from roambench.mobility.files import read_trace
+from roambench.mobility.readers.detecting import UnknownFormat, detect
+
+POSITIONS = [("48.1372", "11.5756"), ("48.1374", "11.5758"), ("48.1380", "11.5760")]
+
+
+def advice(path):
+    with pytest.raises(UnknownFormat) as told:
+        detect([path])
+    return told.value.advice
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "notes"),
+    [
+        (
+            "wer,wann,nord,ost\n"
+            + "".join(
+                f"{who},2020-05-01 1{at}:00:00,{n},{e}\n"
+                for at, (who, (n, e)) in enumerate(zip("aba", POSITIONS, strict=True))
+            ),
+            "device=wer,time=wann,lat=nord,lon=ost",
+            ["lat, lon: columns nord and ost, by their numbers; they may be the other way round", "device:"],
+        ),
+        (
+            "".join(f"{who},2020-05-01,1{at}:00:00,116.{at}567,39.1{at}34\n" for at, who in enumerate("aab")),
+            "device=0,time=1+2,lat=4,lon=3",
+            ["lat, lon: columns 4 and 3, by their numbers", "device: column 0"],
+        ),
+        (
+            "tagId;seenAt;gpsLat;gpsLng\n"
+            + "".join(
+                f"{who};{1588291200000 + at};{n};{e}\n"
+                for at, (who, (n, e)) in enumerate(zip("abc", POSITIONS, strict=True))
+            ),
+            "device=tagId,time=seenAt,lat=gpsLat,lon=gpsLng",
+            ["times: numbers of milliseconds since 1970"],
+        ),
+        (
+            "LoginTime,LogoutTime,MACAddress,APName\n2020-05-01 10:00:00,2020-05-01 11:00:00,aa,x\n"
+            "2020-05-01 10:00:00,2020-05-01 11:30:00,bb,x\n",
+            "device=MACAddress,start=LoginTime,end=LogoutTime,ap=APName",
+            [],
+        ),
+        (
+            "a b bssid\n1588291200 anna x1\n1588291300 ben x2\n1588291400 anna x2\n",
+            "device=b,time=a,ap=bssid",
+            ["device: column b"],
+        ),
+    ],
+)
+def test_the_proposed_command_imports_the_table(tmp_path, capsys, table, columns, notes):
+    path = tmp_path / "a table.csv"
+    path.write_text(table)
+    command, *told = advice(path)
+    assert columns in shlex.split(command)
+    assert len(told) == len(notes)
+    assert all(line.startswith(note) for line, note in zip(told, notes, strict=True))
+    words = shlex.split(command)
+    assert words[:3] == ["roambench", "trace", "import"]
+    output = tmp_path / "t.parquet"
+    words[words.index("t.parquet")] = str(output)
+    with pytest.raises(SystemExit) as ended:
+        main([*words[1:], "--aps", "1", "--steps", "48"])
+    assert not ended.value.code, capsys.readouterr().err
+    assert len(read_trace(output).device_names) >= 2
+
+
+def test_what_cannot_be_told_is_named_and_left_to_the_user(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text(
+        "when;taxi no;x;y\n01/05/2020 10:00;t1;4.5;1.2\n01/05/2020 10:05;t2;4.5;1.2\n"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "import", "--detect", str(tmp_path / "t.csv")])
+    assert ended.value.code == 2
+    told = capsys.readouterr()
+    assert "--columns 'device=taxi no,time=...,x=x,y=y'" in told.out
+    assert "column when has '01/05/2020 10:00', which is not read: write it as ISO 8601" in told.out
+    assert "could not tell which column is time" in told.out
+    assert "no known format; see `roambench list readers`. As a table it may be csv" in told.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "one line\n",
+        "a,b\nc,d\n",
+        "item,price\napple,1.25\npear,2.50\n",
+        "Shall I compare thee, to a summer's day\nThou art more lovely, and more temperate\n",
+        '"open,1\n"quote,2\n"of,3\n',
+    ],
+)
+def test_what_is_no_table_of_movement_gets_no_command(tmp_path, text):
+    (tmp_path / "t.txt").write_text(text)
+    assert advice(tmp_path / "t.txt") == ()
+
+
+def test_a_median_where_nobody_lives_gets_a_hint(tmp_path, capsys):
+    rows = "".join(f"d,2020-05-01 1{at}:00:00,-73.99,40.73\n" for at in range(3))
+    (tmp_path / "t.csv").write_text("device,time,lat,lon\n" + rows)
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "import", "csv", str(tmp_path / "t.csv"), "-o", str(tmp_path / "t"), "--aps", "1"])
+    assert not ended.value.code
+    assert "if latitude and longitude are swapped, name their columns" in capsys.readouterr().err
