@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,9 @@ import pytest
 
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import roambench
+from hosts.readme_walk import ROOT
+from roambench.provision.inventory import load_bench
+from roambench.provision.login import host_group
 
 
 @pytest.fixture
@@ -25,6 +30,27 @@ def test_exec_says_whose_line_each_is_and_whose_command_failed(bench_hosts: Benc
     command = 'test "$(hostname)" != pi2'
     said = roambench("fleet", "exec", bench_hosts.bench, "--root", "--", command)
     assert (said.code, said.err.splitlines()) == (1, ["pi2: exit code 1"])
+
+
+def test_the_pages_fabric_task_runs_on_the_bench_and_so_do_files_and_sudo(
+    bench_hosts: BenchHosts, tmp_path: Path
+):
+    page = (ROOT / "docs/operating.md").read_text()
+    (tmp_path / "fabfile.py").write_text(page.partition("```python\n")[2].partition("```")[0])
+    fab = Path(sys.executable).with_name("fab")
+    subprocess.run(
+        [fab, "kernels", "--bench", bench_hosts.bench, "--only", "pi1 pi3"], cwd=tmp_path, check=True
+    )
+    written = {file.stem: file.read_text() for file in (tmp_path / "boards").iterdir()}
+    assert sorted(written) == ["pi1", "pi3"]
+    assert all(bench_hosts.inside(name, "uname -r").strip() in text for name, text in written.items())
+    (tmp_path / "sent").write_text("ours\n")
+    with host_group(load_bench(bench_hosts.bench)) as group:
+        group.put(str(tmp_path / "sent"), "sent")
+        results = group.sudo("sh -c 'cp sent /root/ && id -un'", hide=True, in_stream=False)
+        assert [result.stdout for result in results.values()] == ["root\n"] * 3
+        group.sudo("rm /root/sent && rm sent", hide=True, in_stream=False)
+    assert sorted(connection.bench_host.name for connection in results) == ["pi1", "pi2", "pi3"]
 
 
 def test_a_host_without_power_is_a_row_with_reason_and_next_action_and_stops_no_other(all_on: BenchHosts):

@@ -12,6 +12,8 @@ from roambench.spool.influx_settings import InfluxSettings
 
 #: The driver of a host without a meter.
 NO_METER: Final = "none"
+#: Who logs in where neither the bench description nor the user's SSH configuration says it.
+DEFAULT_USER: Final = "pi"
 #: The stable name that provisioning gives a host's own meter, whatever USB port it is in.
 METER_LINK: Final = "/dev/roambench-meter"
 
@@ -54,13 +56,14 @@ class MeterEntry:
 class Host:
     """`name` is the device's and its certificate's; `slot` its place in the bench, from 1.
 
+    `ssh_user` and `ssh_port`: None leaves them to the user's SSH configuration (`ssh_options`).
     `machine_id` is what a spare says that it is, which plays a board that died ("": it is itself).
     """
 
     name: str
     address: str
-    ssh_user: str
-    ssh_port: int
+    ssh_user: str | None
+    ssh_port: int | None
     ssh_key: Path | None
     slot: int
     meter: MeterEntry

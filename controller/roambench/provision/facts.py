@@ -131,7 +131,7 @@ def gather(link: HostLink) -> Facts:
     ran = link.run(
         f"python3 - {shlex.quote(QUESTIONS.to_json())}", root=True, stdin=_SCRIPT, timeout_s=_PATIENCE_S
     )
-    name, user = link.host.name, link.host.ssh_user
+    name, user = link.host.name, link.user
     if ran.exit_code == 127:
         raise HostError(name, "it has no python3", "flash the image that the README names")
     if b"password is required" in ran.err or b"sudo: not found" in ran.err:

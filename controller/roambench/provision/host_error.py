@@ -12,7 +12,7 @@ from paramiko.ssh_exception import NoValidConnectionsError
 
 from roambench.contract.errors import LinkError
 from roambench.provision.bench import Host
-from roambench.provision.known_hosts import fingerprint, known_name
+from roambench.provision.known_hosts import HostKeyRefusedError, fingerprint
 from roambench.provision.printable import printable
 
 _NO_ANSWER: Final = "is it powered, booted and on this network?"
@@ -33,13 +33,13 @@ class ConnectionLost(HostError):
 
 
 def connection_error(
-    host: Host, connection: Connection, error: Exception, known: Path, *, gate: bool
+    host: Host, connection: Connection, error: Exception, recorded: tuple[str, Path], *, gate: bool
 ) -> HostError:
     """The failure of a login over `connection`, in words: to a `gate`, a jump host on the way to `host`, or
-    to `host` itself."""
+    to `host` itself, whose key is `recorded` by that name in that file."""
     if not gate:
-        return HostError(host.name, *_explained(connection, error, known, host.ssh_key, "the bench file"))
-    reason, next_action = _explained(connection, error, known, None, "~/.ssh/config")
+        return HostError(host.name, *_explained(connection, error, recorded, host.ssh_key, "the bench file"))
+    reason, next_action = _explained(connection, error, recorded, None, "~/.ssh/config")
     return HostError(host.name, f"its jump host: {reason}", next_action)
 
 
@@ -53,7 +53,11 @@ def unreached(host: Host, gate: Connection, connection: Connection, error: Excep
 
 
 def _explained(
-    connection: Connection, error: Exception, known: Path, key: Path | None, described_in: str
+    connection: Connection,
+    error: Exception,
+    recorded: tuple[str, Path],
+    key: Path | None,
+    described_in: str,
 ) -> tuple[str, str]:
     """Reason and next action."""
     where = _where(connection)
@@ -65,12 +69,17 @@ def _explained(
                 f"another host key than recorded: {fingerprint(error.key)} instead of "
                 f"{fingerprint(error.expected_key)}",
                 "if its SD card was flashed anew: "
-                f"ssh-keygen -R '{known_name(connection.host, connection.port)}' -f '{known}'; "
+                f"ssh-keygen -R '{recorded[0]}' -f '{recorded[1]}'; "
                 "if not, someone is in between",
             )
+        case HostKeyRefusedError():
+            return error.reason, error.next_action
         case paramiko.PasswordRequiredException():
             return "the SSH key has a passphrase", "ssh-add"
-        case paramiko.AuthenticationException():
+        case (
+            paramiko.AuthenticationException()
+            | paramiko.SSHException(args=("No authentication methods available",))
+        ):
             return (
                 f"{connection.user} may not log in with {key or 'any key of yours'}",
                 f"ssh-copy-id {f'-i {key} ' if key else ''}-p {connection.port} "

@@ -33,6 +33,8 @@ class HostLink:
     def __init__(self, bench: Bench, host: Host, transport: paramiko.Transport) -> None:
         self.bench, self.host = bench, host
         self._transport = transport
+        #: Who is logged in.
+        self.user: str = transport.get_username() or ""
 
     def run(
         self,
@@ -74,7 +76,7 @@ class HostLink:
     def _channel(self, command: str, root: bool, timeout_s: float) -> Iterator[tuple[paramiko.Channel, str]]:
         """A channel, and the line to run on it; what goes wrong with it is a HostError."""
         words = ["env", "LC_ALL=C.UTF-8", "sh", "-c", f"umask 022\n{command}" if root else command]
-        if root and self.host.ssh_user != "root":
+        if root and self.user != "root":
             words = ["sudo", "-n", *words]
         try:
             with self._transport.open_session(timeout=CONNECT_S) as channel:

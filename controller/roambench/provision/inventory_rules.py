@@ -47,7 +47,7 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[s
     for what, values in (
         ("name", [(host.name, host) for host in hosts]),
         ("slot", [(str(host.slot), host) for host in hosts]),
-        ("address", [(f"{host.address} port {host.ssh_port}", host) for host in hosts]),
+        ("address", [(f"{host.address} port {host.ssh_port or 22}", host) for host in hosts]),
         ("meter.serial", [(host.meter.serial, host) for host in hosts if host.meter.serial]),
         ("meter.port", [(host.meter.port, host) for host in hosts if _shared(host.meter)]),
         # Or whoever switches one board off switches another one off.

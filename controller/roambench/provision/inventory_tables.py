@@ -96,18 +96,24 @@ class MeterTable(Section):
 class HostDefaults(Section):
     """Values of every host unless its own table says otherwise."""
 
-    ssh_user: str = Field(
-        "pi",
+    ssh_user: str | None = Field(
+        None,
         pattern=r"^[a-z_][a-z0-9_-]*$",
         json_schema_extra={"expected": "a user's name"},
-        description="Logs in with a key, and is root or may use sudo without a password.",
+        description="Logs in with a key, and is root or may use sudo without a password. Without it "
+        "`User` of your ~/.ssh/config, else pi.",
     )
-    ssh_port: int = Field(22, ge=1, le=65535, description="TCP port of sshd.")
+    ssh_port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="TCP port of sshd. Without it `Port` of your ~/.ssh/config, else 22.",
+    )
     ssh_key: _Path = Field(
         "",
         json_schema_extra=_PATH,
         description="Private key, relative to the bench description, the only one that is offered; one with "
-        "a passphrase has to be in the SSH agent. Empty: the agent's and the user's own keys are tried.",
+        "a passphrase has to be in the SSH agent. Empty: the agent's keys and `IdentityFile` are tried.",
     )
     interface: str = Field(
         "wlan0",

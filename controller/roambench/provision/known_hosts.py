@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import fcntl
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ class KnownHosts:
             lines = []
         except (OSError, UnicodeDecodeError) as error:
             raise IdentityError(f"{self.path}: host keys cannot be read: {error}") from None
-        for entry in filter(None, map(_entry, lines)):
+        for entry in filter(None, map(entry_of, lines)):
             for name in entry.hostnames:
                 known = keys.lookup(name)
                 if known is None or entry.key.get_name() not in known:  # the first line about a host counts
@@ -68,19 +68,40 @@ class KnownHosts:
             yield
 
 
-class TrustOnFirstUse(paramiko.MissingHostKeyPolicy):
-    """Records the key of a host that has none recorded. A changed key never gets here."""
+class HostKeyRefusedError(paramiko.SSHException):
+    """A host's key that is not recorded may not be: `reason`, and what to do about it."""
 
-    def __init__(self, known: KnownHosts) -> None:
-        self._known = known
+    def __init__(self, reason: str, next_action: str) -> None:
+        self.reason, self.next_action = reason, next_action
+        super().__init__(reason)
+
+
+class TrustOnFirstUse(paramiko.MissingHostKeyPolicy):
+    """Records the key of a host that has none recorded, as `name`, unless the user's files revoke that key or
+    strangers are refused altogether (StrictHostKeyChecking): HostKeyRefusedError. A changed key never gets
+    here."""
+
+    def __init__(
+        self, known: KnownHosts, name: str, revoked: Collection[paramiko.PKey], *, strangers: bool
+    ) -> None:
+        self._known, self._name = known, name
+        self._revoked, self._strangers = revoked, strangers
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
         """Record the key of a host that was never seen before."""
-        self._known.record(hostname, key)
+        if key in self._revoked:
+            reason = f"its host key {fingerprint(key)} is revoked by your known_hosts"
+            raise HostKeyRefusedError(reason, "whoever has this key may be anybody: make the host a new one")
+        if not self._strangers:
+            reason = f"its host key {fingerprint(key)} is in none of your known_hosts (StrictHostKeyChecking)"
+            address, _, port = hostname.removeprefix("[").partition("]:")
+            scan = f"ssh-keyscan -p {port or _SSH_PORT} {address}"
+            raise HostKeyRefusedError(reason, f"{scan} prints it: compare it, then put it there")
+        self._known.record(self._name, key)
 
 
-def _entry(line: str) -> HostKeyEntry | None:
-    """None for a comment, a kind of key that paramiko does not know, and half a line."""
+def entry_of(line: str) -> HostKeyEntry | None:
+    """A line of such a file; None for a comment, a kind of key unknown to paramiko, and half a line."""
     try:
         entry = HostKeyEntry.from_line(line.strip())
     except (paramiko.SSHException, InvalidHostKey, ValueError):

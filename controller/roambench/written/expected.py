@@ -45,7 +45,10 @@ def _kind(annotation: Any) -> str:
         choices = [f'"{choice}"' for choice in get_args(annotation)]
         return ("one of " if len(choices) > 1 else "") + ", ".join(choices)
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_kind(part) for part in get_args(annotation)))
+        written = [
+            part for part in get_args(annotation) if part is not types.NoneType
+        ]  # None is a key left out
+        return " or ".join(dict.fromkeys(_kind(part) for part in written))
     if origin in (list, tuple):
         return "a list of " + _kind(get_args(annotation)[0]).partition(" ")[2] + "s"
     if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+from fabric.exceptions import GroupException
 
 from benches import bench_of
+from roambench.contract.errors import ConfigError
 from roambench.provision.bench import Bench
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostOutcome, on_hosts, open_link
 from roambench.provision.known_hosts import KnownHosts
+from roambench.provision.login import HostConnection, host_group
 from ssh_server import SshServer, free_port, make_key, ssh_server
 
 
@@ -172,10 +177,10 @@ def test_the_remedy_for_a_changed_key_works_for_a_host_with_another_name(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("Host a\n  HostName 10.0.0.1\nFoo\n", "{config}: Unparsable line Foo"),
-        ('Host "a\n', "{config}: "),
-        ("Match nonsense\n  User x\n", "{config}: "),
-        ("Host *\n CanonicalizeMaxDots x\n", "~/.ssh/config or /etc/ssh/ssh_config: no way to 127.0.0.1: "),
+        ("Host a\n  HostName 10.0.0.1\nFoo\n", "3: no argument after keyword"),
+        ('Host "a\n', "1: "),
+        ("Match nonsense\n  User x\n", "1: Bad Match condition"),
+        ("Host *\n CanonicalizeMaxDots x\n", "2: integer value invalid."),
     ],
 )
 def test_a_broken_ssh_config_is_the_users_to_mend(
@@ -183,8 +188,9 @@ def test_a_broken_ssh_config_is_the_users_to_mend(
 ) -> None:
     (home / ".ssh/config").write_text(text)
     found, next_action = refusal(bench_at(tmp_path, "127.0.0.1", server.port, server.client_key))
-    assert found.startswith(reason.format(config=home / ".ssh/config"))
-    assert next_action in ("mend it, as for ssh itself", "ssh -G 127.0.0.1 shows what OpenSSH reads there")
+    assert found.startswith(f"no way to 127.0.0.1: {home}/.ssh/config")
+    assert f"line {reason}" in found
+    assert next_action == "ssh -G 127.0.0.1 shows what OpenSSH reads"
 
 
 def test_a_config_that_openssh_takes_is_taken(server: SshServer, tmp_path: Path, home: Path) -> None:
@@ -193,6 +199,12 @@ def test_a_config_that_openssh_takes_is_taken(server: SshServer, tmp_path: Path,
     )
     assert outcome(bench_at(tmp_path, "127.0.0.1", server.port, server.client_key)).value == b"hi\n"
     (home / ".ssh/id_ed25519").write_bytes(server.client_key.read_bytes())
+    # Where an IdentityFile is named, OpenSSH tries no other.
+    assert refusal(bench_at(tmp_path, "127.0.0.1", server.port, None)) == (
+        "root may not log in with any key of yours",
+        f"ssh-copy-id -p {server.port} root@127.0.0.1",
+    )
+    (home / ".ssh/config").write_text("Host *\n  ProxyJump none\n")
     assert outcome(bench_at(tmp_path, "127.0.0.1", server.port, None)).value == b"hi\n"
 
 
@@ -255,17 +267,200 @@ def test_who_does_not_answer_on_the_way_is_named(
         gate.start()
 
 
-def test_jump_hosts_that_lead_in_circles_are_an_error_or_left_out(
-    server: SshServer, tmp_path: Path, home: Path
-) -> None:
+def test_jump_hosts_that_lead_in_circles_are_an_error(server: SshServer, tmp_path: Path, home: Path) -> None:
     (home / ".ssh/config").write_text("Host a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  ProxyJump b\n")
     reason, _ = refusal(bench_at(tmp_path, "127.0.0.1", server.port, server.client_key))
     assert reason.startswith("its jump host: ")
     (home / ".ssh/config").write_text("Host *\n  ProxyJump 127.0.0.1\n")
-    assert outcome(bench_at(tmp_path, "127.0.0.1", server.port, server.client_key)).value == b"hi\n"
+    reason, _ = refusal(bench_at(tmp_path, "127.0.0.1", server.port, server.client_key))
+    assert reason.endswith("jumphost loop via 127.0.0.1")
 
 
 def test_an_address_with_a_port_in_it_is_a_reason(server: SshServer, tmp_path: Path) -> None:
     bench = bench_at(tmp_path, f"127.0.0.1:{server.port}", server.port, server.client_key)
     with pytest.raises(HostError, match="no way to 127"):
         open_link(bench, bench.hosts[0]).__enter__()
+
+
+def board_only(folder: Path) -> Bench:
+    """A bench file that leaves everything to ~/.ssh/config."""
+    text = '[[hosts]]\nname = "pi-01"\naddress = "board"\ninterface = "lo"\nmeter.driver = "none"\n'
+    return bench_of(folder, text)
+
+
+def board_block(server: SshServer, *more: str) -> str:
+    lines = ("HostName 127.0.0.1", "User root", f"Port {server.port}", f"IdentityFile {server.client_key}")
+    return "Host board\n" + "".join(f"  {line}\n" for line in (*lines, *more))
+
+
+def test_user_port_key_and_address_may_be_the_ssh_configs(
+    server: SshServer, tmp_path: Path, home: Path
+) -> None:
+    (home / "boards.conf").write_text(board_block(server))
+    (home / ".ssh/config").write_text(f"Include {home}/*.conf\nHost *\n  User nobody\n  Port 1\n")
+    bench = board_only(tmp_path)
+    assert (bench.hosts[0].ssh_user, bench.hosts[0].ssh_port) == (None, None)
+    assert outcome(bench).value == b"hi\n"
+    (tmp_path / "other").mkdir()
+    spoken = bench_of(
+        tmp_path / "other",
+        '[[hosts]]\nname = "pi-01"\naddress = "board"\nssh_user = "ann"\nmeter.driver = "none"\n',
+    )
+    assert refusal(spoken)[0] == "ann may not log in with any key of yours"
+
+
+def test_without_any_word_it_is_pi_at_port_22(tmp_path: Path, home: Path) -> None:
+    connection = HostConnection(board_only(tmp_path), board_only(tmp_path).hosts[0])
+    assert (connection.user, connection.host, connection.port) == ("pi", "board", 22)
+
+
+def test_a_proxy_command_is_the_way_and_ends_with_it(server: SshServer, tmp_path: Path, home: Path) -> None:
+    """OpenSSH's own client as the proxy: `ssh -W`, through the same server."""
+    through = (
+        f"ssh -q -F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -i {server.client_key} "
+        f"-p {server.port} -W %h:%p %r@127.0.0.1 2>%%h"
+    )
+    (home / ".ssh/config").write_text(board_block(server, f"ProxyCommand {through}"))
+    bench = board_only(tmp_path)
+    with HostConnection(bench, bench.hosts[0]) as connection:
+        assert connection.run("echo hi", hide=True, in_stream=False).stdout == "hi\n"
+        (proxy,) = [child for child in psutil.Process().children() if child.name() == "ssh"]
+        shutil.move("%h", tmp_path)  # where the proxy's errors went: %% is one %
+    assert not proxy.is_running()
+
+
+def users_keys(home: Path, line: str) -> str:
+    """A known_hosts of the user's with one line; words for ~/.ssh/config."""
+    (home / "known").write_text(line + "\n")
+    return f"UserKnownHostsFile {home}/known"
+
+
+def public_key(server: SshServer, name: str = "host") -> str:
+    return " ".join((server.folder / f"{name}.pub").read_text().split()[:2])
+
+
+def test_a_key_that_the_user_knows_has_to_be_shown(server: SshServer, tmp_path: Path, home: Path) -> None:
+    name = f"[127.0.0.1]:{server.port}"
+    make_key(tmp_path / "other")
+    other = " ".join((tmp_path / "other.pub").read_text().split()[:2])
+    (home / ".ssh/config").write_text(board_block(server, users_keys(home, f"{name} {other}")))
+    bench = board_only(tmp_path)
+    reason, next_action = refusal(bench)
+    assert reason.startswith("another host key than recorded: SHA256:")
+    assert f"ssh-keygen -R '{name}' -f '{home}/known'" in next_action
+    assert not KnownHosts.of(bench).path.exists()
+    users_keys(home, f"{name} {public_key(server)}")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(home / "known")], check=True, capture_output=True)
+    assert "127.0.0.1" not in (home / "known").read_text()
+    assert outcome(bench).value == b"hi\n"
+    (recorded,) = KnownHosts.of(bench).path.read_text().splitlines()
+    assert recorded == f"{name} {public_key(server)}"
+
+
+def test_strangers_are_refused_where_the_ssh_config_wants_it(
+    server: SshServer, tmp_path: Path, home: Path
+) -> None:
+    strict = "StrictHostKeyChecking yes"
+    (home / ".ssh/config").write_text(board_block(server, strict, "UserKnownHostsFile none"))
+    reason, next_action = refusal(board_only(tmp_path))
+    assert reason.endswith("is in none of your known_hosts (StrictHostKeyChecking)")
+    assert next_action.startswith(f"ssh-keyscan -p {server.port} 127.0.0.1")
+    known = users_keys(home, f"[127.0.0.1]:* {public_key(server)}")  # a pattern
+    (home / ".ssh/config").write_text(board_block(server, strict, known))
+    assert outcome(board_only(tmp_path)).value == b"hi\n"
+
+
+def test_a_revoked_key_is_refused_even_if_it_was_recorded(
+    server: SshServer, tmp_path: Path, home: Path
+) -> None:
+    (home / ".ssh/config").write_text(board_block(server, "UserKnownHostsFile none"))
+    bench = board_only(tmp_path)
+    assert outcome(bench).value == b"hi\n"
+    revoked = users_keys(home, f"@revoked * {public_key(server)}")
+    (home / ".ssh/config").write_text(board_block(server, revoked))
+    assert "is revoked by your known_hosts" in refusal(bench)[0]
+
+
+def test_boards_behind_one_address_are_told_apart_by_their_alias(
+    server: SshServer, gate: SshServer, tmp_path: Path, home: Path
+) -> None:
+    """As behind two gates: the same name and port, another machine."""
+    for machine, alias in ((server, "rack1"), (gate, "rack2"), (server, "rack1")):
+        forward = f"ProxyCommand nc 127.0.0.1 {machine.port}" if shutil.which("nc") else ""
+        forward = forward or f"ProxyCommand python3 {_piped(tmp_path)} {machine.port}"
+        identity = f"IdentityFile {machine.client_key}"
+        (home / ".ssh/config").write_text(
+            f"Host board\n  HostName 10.99.99.99\n  User root\n  {identity}\n"
+            f"  HostKeyAlias {alias}\n  {forward}\n"
+        )
+        assert outcome(board_only(tmp_path)).value == b"hi\n"
+    recorded = KnownHosts.of(board_only(tmp_path)).path.read_text().splitlines()
+    assert [line.split()[0] for line in recorded] == ["rack1", "rack2"]
+
+
+def _piped(folder: Path) -> Path:
+    """A program that is `nc 127.0.0.1 PORT`."""
+    script = folder / "piped.py"
+    script.write_text(
+        "import os, socket, sys, threading\n"
+        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+        "def up():\n"
+        "    while data := os.read(0, 65536): s.sendall(data)\n"
+        "    s.shutdown(1)\n"
+        "threading.Thread(target=up, daemon=True).start()\n"
+        "while data := s.recv(65536): os.write(1, data)\n"
+    )
+    return script
+
+
+def test_identities_only_offers_a_key_that_only_the_agent_can_use(
+    server: SshServer, tmp_path: Path, home: Path, agent: Path
+) -> None:
+    for number in range(8):  # more than sshd lets anybody try
+        make_key(tmp_path / f"other-{number}")
+        add_to_agent(tmp_path / f"other-{number}")
+    add_to_agent(server.client_key)
+    (home / "mine.pub").write_bytes(server.client_key.with_name("client.pub").read_bytes())
+    words = f"  HostName 127.0.0.1\n  User root\n  Port {server.port}\n  IdentityFile {home}/mine.pub\n"
+    (home / ".ssh/config").write_text(f"Host board\n{words}  IdentitiesOnly yes\n")
+    assert outcome(board_only(tmp_path)).value == b"hi\n"
+
+
+def test_a_machine_without_openssh_says_what_it_lacks(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert refusal(bench_at(tmp_path, "127.0.0.1", server.port, server.client_key)) == (
+        "this machine has no OpenSSH client",
+        "apt-get install openssh-client",
+    )
+
+
+def test_a_labs_own_tasks_have_fabrics_group(server: SshServer, gate: SshServer, tmp_path: Path) -> None:
+    hosts = (
+        f'[[hosts]]\nname = "pi-{number}"\naddress = "127.0.0.1"\nssh_port = {machine.port}\n'
+        f'ssh_user = "root"\nssh_key = "{machine.client_key}"\n'
+        f'tags = ["rack{number}"]\nmeter.driver = "none"\n'
+        for number, machine in ((1, server), (2, gate))
+    )
+    bench = bench_of(tmp_path, "\n".join(hosts))
+    with host_group(bench) as group:
+        results = group.run("echo $SSH_CONNECTION", hide=True, in_stream=False)
+        ports = [
+            connection.port for connection, result in results.items() if str(connection.port) in result.stdout
+        ]
+        assert sorted(ports) == sorted((server.port, gate.port))
+    assert [connection.port for connection in host_group(bench, ["rack2"])] == [gate.port]
+    with pytest.raises(ConfigError, match="no host and no tag"):
+        host_group(bench, ["rack3"])
+    server.stop()
+    try:
+        with host_group(bench) as group, pytest.raises(GroupException) as failed:
+            group.run("true", hide=True, in_stream=False)
+    finally:
+        server.start()
+    (error,) = failed.value.result.failed.values()
+    assert (
+        str(error)
+        == f"pi-1: 127.0.0.1 port {server.port} refuses; is its SSH server enabled and on this port?"
+    )

@@ -43,7 +43,7 @@ def list_hosts(
             str(host.slot),
             host.name,
             host.address,
-            f"{host.ssh_user}:{host.ssh_port}",
+            ":".join(str(word) for word in (host.ssh_user, host.ssh_port) if word) or "as ssh has it",
             host.interface,
             " ".join(filter(None, (meter.driver, meter.port, meter.serial, "(emulated)" * meter.emulated))),
             f"x {meter.gain:g} {meter.offset_watts:+g} W" if fitted else "",
