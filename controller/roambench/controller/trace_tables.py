@@ -101,24 +101,25 @@ def overview_table(trace: Trace, content_hash: str) -> Table:
 
 
 def step_table(trace: Trace, placement: Placement) -> Table:
-    """Every device present at the placement's step, with its nearest AP."""
+    """Every device present at the placement's step, with its AP: the recorded one, else the nearest."""
     step = placement.step
     title = (
         f"Step {step}, {_when(trace, step)}: {len(placement.devices)} of {len(trace.device_names)} present"
     )
     table = Table(title=title, title_justify="left")
-    for heading in ("device", "x km", "y km", "nearest AP", "distance m"):
-        table.add_column(heading, justify="left" if heading in ("device", "nearest AP") else "right")
+    ap = "nearest AP" if trace.ap is None else "recorded AP"
+    for heading in ("device", "x km", "y km", ap, "distance m"):
+        table.add_column(heading, justify="left" if heading in ("device", ap) else "right")
     rows = trace.rows(step)
     positions = zip(
         placement.devices, trace.x_m[rows], trace.y_m[rows], placement.aps, placement.distances_m, strict=True
     )
-    for device, x_m, y_m, ap, distance_m in positions:
+    for device, x_m, y_m, at, distance_m in positions:
         table.add_row(
             trace.device_names[device],
             "--" if trace.made_up else f"{x_m / 1e3:.3f}",
             "--" if trace.made_up else f"{y_m / 1e3:.3f}",
-            trace.ap_names[ap],
+            trace.ap_names[at],
             "--" if trace.made_up else f"{distance_m:.0f}",
         )
     return table

@@ -42,11 +42,18 @@ class Movement:
 
     trace: Trace
     content_hash: str
+    forgotten_aps: int = 0  # that the trace recorded, and the experiment drew others instead
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Doubts that a report must say before its numbers."""
-        return (f"{MADE_UP}, nor does energy that depends on them",) if self.trace.made_up else ()
+        found = [f"{MADE_UP}, nor does energy that depends on them"] if self.trace.made_up else []
+        if self.forgotten_aps:
+            found.append(
+                f"the trace recorded who was at which of {self.forgotten_aps} access points, and fleet.aps "
+                f"drew {len(self.trace.ap_names)} others (fleet.aps = 0 keeps the recorded ones)"
+            )
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -95,9 +102,10 @@ def movement_of(experiment: Experiment) -> Movement:
     first = busiest_window_start(trace, steps, agents) if section.window == "busiest" else 0
     trace = on_boards(window(trace, first, steps), agents, fleet.mapping, experiment.seed)
     trace = repeated(trace, section.repeat)
+    forgotten = len(trace.ap_names) if aps and trace.ap is not None else 0
     if aps:
         trace = with_aps(trace, aps, experiment.seed)
-    return Movement(trace, content_hash(trace))
+    return Movement(trace, content_hash(trace), forgotten)
 
 
 def generated(section: TraceSection, seed: int) -> Trace:

@@ -64,8 +64,9 @@ class Association(Protocol):
 class NearestAp:
     """MOHAWK's dynamic community selection (Eq. 4): the nearest AP, Euclidean in metres.
 
-    Ties go to the lowest AP index (the authors' simulator draws among them). Two APs of the same place are
-    a tie, so the second of them never serves anyone.
+    Ties go to the AP that the trace recorded, if it is one of them, else to the lowest AP index (the authors'
+    simulator draws among them). Two APs of the same place are a tie, so where none is recorded the second of
+    them never serves anyone.
     """
 
     trace: Trace
@@ -84,6 +85,8 @@ class NearestAp:
             rows = slice(start, start + _CHUNK)
             points = np.column_stack((trace.x_m[rows], trace.y_m[rows]))
             aps[rows] = first[_nearest(tree, places, points)]
+        if trace.ap is not None:
+            aps = np.where(_as_near(trace, trace.ap, aps), trace.ap, aps)
         for start in range(0, len(aps), _CHUNK):
             rows = slice(start, start + _CHUNK)
             distances[rows] = _distances_m(trace, rows, aps[rows])
@@ -102,6 +105,12 @@ class NearestAp:
     def placement(self, step: int) -> Placement:
         """The placement at a step."""
         return placement_at(self, step)
+
+
+def _as_near(trace: Trace, one: IntColumn, other: IntColumn) -> npt.NDArray[np.bool_]:
+    """For every fix, whether `one` access point is as near to it as the `other`."""
+    near, far = _distances_m(trace, slice(None), one), _distances_m(trace, slice(None), other)
+    return np.asarray(near <= far * (1.0 + _TIE))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,11 @@ _CELLS: Final = 1 << 22  # of a fixes x APs matrix at a time: 32 MB
 
 @dataclass(frozen=True, eq=False)
 class NearestApDrawn:
-    """`NearestAp`, but a device that several APs are equally near to gets one of them by a draw, at every
-    step anew; keyed by (seed, device, step). APs at one place are equally near to everybody."""
+    """`NearestAp`, but a device that several APs are equally near to gets one of them by a draw.
+
+    It is drawn at every step anew, keyed by (seed, device, step). APs at one place are equally near to all. Where
+    the trace recorded which of them it was, nothing is drawn.
+    """
 
     trace: Trace
     seed: int
@@ -31,7 +34,10 @@ class NearestApDrawn:
     def aps(self) -> IntColumn:
         """The nearest access point of every fix, ties drawn by the seed, shape (fixes,)."""
         aps = NearestAp(self.trace).aps.copy()
+        recorded = self.trace.ap
         for row, nearest in _tied(self.trace):
+            if recorded is not None and recorded[row] in nearest:
+                continue  # it is known which of them it was, and `NearestAp` has it
             draw = generator(self.seed, "nearest tie", int(self.trace.device[row]), int(self.trace.step[row]))
             aps[row] = nearest[draw.integers(len(nearest))]
         return aps

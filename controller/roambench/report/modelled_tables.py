@@ -52,7 +52,7 @@ def _threshold_table(found: Found) -> Table:
                 numbers.joules(until.total_j),
                 f"{until.transfers:,}",
                 numbers.number(run.learning.aggregated_per_step),
-                numbers.number(until.mean_distance_m / 1000.0, 2),
+                NONE if run.made_up_places else numbers.number(until.mean_distance_m / 1000.0, 2),
             )
         )
     return Table(

@@ -9,6 +9,7 @@ from roambench.energy.comparison import Comparison
 from roambench.energy.link_model import Direction
 from roambench.energy.link_models import LinkModel
 from roambench.energy.table10 import improvement
+from roambench.mobility.trace import MADE_UP
 from roambench.report.board_state import BoardState, board_states
 from roambench.report.energy_summary import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.evidence import RunEvidence
@@ -59,6 +60,11 @@ class RunSummary:
         return self.energy if self.energy is not None and self.energy.measured else None
 
     @property
+    def made_up_places(self) -> bool:
+        """Whether its access points stand nowhere, so that its distances mean nothing."""
+        return _are_made_up(self.info)
+
+    @property
     def comparison(self) -> Comparison | None:
         """Measured against modelled transfers, when a meter was there and there was any transfer."""
         found = self.measured.comparison if self.measured is not None else None
@@ -82,7 +88,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         trainings=training_summary(run.records),
         orders=orders,
         incidents=incidents(run.records, names),
-        distance=distance_summary(run.records),
+        distance=None if _are_made_up(run.info) else distance_summary(run.records),
         energy=energy,
         modelled_from_log_j=modelled_from_log_j(run.records),
         boards=boards,
@@ -99,6 +105,10 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         peers=peer_summary(run.records),
         setting=setting_of(run.experiment),
     )
+
+
+def _are_made_up(info: RunInfo) -> bool:
+    return any(doubt.startswith(MADE_UP) for doubt in info.doubts)
 
 
 def reference_of(summaries: Sequence[RunSummary]) -> RunSummary:

@@ -20,6 +20,7 @@ from roambench.report.evidence import read_runs
 from roambench.report.json_report import json_text
 from roambench.report.numbers import NONE
 from roambench.report.summary import summarise
+from roambench.report.tables import comparison_tables
 from roambench.rounds.records import StepOpened
 from roambench.runs.folder import RunFolder
 
@@ -142,6 +143,20 @@ def test_a_run_keeps_the_recorded_cells_and_says_that_distances_mean_nothing(
         } == names
     report = json.loads(json_text([summarise(evidence) for evidence in read_runs([run])]))
     assert f"{SENTENCE}, nor does energy that depends on them" in report["runs"][0]["flags"]
+    assert report["runs"][0]["distance_m"] is None
+
+
+def test_no_report_sets_its_distances_beside_the_papers(experiment: Path, tmp_path: Path) -> None:
+    console = Console(file=StringIO(), width=200)
+    changes = ['systems=["mohawk","hierfavg"]', "learning.train_images=400", "trace.steps=4"]
+    loaded = load_experiment(experiment, changes)
+    runs = run_experiment(loaded, fleet="simulated", runs_dir=tmp_path / "runs", console=console)
+    found = [summarise(evidence) for evidence in read_runs(list(runs))]
+    tables = {table.key: table for table in comparison_tables(found)}
+    learning = {row[0]: row[1:] for row in tables["learning"].rows}
+    assert learning["device to AP"] == (NONE, NONE)
+    assert {row[-1] for row in tables["modelled-threshold"].rows} == {NONE}
+    assert not [row for row in tables["paper-ratios"].rows if "km" in row[1]]
 
 
 def test_access_points_are_not_drawn_where_none_has_a_place(experiment: Path) -> None:
@@ -163,3 +178,15 @@ def test_without_a_number_a_trace_keeps_the_access_points_that_it_recorded(tmp_p
     path.write_text("[trace]\nparameters = { devices = 30, steps = 40 }\n")
     moved = movement_of(load_experiment(path, [])).trace
     assert (len(moved.ap_names), moved.ap is None) == (20, True)
+
+
+def test_a_run_that_draws_others_than_the_recorded_ones_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(
+        '[trace]\ngenerator = "edge-hopping"\nparameters = { devices = 9, aps = 4 }\n[fleet]\naps = 2\n'
+    )
+    (doubt,) = movement_of(load_experiment(path, [])).doubts
+    assert doubt.startswith(
+        "the trace recorded who was at which of 4 access points, and fleet.aps drew 2 others"
+    )
+    assert movement_of(load_experiment(path, ["fleet.aps=0"])).doubts == ()

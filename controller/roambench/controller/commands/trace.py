@@ -193,7 +193,7 @@ def show(
     from rich.console import Console
 
     from roambench.controller.trace_tables import overview_table, step_table
-    from roambench.mobility.association import NearestAp
+    from roambench.mobility.association import NearestAp, RecordedAp
     from roambench.mobility.files import content_hash, read_trace
 
     trace = read_trace(file)
@@ -203,4 +203,5 @@ def show(
     if step is None:
         console.print(overview_table(trace, content_hash(trace)))
     else:
-        console.print(step_table(trace, NearestAp(trace).placement(step)))
+        rule = NearestAp(trace) if trace.ap is None else RecordedAp(trace)
+        console.print(step_table(trace, rule.placement(step)))

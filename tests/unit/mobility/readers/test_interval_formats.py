@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from roambench.mobility.readers import READERS
 from roambench.mobility.readers.opening import SourceOptions, read_files
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.recipe import Recipe
+from roambench.mobility.ties import NearestApDrawn
 
 MAP = {"device": "device", "ap": "lac_ci", "start": "from", "end": "till"}
 MIDNIGHT = 1_438_300_800  # 2015-07-31T00Z
@@ -54,7 +56,11 @@ def test_stations_at_one_place_are_told_apart_by_what_was_recorded(tmp_path):
     (tmp_path / "stays.csv").write_text("device,ap,start,end\na,low,0,3600\na,high,3600,7200\n")
     trace = import_trace("intervals", [tmp_path], Recipe(start_utc_s=0, steps=2)).trace
     assert [trace.ap_names[ap] for ap in RecordedAp(trace).aps] == ["low", "high"]
-    assert NearestAp(trace).aps.tolist() == [0, 0]
+    assert (
+        NearestAp(trace).aps.tolist() == RecordedAp(trace).aps.tolist()
+    )  # of equally near ones the recorded
+    assert NearestApDrawn(trace, 3).aps.tolist() == RecordedAp(trace).aps.tolist()
+    assert NearestAp(replace(trace, ap=None)).aps.tolist() == [0, 0]
 
 
 def test_positions_beside_the_stays_are_used_and_a_stay_elsewhere_is_malformed(read, rows, account):
