@@ -53,6 +53,23 @@ class MeterEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class CardEntry:
+    """What a host's SD card is given for its first boot, besides what the bench knows of the host anyway.
+
+    No `ssid`: its network is a cable. No `subnet` (an IPv4 network): the router gives the address.
+    """
+
+    ssid: str = ""
+    hidden: bool = False
+    country: str = ""
+    passphrase_file: Path | None = None
+    subnet: str = ""
+    gateway: str = ""
+    dns: str = ""
+    timezone: str = "Etc/UTC"
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """`name` is the device's and its certificate's; `slot` its place in the bench, from 1.
 
@@ -70,6 +87,7 @@ class Host:
     interface: str
     tags: tuple[str, ...]
     machine_id: str = ""
+    card: CardEntry = CardEntry()
 
     def is_called(self, word: str) -> bool:
         """Whether `--only word` means this host: its name or one of its tags."""

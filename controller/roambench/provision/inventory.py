@@ -13,13 +13,21 @@ from roambench.provision.bench import (
     METER_LINK,
     NO_METER,
     Bench,
+    CardEntry,
     ControllerEntry,
     Host,
     MeterEntry,
 )
 from roambench.provision.inventory_ranges import RangeMistake, expanded
 from roambench.provision.inventory_rules import broken_rules, host_mistakes
-from roambench.provision.inventory_tables import BenchTable, HostDefaults, HostTable, InfluxTable, MeterTable
+from roambench.provision.inventory_tables import (
+    BenchTable,
+    CardTable,
+    HostDefaults,
+    HostTable,
+    InfluxTable,
+    MeterTable,
+)
 from roambench.provision.replacements import read_replacements, standing_in
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.written.mistakes import mistakes_of, shown
@@ -150,7 +158,14 @@ def _host(table: HostTable, folder: Path) -> Host:
         meter=_meter(table.meter),
         interface=table.interface,
         tags=tuple(dict.fromkeys(table.tags)),
+        card=_card(table.card, folder),
     )
+
+
+def _card(table: CardTable, folder: Path) -> CardEntry:
+    file = table.passphrase_file
+    values = table.model_dump() | {"passphrase_file": folder / Path(file).expanduser() if file else None}
+    return CardEntry(**values)
 
 
 def _meter(table: MeterTable) -> MeterEntry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from urllib.parse import urlsplit
 
 from roambench.contract.errors import ConfigError
@@ -42,7 +43,9 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[s
 
     Not `meters_known`: the meters may lack what the file wanted them to have.
     """
-    lines = (line for host in hosts for line in _meter_mistakes(host, known=meters_known))
+    lines = (
+        line for host in hosts for line in (*_meter_mistakes(host, known=meters_known), *_card_mistakes(host))
+    )
     problems = list(dict.fromkeys(lines))
     for what, values in (
         ("name", [(host.name, host) for host in hosts]),
@@ -96,3 +99,32 @@ def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
             driver_row(meter.driver).port(meter.port)
         except ConfigError as error:
             yield from (f"{where}.port: {problem}" for problem in error.problems)
+
+
+def _card_mistakes(host: Host) -> Iterator[str]:
+    """Of the table that most benches do not have: between its keys, and with the host's own."""
+    card, where = host.card, f"hosts: {host.name}: card"
+    if card.ssid and not card.country:
+        yield f"{where}.country: is missing, expected the country's two letters with an ssid"
+    if card.ssid and host.interface.startswith("e"):
+        yield f"{where}.ssid: expected none with the interface {host.interface!r}, a cable, got {card.ssid!r}"
+    if not card.subnet:
+        for key in ("gateway", "dns"):
+            if value := getattr(card, key):
+                yield f"{where}.{key}: expected none without a subnet, got {value!r}"
+        return
+    network = IPv4Network(card.subnet)
+    places = [(f"hosts: {host.name}: address", host.address), (f"{where}.gateway", card.gateway)]
+    for key, value in places:
+        if value and not _is_inside(value, network):
+            yield f"{key}: expected an address of card.subnet {network}, got {value!r}"
+
+
+def _is_inside(text: str, network: IPv4Network) -> bool:
+    """Whether it is an address that a machine of the network may have."""
+    try:
+        address = IPv4Address(text)
+    except AddressValueError:
+        return False
+    ends = (network.network_address, network.broadcast_address) if network.prefixlen < 31 else ()
+    return address in network and address not in ends

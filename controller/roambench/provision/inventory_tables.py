@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
@@ -93,6 +95,73 @@ class MeterTable(Section):
     )
 
 
+def _is_ssid(text: str) -> str:
+    """Any letters, quotes and blanks; a line's end or an escape sequence is a slip of the keyboard."""
+    if not (len(text.encode()) <= 32 and text.isprintable()):
+        raise ValueError
+    return text
+
+
+def _is_network(text: str) -> str:
+    return str(IPv4Network(text)) if text else text
+
+
+def _is_address(text: str) -> str:
+    return str(IPv4Address(text)) if text else text
+
+
+def _is_timezone(text: str) -> str:
+    """A machine without a time zone database knows none and believes them all."""
+    known = available_timezones()
+    if known and text not in known:
+        raise ValueError
+    return text
+
+
+_ADDRESS_OR_NONE: JsonDict = {"expected": "an IPv4 address"}
+
+
+class CardTable(Section):
+    """What `roambench fleet image` writes on a host's SD card, besides name, user, key and time server."""
+
+    ssid: Annotated[str, AfterValidator(_is_ssid)] = Field(
+        "",
+        json_schema_extra={"expected": "a name of at most 32 bytes without control characters"},
+        description="The Wi-Fi (WPA2) that the host joins; empty: its `interface` is a cable.",
+    )
+    hidden: bool = Field(False, description="The access point does not tell its name.")
+    country: str = Field(
+        "",
+        pattern="^([A-Z]{2})?$",
+        json_schema_extra={"expected": "a country's two capital letters (ISO 3166), as CH"},
+        description="Where the board stands: without it no Raspberry Pi switches its radio on.",
+    )
+    passphrase_file: _Path = Field(
+        "",
+        json_schema_extra=_PATH,
+        description="File on this machine with the Wi-Fi's passphrase, which its owner alone may read, "
+        "relative to the bench description; $ROAMBENCH_WIFI_PASSPHRASE goes before it.",
+    )
+    subnet: Annotated[str, AfterValidator(_is_network)] = Field(
+        "",
+        json_schema_extra={"expected": "an IPv4 network as 192.168.50.0/24"},
+        description="With it the host gives itself its `address`, of this network; empty: the router does.",
+    )
+    gateway: Annotated[str, AfterValidator(_is_address)] = Field(
+        "", json_schema_extra=_ADDRESS_OR_NONE, description="Default route of a host with a `subnet`."
+    )
+    dns: Annotated[str, AfterValidator(_is_address)] = Field(
+        "", json_schema_extra=_ADDRESS_OR_NONE, description="Name server of a host with a `subnet`."
+    )
+    timezone: Annotated[
+        str, Field(pattern=r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$"), AfterValidator(_is_timezone)
+    ] = Field(
+        "Etc/UTC",
+        json_schema_extra={"expected": "a time zone as Europe/Zurich"},
+        description="Of its logs' and shells' clock.",
+    )
+
+
 class HostDefaults(Section):
     """Values of every host unless its own table says otherwise."""
 
@@ -123,6 +192,9 @@ class HostDefaults(Section):
     )
     tags: list[str] = Field(default_factory=list, description="Words for `--only`.")
     meter: MeterTable = Field(default_factory=lambda: MeterTable.model_validate({}), description="The meter.")
+    card: CardTable = Field(
+        default_factory=lambda: CardTable.model_validate({}), description="For `roambench fleet image`."
+    )
 
 
 class HostTable(HostDefaults):

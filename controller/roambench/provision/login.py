@@ -231,7 +231,7 @@ def _only_identity(options: SshOptions, stack: ExitStack) -> paramiko.PKey | Non
 
 
 def _held_by_agent(path: Path, stack: ExitStack) -> paramiko.PKey | None:
-    public = _public_key(path)
+    public = public_key(path)
     agent = stack.enter_context(closing(paramiko.Agent()))
     return next((held for held in agent.get_keys() if held.asbytes() == public), None)
 
@@ -245,10 +245,10 @@ def _unusable(host: Host, path: Path, error: Exception) -> HostError:
     return HostError(host.name, reason, f"{start}ssh-add {shlex.quote(str(path))}")
 
 
-def _public_key(path: Path) -> bytes | None:
+def public_key(path: Path) -> bytes | None:
     """As SSH writes it: of a private key's header, which no passphrase hides, of the file beside it, or of
     `path` if that is the public half itself."""
-    with suppress(ValueError):
+    with suppress(OSError, ValueError):
         body = b"".join(path.read_bytes().splitlines()[1:-1])
         head, mark, content = base64.b64decode(body).partition(_HEADER)
         if mark and not head:

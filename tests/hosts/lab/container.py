@@ -103,6 +103,10 @@ class Container:
         if self._process is not None and self._process.poll() == _REBOOT_STATUS:
             self._boot(meter)
 
+    def more_words(self) -> list[str]:
+        """What a kind of host adds to nspawn's words: options, and after them the kernel's command line."""
+        return []
+
     def _boot(self, meter: Path | None) -> None:
         words = [
             *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit"),
@@ -117,6 +121,7 @@ class Container:
             *(f"--setenv={name}={value}" for name, value in environment(self._architecture).items()),
             *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
             *([f"--bind={meter.resolve()}:{METER_DEVICE}"] if meter is not None else []),
+            *self.more_words(),
         ]
         # nspawn makes its groups below the one that it is started in.
         enter = " && ".join(f"echo $$ > {door}" for door in self.group.doors)

@@ -9,7 +9,16 @@ import pytest
 
 from hosts.lab.foreign import EMULATED, NATIVE
 
-_TOOLS = ("debootstrap", "systemd-nspawn", "nsenter", "ip", "losetup", "mkfs.ext4", "ssh-keygen")
+_TOOLS = (
+    "debootstrap",
+    "systemd-nspawn",
+    "nsenter",
+    "ip",
+    "losetup",
+    "mkfs.ext4",
+    "ssh-keygen",
+    "shellcheck",
+)
 
 
 def need_tools(architecture: str = NATIVE) -> None:

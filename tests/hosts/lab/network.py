@@ -41,24 +41,25 @@ class Network:
         do("ip", "address", "add", f"{self.machine}/24", "dev", self.bridge)
         do("ip", "link", "set", self.bridge, "up")
         for index in range(hosts):
-            name = self.namespace(index)
-            do("ip", "netns", "add", name)
+            self.lay_cable(index)
             do(
                 "ip",
-                "link",
+                "-n",
+                self.namespace(index),
+                "address",
                 "add",
-                self.port(index),
-                "type",
-                "veth",
-                "peer",
-                "name",
+                f"{self.address(index)}/24",
+                "dev",
                 INTERFACE,
-                "netns",
-                name,
             )
-            do("ip", "link", "set", self.port(index), "master", self.bridge, "up")
-            do("ip", "-n", name, "address", "add", f"{self.address(index)}/24", "dev", INTERFACE)
-            do("ip", "-n", name, "link", "set", "lo", "up")
+
+    def lay_cable(self, index: int) -> None:
+        """A host's namespace with its end of a cable, which has no address yet."""
+        name = self.namespace(index)
+        do("ip", "netns", "add", name)
+        do("ip", "link", "add", self.port(index), "type", "veth", "peer", "name", INTERFACE, "netns", name)
+        do("ip", "link", "set", self.port(index), "master", self.bridge, "up")
+        do("ip", "-n", name, "link", "set", "lo", "up")
 
     def plug(self, index: int, *, into: bool) -> None:
         """A host without power answers nobody: its end of the cable is down."""

@@ -8,6 +8,7 @@ from roambench.controller.commands import (
     fleet_certs,
     fleet_change,
     fleet_fetch,
+    fleet_image,
     fleet_influx,
     fleet_lease,
     fleet_list,
@@ -22,6 +23,7 @@ fleet_app = typer.Typer(
     name="fleet", help="Benches of real hosts: list, provision, operate, prove.", no_args_is_help=True
 )
 fleet_list.register(fleet_app)
+fleet_image.register(fleet_app)
 fleet_provision.register(fleet_app)
 fleet_certs.register(fleet_app)
 fleet_influx.register(fleet_app)

@@ -1,0 +1,158 @@
+"""From a flashed card to a host that provisioning reaches, with nothing typed on the board.
+
+The card boots by systemd with the command line that is on it, and gets its address from NetworkManager.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hosts.lab import image
+from hosts.lab.bench_hosts import BenchHosts
+from hosts.lab.cli import roambench
+from hosts.lab.command import do
+from hosts.lab.foreign import NATIVE
+from hosts.lab.fresh_card import CALLS, CMDLINE, FreshCard
+from hosts.lab.network import INTERFACE, Network
+
+_INDEX = 9
+_BENCH = """
+[controller]
+address = "MACHINE"
+[defaults]
+ssh_key = "KEY"
+ssh_user = "lab-7"
+ssh_port = 2207
+meter.driver = "none"
+[[hosts]]
+name = "desk-07"
+address = "ADDRESS"
+"""
+_CABLE = """
+interface = "eth0"
+[hosts.card]
+country = "CH"
+subnet = "SUBNET"
+gateway = "MACHINE"
+timezone = "Asia/Kathmandu"
+"""
+_SSID = 'it\'s `a "b" $(reboot) \\ ü;=#'
+_PASSPHRASE = 'cor\'rect $(horse) \\ "battery" 7'
+_RADIO = """
+[hosts.card]
+country = "CH"
+hidden = true
+passphrase_file = "passphrase"
+ssid = SSID
+"""
+
+
+@pytest.fixture
+def card(bench_hosts: BenchHosts) -> Iterator[FreshCard]:
+    """In a host of its own on the hosts' network, without power."""
+    network = _network(bench_hosts)
+    root = image.root(NATIVE, "raspios")
+    made = FreshCard("fresh", _INDEX, network, bench_hosts.folder, root, "", "raspios")
+    made.flash()
+    network.lay_cable(_INDEX)
+    try:
+        yield made
+    finally:
+        made.discard()
+        do("ip", "netns", "delete", network.namespace(_INDEX))
+
+
+def test_a_flashed_card_becomes_a_host_that_provisioning_reaches(
+    card: FreshCard, bench_hosts: BenchHosts, tmp_path: Path
+):
+    shipped = tmp_path / "shipped"
+    shutil.copytree(card.boot, shipped)
+    bench = _bench(tmp_path, card, bench_hosts, _CABLE)
+
+    said = roambench("fleet", "image", bench, "--boot", card.boot)
+    assert said.code == 0, said
+    assert "wrote firstrun.sh, cmdline.txt" in said.out
+    assert "nothing to change" in roambench("fleet", "image", bench, "--boot", card.boot).out
+    do("shellcheck", card.boot / "firstrun.sh")
+
+    card.first_boot()
+    card.second_boot()
+    told = (card.boot / "firstrun.log").read_text()
+    assert "FAILED" not in told, told
+    assert (card.boot / "cmdline.txt").read_text() == f"{CMDLINE} cfg80211.ieee80211_regdom=CH\n".replace(
+        " init=/usr/lib/raspberrypi-sys-mods/firstboot", ""
+    )
+    assert not (card.boot / "firstrun.sh").exists()
+    card.port = 2207
+    card.third_boot()
+
+    key = " ".join(bench_hosts.key.with_suffix(".pub").read_text().split()[:2])
+    assert card.inside(f"cat {CALLS}").splitlines() == [
+        "imager_custom <set_hostname> <desk-07>",
+        f"imager_custom <enable_ssh> <-k> <{key}>",
+        "userconf <lab-7> <!>",
+        "imager_custom <set_wlan_country> <CH>",
+        "imager_custom <set_timezone> <Asia/Kathmandu>",
+    ]
+    assert card.inside("passwd --status lab-7 | cut -d' ' -f2; hostname") == "L\ndesk-07\n"
+    assert card.inside(f"nmcli -g GENERAL.CONNECTION device show {INTERFACE}") == "bench\n"
+    effective = card.inside("sshd -T | grep -E '^(passwordauth|kbdinter|permitroot)'").splitlines()
+    assert [line.split()[1] for line in effective] == ["no", "no", "no"]
+    clock = card.inside("systemd-analyze cat-config systemd/timesyncd.conf")
+    assert f"\nNTP={_network(bench_hosts).machine}\n" in clock
+    seen = roambench("fleet", "provision", bench, "--dry-run")
+    assert seen.code == 0, seen
+    assert seen.rows()["desk-07"]["reason"] == ""
+
+    _joins_a_wifi_of_any_name(card, bench_hosts, shipped, tmp_path)
+
+
+def _joins_a_wifi_of_any_name(
+    card: FreshCard, bench_hosts: BenchHosts, shipped: Path, tmp_path: Path
+) -> None:
+    """As far as it goes without a radio: NetworkManager and wpa_passphrase read it as it was said."""
+    bench = _bench(tmp_path, card, bench_hosts, _RADIO)
+    (tmp_path / "passphrase").write_text(f"{_PASSPHRASE}\n")
+    (tmp_path / "passphrase").chmod(0o600)
+    made = roambench("fleet", "image", bench, "--boot", shipped, "--out", tmp_path / "cards")
+    assert made.code == 0, made
+    script = tmp_path / "cards/desk-07/firstrun.sh"
+    assert _PASSPHRASE not in script.read_text()
+    do("shellcheck", script)
+    shutil.copy(script, card.boot)
+    (card.boot / script.name).chmod(0o755)
+    card.inside("/boot/firmware/firstrun.sh; nmcli connection reload")
+
+    told = (card.boot / "firstrun.log").read_text()
+    assert [line for line in told.splitlines() if "FAILED" in line] == ["FAILED (1): radio"]  # there is none
+    asked = "802-11-wireless.ssid,802-11-wireless.hidden,802-11-wireless-security.psk"
+    ssid, hidden, psk = card.inside(f"nmcli -s -e no -g {asked} connection show bench").splitlines()
+    assert (ssid, hidden) == (_SSID, "yes")
+    words = f"{shlex.quote(_SSID)} {shlex.quote(_PASSPHRASE)}"
+    assert f"\n\tpsk={psk}\n" in card.inside(f"wpa_passphrase {words}")
+    assert "wifi.powersave=2" in card.inside("NetworkManager --print-config")
+
+
+def _bench(folder: Path, card: FreshCard, hosts: BenchHosts, more: str) -> Path:
+    machine = _network(hosts).machine
+    values = {
+        "MACHINE": machine,
+        "SUBNET": re.sub(r"\d+$", "0/24", machine),
+        "KEY": str(hosts.key),
+        "ADDRESS": card.address,
+        "SSID": json.dumps(_SSID),
+    }
+    path = folder / "bench.toml"
+    path.write_text(re.sub("[A-Z]{3,}", lambda word: values[word[0]], f"{_BENCH}{more}"))
+    return path
+
+
+def _network(hosts: BenchHosts) -> Network:
+    return Network(int(hosts.folder.name))
