@@ -23,8 +23,8 @@ _CELLS: Final = 1 << 22  # of a fixes x APs matrix at a time: 32 MB
 class NearestApDrawn:
     """`NearestAp`, but a device that several APs are equally near to gets one of them by a draw.
 
-    It is drawn at every step anew, keyed by (seed, device, step). APs at one place are equally near to all. Where
-    the trace recorded which of them it was, nothing is drawn.
+    It is drawn at every step anew, keyed by (seed, device, step). APs at one place are equally near to all.
+    Where the trace recorded which of them it was, nothing is drawn.
     """
 
     trace: Trace
