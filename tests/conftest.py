@@ -46,6 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped = [item for item in items if "data_folder" in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in dropped]
         config.hook.pytest_deselected(items=dropped)
+    items.sort(key=lambda item: LOCAL not in item.path.parents)  # the longest first, else as shuffled
     for item in items:
         # `make test` looks for them there only: reading all files again takes as long as a test.
         if item.get_closest_marker("alone") and LOCAL not in item.path.parents:
