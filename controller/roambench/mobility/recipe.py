@@ -46,6 +46,7 @@ from roambench.mobility.trace import MAX_STEPS, Trace
 
 _DAY_S: Final = 86_400
 _MONTH: Final = 744
+_APS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ class Recipe:
     the `last`, or (`mode`) the first at the place with the most of them. `presence` says in which other
     steps a device is there (see `presence`), `outage` what becomes of holes in the recording (see
     `outages`); devices are ranked, and holes found, by the fixes themselves. `devices` None keeps all, else
-    the busiest are kept (fewer if fewer exist). `aps` are drawn from the places in the box with `seed`,
-    unless `ap_source` is `places` (every place is one) or `stations` (those that the source or the user
-    names; the default where there are any).
+    the busiest are kept (fewer if fewer exist). `aps` are drawn from the places in the box with `seed` (None:
+    100, or all where there are fewer), unless `ap_source` is `places` (every place is one) or `stations`
+    (those that the source or the user names; the default where there are any).
 
     `metric` degrees and `ap_draw` mohawk do as the authors' code does: distances in raw degrees
     (`Box.in_degrees`), and the draw of `selection.draw_places`, from the places in the order of their list
@@ -81,7 +82,7 @@ class Recipe:
     metric: Literal["metres", "degrees"] = "metres"
     ap_draw: ApDraw = "pcg64"
     devices: int | None = 1000
-    aps: int = 100
+    aps: int | None = None
     seed: int = 42
     ap_source: Literal["auto", "draw", "places", "stations"] = "auto"
 
@@ -264,17 +265,21 @@ def _access_points(
     if source == "places":
         names = places.ids or ap_names(len(places.x_m))
         return AccessPoints(names, places.x_m, places.y_m)
-    if recipe.aps > len(places.x_m):
+    aps = recipe.aps or min(_APS, len(places.x_m))
+    if aps > len(places.x_m):
         raise TraceError(
-            f"cannot draw {recipe.aps} access points from {len(places.x_m)} places: "
+            f"cannot draw {aps} access points from {len(places.x_m)} places: "
             f"give --aps {len(places.x_m)} or fewer"
         )
-    chosen = draw_places(len(places.x_m), recipe.aps, recipe.seed, recipe.ap_draw)
-    return AccessPoints(ap_names(recipe.aps), places.x_m[chosen], places.y_m[chosen])
+    chosen = draw_places(len(places.x_m), aps, recipe.seed, recipe.ap_draw)
+    return AccessPoints(ap_names(aps), places.x_m[chosen], places.y_m[chosen])
 
 
 def _densest_start(fixes: Fixes, rows: Indices, step_s: int, window: int) -> int:
-    """The UTC midnight (at or before the data's last fix) whose window holds most (device, step) pairs."""
+    """The UTC midnight (at or before the data's last fix) whose window holds most (device, step) pairs.
+
+    Where none holds any, the step whose window does.
+    """
     first_midnight = int(fixes.t_utc_s[rows[0]]) // _DAY_S * _DAY_S
     opening = first_midnight // step_s  # steps are those of the trace, also where none begins a day
     step = fixes.t_utc_s[rows] // step_s - opening
@@ -282,6 +287,10 @@ def _densest_start(fixes: Fixes, rows: Indices, step_s: int, window: int) -> int
     days = (int(fixes.t_utc_s[rows[-1]]) - first_midnight) // _DAY_S + 1
     starts = (first_midnight + np.arange(days) * _DAY_S) // step_s - opening
     inside = np.searchsorted(pairs, starts + window) - np.searchsorted(pairs, starts)
+    if not inside.any():  # a short window, and nobody about at any midnight
+        starts = np.unique(pairs)
+        inside = np.searchsorted(pairs, starts + window) - np.searchsorted(pairs, starts)
+        return int((opening + starts[np.argmax(inside)]) * step_s)
     return first_midnight + int(np.argmax(inside)) * _DAY_S
 
 
@@ -306,7 +315,7 @@ def _described(recipe: Recipe, box: Box | PlaneBox, start_utc_s: int, fixes: Fix
         "outage": recipe.outage,
         "metric": recipe.metric,
         "devices": recipe.devices,
-        "aps": recipe.aps,
+        "aps": recipe.aps or _APS,
         "ap_draw": recipe.ap_draw,
         "ap_source": recipe.ap_source,
     }

@@ -464,5 +464,18 @@ def test_too_few_places_for_the_access_points_say_how_many_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("tsmc2014", FIXTURES / "tsmc2014.txt", "-o", tmp_path / "t.parquet")
-    assert roambench(*command) == 2
-    assert "cannot draw 100 access points from 2 places: give --aps 2 or fewer" in capsys.readouterr().err
+    assert roambench(*command, "--aps", "3") == 2
+    assert "cannot draw 3 access points from 2 places: give --aps 2 or fewer" in capsys.readouterr().err
+    assert roambench(*command) == 0
+    told = capsys.readouterr().err
+    assert "access points: all of the 2 places, as there are not 100 to draw" in told
+    assert len(read_trace(tmp_path / "t.parquet").ap_names) == 2
+
+
+def test_a_short_window_opens_where_somebody_is_if_nobody_is_at_midnight(tmp_path: Path) -> None:
+    rows = [f"{who},1900-01-01 07:3{at}:00,40.7,-74" for at in (1, 5, 6) for who in "ab"]
+    (tmp_path / "c.csv").write_text("device,time,lat,lon\n" + "\n".join(rows) + "\n")
+    output = tmp_path / "t.parquet"
+    assert roambench("csv", tmp_path / "c.csv", "-o", output, "--step-s", "60", "--steps", "3") == 0
+    found = read_trace(output)
+    assert (found.start_utc_s % 86_400, found.step.tolist()) == (7 * 3600 + 35 * 60, [0, 0, 1, 1])

@@ -94,7 +94,10 @@ def import_(
         ),
     ] = "pcg64",
     top: Annotated[int, typer.Option(help="Keep this many busiest devices; 0: all.")] = 1000,
-    aps: Annotated[int, typer.Option(help="Access points, drawn from the places.")] = 100,
+    aps: Annotated[
+        int | None,
+        typer.Option(help="Access points, drawn from the places. Default: 100, or all places if fewer."),
+    ] = None,
     ap_source: Annotated[
         str,
         typer.Option(
@@ -181,6 +184,8 @@ def import_(
     )
     found = import_trace(reader, [Path(path) for path in paths], recipe, options, aps_file)
     _print_rows(found, strict)
+    if aps is None:
+        _print_aps(found)
     _print_presence(found)
     _print_holes(found)
     trace = found.trace
@@ -224,6 +229,13 @@ def _offset_problems(reader: str) -> list[str]:
         f"--utc-offset-h: times of {reader} are UTC, or say their own offset; for local hours in statistics "
         "give it to `trace stats`"
     ]
+
+
+def _print_aps(found: Imported) -> None:
+    """Fewer places than access points would be drawn."""
+    drawn, places = len(found.trace.ap_names), len(found.trace.place_x_m)
+    if found.trace.ap is None and drawn == places < 100:
+        typer.echo(f"access points: all of the {places} places, as there are not 100 to draw", err=True)
 
 
 def _print_presence(found: Imported) -> None:

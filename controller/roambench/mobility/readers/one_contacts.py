@@ -5,7 +5,7 @@
 Some hosts are access points (`ap_hosts`); a device's access point in a step is the one it was in contact with
 longest. Host names may carry a prefix (`p12`): their trailing digits count. Events of messages (C, S, DE, A,
 DR, R) and contacts of two devices or two access points are left out. A contact that never goes down lasts to
-the last event.
+the last event. Where both hosts told of one contact, it ends as in The ONE: with the first that says so.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
     stays = IntervalCollector(options.file)
     account = stays.account
     open_since: dict[tuple[str, str], tuple[float, int]] = {}
+    met: set[tuple[str, str]] = set()
     last_s = float("-inf")
     for line, row in numbered_rows(lines):
         try:
@@ -55,7 +56,11 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
                     account.duplicates += 1
                     continue
                 open_since[pair] = (t_s, line)
+                met.add(pair)
                 account.used += 1
+                continue
+            if pair not in open_since and pair in met:
+                account.leave_out("ends of contacts that were over")
                 continue
             if pair not in open_since:
                 raise ValueError(f"{pair[0]} and {pair[1]} part, but never met")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 
 from roambench.contract.errors import ConfigError
+from roambench.mobility.files import write_trace
+from roambench.mobility.importing import import_trace
 from roambench.mobility.readers import READERS
 from roambench.mobility.readers.detecting import detect
 from roambench.mobility.readers.opening import SourceOptions, read_files
+from roambench.mobility.recipe import Recipe
 
 T0 = 1_003_867_200  # 2001-10-23T20:00Z, a whole hour
 
@@ -176,3 +182,35 @@ def test_tables_of_blanks_are_tables(tmp_path, rows):
     (tmp_path / "t.txt").write_text("time   node  x y\n0 a  10 20\n0   b 1 2\n\n3600 a 11   21\n")
     fixes = read("csv", tmp_path / "t.txt")
     assert rows(fixes) == [("a", 0, 20.0, 10.0, ""), ("b", 0, 2.0, 1.0, ""), ("a", 3600, 21.0, 11.0, "")]
+
+
+def test_a_contact_of_which_both_hosts_told_ends_once(tmp_path, account):
+    (tmp_path / "c.txt").write_text(
+        "0 CONN 1 8 up\n10 CONN 8 1 up\n600 CONN 1 8 down\n610 CONN 8 1 down\n700 CONN 9 1 down\n"
+    )
+    fixes = read("one-contacts", tmp_path / "c.txt", ap_hosts=("1",))
+    assert account(fixes) == (5, 2, 1, 1, 1)
+    assert fixes.left_out == {"ends of contacts that were over": 1}
+    assert "9 and 1 part, but never met" in str(fixes.malformed_rows[0])
+
+
+CHECK = Path(__file__).parents[4] / "benchmarks" / "traces" / "check.py"
+
+
+def test_other_code_reads_the_same_of_a_source_and_sees_a_difference(tmp_path):
+    rows = [f"{T0 + 500 * at} {T0 + 500 * at + 900} ap{at % 3}" for at in range(30)]
+    for name in ("anna", "ben"):
+        (tmp_path / f"{name}.dat").write_text("\n".join(rows[:: 1 + (name == "ben")]) + "\n")
+    columns = {"device": "@file", "start": "0", "end": "1", "ap": "2"}
+    trace = tmp_path / "t.parquet"
+    sources = [tmp_path / "anna.dat", tmp_path / "ben.dat"]
+    options = SourceOptions(columns=columns)
+    write_trace(import_trace("intervals", sources, Recipe(devices=None), options).trace, trace)
+    told = ",".join(f"{field}={name}" for field, name in columns.items())
+    command = [sys.executable, str(CHECK), str(trace), "intervals", "--columns", told]
+    same = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
+    assert (same.returncode, same.stderr) == (0, "")
+    assert "differing: 0; at another access point: 0" in same.stdout
+    sources[1].write_text("".join(f"{T0} {T0 + 60} ap9\n"))
+    other = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
+    assert other.returncode == 1
