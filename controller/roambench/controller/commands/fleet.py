@@ -7,6 +7,7 @@ import typer
 from roambench.controller.commands import (
     fleet_certs,
     fleet_change,
+    fleet_discover,
     fleet_fetch,
     fleet_image,
     fleet_influx,
@@ -24,6 +25,7 @@ fleet_app = typer.Typer(
 )
 fleet_list.register(fleet_app)
 fleet_image.register(fleet_app)
+fleet_discover.register(fleet_app)
 fleet_provision.register(fleet_app)
 fleet_certs.register(fleet_app)
 fleet_influx.register(fleet_app)

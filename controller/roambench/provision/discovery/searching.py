@@ -1,0 +1,111 @@
+"""The search as a whole: sources, questions to those that are boards, and what the bench knows already."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from roambench.provision.bench import NO_METER, Bench, ControllerEntry, Host, MeterEntry
+from roambench.provision.discovery.asking import Told, ask
+from roambench.provision.discovery.boards import FoundBoard, Place, boards, places
+from roambench.provision.discovery.leases import read_leases
+from roambench.provision.discovery.mdns import browsed
+from roambench.provision.discovery.neighbours import neighbours, own_addresses, swept
+from roambench.provision.discovery.sighting import Sighting
+from roambench.provision.hosts import on_hosts
+
+_MDNS_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How strangers are asked; None and "" leave it to the user's SSH configuration."""
+
+    user: str | None
+    key: Path | None
+
+
+def look(subnets: Sequence[str], leases: Sequence[Path], *, mdns: bool) -> list[Sighting]:
+    """All that these sources and the neighbour table have; ConfigError for a source that is none."""
+    seen: list[Sighting] = []
+    for path in leases:
+        seen += read_leases(path, time.time())
+    for subnet in subnets:
+        seen += swept(subnet)
+    if mdns:
+        seen += browsed(_MDNS_S)
+    # Last: whoever answered has made the kernel ask for its MAC.
+    own = own_addresses()
+    return [one for one in (*seen, *neighbours()) if one.address not in own]
+
+
+def found_boards(seen: Sequence[Sighting], login: Login | None, *, every: bool) -> list[FoundBoard]:
+    """Those with a Raspberry Pi's MAC, or `every` machine; asked over SSH unless `login` is None."""
+    candidates = [place for place in places(seen) if every or place.is_raspberry_pi]
+    told: dict[str, Told] = {}
+    troubles: dict[str, str] = {}
+    if login is not None:
+        with tempfile.TemporaryDirectory() as scratch:
+            hosts = [_stranger(place, number, login) for number, place in enumerate(candidates, start=1)]
+            for one in on_hosts(_nobodys_bench(Path(scratch)), hosts, ask, at_once=32):
+                if one.value is None:
+                    troubles[one.host.address] = one.reason
+                else:
+                    told[one.host.address] = one.value
+    return boards(candidates, told, troubles)
+
+
+def unknown_to(bench: Bench, found: Sequence[FoundBoard]) -> list[FoundBoard]:
+    """Boards that no host of the bench is, by any of its addresses or its name in the network."""
+    known: set[str] = set()
+    for host in bench.hosts:
+        known.add(host.address.lower())
+        with suppress(OSError):
+            known |= {str(entry[4][0]) for entry in socket.getaddrinfo(host.address, None, socket.AF_INET)}
+    return [
+        board
+        for board in found
+        if known.isdisjoint(board.addresses)
+        and (not board.name or known.isdisjoint((board.name, f"{board.name}.local")))
+    ]
+
+
+def seen_from(address: str) -> str:
+    """This machine's address as `address` sees it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+        line.connect((address, 9))
+        return str(line.getsockname()[0])
+
+
+def _stranger(place: Place, number: int, login: Login) -> Host:
+    meter = MeterEntry(NO_METER, "", "", 1.0, 0.0, "", emulated=False)
+    return Host(
+        name=place.address,
+        address=place.address,
+        ssh_user=login.user,
+        ssh_port=None,
+        ssh_key=login.key,
+        slot=number,
+        meter=meter,
+        interface="",
+        tags=(),
+    )
+
+
+def _nobodys_bench(folder: Path) -> Bench:
+    """Host keys of strangers are recorded nowhere: the bench's own first login does that."""
+    return Bench(
+        name="discover",
+        file=folder / "discover.toml",
+        hosts=(),
+        controller=ControllerEntry("", "", 0, 0),
+        influxdb=None,
+        time_server="",
+        state_dir=folder,
+    )
