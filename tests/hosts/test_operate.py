@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,38 @@ def test_the_pages_fabric_task_runs_on_the_bench_and_so_do_files_and_sudo(
         assert [result.stdout for result in results.values()] == ["root\n"] * 3
         group.sudo("rm /root/sent && rm sent", hide=True, in_stream=False)
     assert sorted(connection.bench_host.name for connection in results) == ["pi1", "pi2", "pi3"]
+
+
+def test_logs_are_in_the_order_of_their_times_and_following_ends_without_a_trace(
+    provisioned: BenchHosts, tmp_path: Path
+):
+    said = roambench("fleet", "logs", provisioned.bench, "-n", "30", "--json")
+    lines = [json.loads(line) for line in said.out.splitlines()]
+    assert said.code == 0
+    assert {line["host"] for line in lines} == set(provisioned.names)
+    assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
+    assert len({line["at"][:13] for line in lines if line["at"]}) <= 24  # UTC, whatever the hosts' zones are
+    command = [sys.executable, "-m", "roambench.controller.cli", "fleet", "logs", str(provisioned.bench)]
+    options = ["--follow", "-n", "0", "--only", "pi2", "--out", str(tmp_path)]
+    following = "pgrep -fc '^journalctl .*--follow' || true"
+    with subprocess.Popen([*command, *options]) as process:
+        wait_for(lambda: provisioned.inside("pi2", following).strip() == "1")
+        provisioned.inside("pi2", "systemctl restart roambench-agent")
+        wait_for(lambda: (tmp_path / "pi2.log").exists())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+    assert (tmp_path / "pi2.log").read_text().startswith("20")
+    wait_for(lambda: provisioned.inside("pi2", following).strip() == "0")
+    said = roambench("fleet", "logs", provisioned.bench, "--only", "pi2", "--follow", "--since", "whenever")
+    assert said.code == 1
+    assert said.err.startswith("pi2: its journal ended: "), said
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 30.0
+    while not reached():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.2)
 
 
 def test_a_host_without_power_is_a_row_with_reason_and_next_action_and_stops_no_other(all_on: BenchHosts):

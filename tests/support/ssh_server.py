@@ -35,6 +35,7 @@ StrictModes no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin yes
+SetEnv HOME={folder}
 ForceCommand {folder}/below-root
 """
 #: Runs a command as it came, but for where it looks for what is the host's.

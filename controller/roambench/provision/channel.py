@@ -76,12 +76,19 @@ def perform(
 
 
 def stream(
-    channel: paramiko.Channel, command: str, stdin: bytes | Path, out: Sink, err: Sink, *, timeout_s: float
+    channel: paramiko.Channel,
+    command: str,
+    stdin: bytes | Path | None,
+    out: Sink,
+    err: Sink,
+    *,
+    timeout_s: float,
 ) -> int:
     """Run `command` to its end, pass on what it says as it comes, and return its exit code.
 
-    TimeoutError after `timeout_s`, ConnectionEnded where no exit code comes any more; what a sink raises ends
-    the command. Both sinks are called from threads, each from one.
+    Without `stdin` (None) its input stays open as long. TimeoutError after `timeout_s`, ConnectionEnded where
+    no exit code comes any more; what a sink raises ends the command. Both sinks are called from threads,
+    each from one.
 
     Input and both outputs move at once, each in a thread of its own: the outputs share one window, and a
     command whose outputs nobody takes stops reading its input. Nobody selects on the channel: its one
@@ -143,7 +150,10 @@ def _take(channel: paramiko.Channel, receive: Callable[[int], bytes], deadline: 
             raise
 
 
-def _send(channel: paramiko.Channel, stdin: bytes | Path, deadline: float) -> None:
+def _send(channel: paramiko.Channel, stdin: bytes | Path | None, deadline: float) -> None:
+    if stdin is None:  # its input ends when the channel does
+        channel.status_event.wait(_left(deadline))
+        return
     try:
         with stdin.open("rb") if isinstance(stdin, Path) else io.BytesIO(stdin) as source:
             while piece := source.read(_PIECE_BYTES):

@@ -63,14 +63,16 @@ class HostLink:
         err: Sink,
         *,
         root: bool = False,
+        stdin: bytes | None = b"",
         timeout_s: float = _COMMAND_S,
     ) -> int:
         """As `run`, with both outputs passed on as they come, however much that is; returns the exit code.
 
         A host waits while a sink takes its time. A sink that raises a RoambenchError ends the command.
+        Without `stdin` (None) its input stays open as long as the link.
         """
         with self._channel(command, root, timeout_s) as (channel, line):
-            return stream(channel, line, b"", out, err, timeout_s=timeout_s)
+            return stream(channel, line, stdin, out, err, timeout_s=timeout_s)
 
     @contextmanager
     def _channel(self, command: str, root: bool, timeout_s: float) -> Iterator[tuple[paramiko.Channel, str]]:

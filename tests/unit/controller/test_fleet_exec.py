@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -144,3 +145,30 @@ def test_an_output_that_cannot_be_written_is_said(bench: Bench) -> None:
     assert (ran.returncode, ran.stderr) == (
         1, "roambench: the output cannot be written: No space left on device\n",
     )  # fmt: skip
+
+
+def test_as_json_every_line_is_an_object_and_the_last_one_has_the_end(bench: Bench) -> None:
+    line = "printf 'a\\033[2J\\n\\303\\244'; echo b >&2; exit 3"
+    code, out, err = execute(bench, line, "--only", "pi-1", "--json")
+    objects = sorted((json.loads(one) for one in out), key=lambda found: str(found.get("line", "")))
+    assert (code, err) == (1, [])
+    assert objects == [
+        {"host": "pi-1", "exit_code": 3},
+        {"host": "pi-1", "line": "a\x1b[2J", "stream": "out"},
+        {"host": "pi-1", "line": "b", "stream": "err"},
+        {"host": "pi-1", "line": "ä", "stream": "out"},
+    ]
+    assert json.loads(out[-1]) == {"host": "pi-1", "exit_code": 3}
+
+
+def test_into_files_goes_what_each_host_said(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "new/said"
+    assert execute(bench, "seq 3; echo bad >&2; exit 4", "--out", str(folder)) == (
+        1, [], ["pi-1: exit code 4", "pi-2: exit code 4"],
+    )  # fmt: skip
+    assert {file.name: file.read_text() for file in folder.iterdir()} == {
+        **dict.fromkeys(("pi-1.out", "pi-2.out"), "1\n2\n3\n"),
+        **dict.fromkeys(("pi-1.err", "pi-2.err"), "bad\n"),
+    }
+    code, out, err = execute(bench, "true", "--out", str(folder / "pi-1.out"))
+    assert (code, out, err) == (1, [], [f"roambench: {folder}/pi-1.out: cannot be made: File exists"])

@@ -31,6 +31,7 @@ def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from roambench.controller.commands.outcome_table import add_columns
     from roambench.identity.authority import CONTROLLER_NAME
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.inventory import load_bench
@@ -55,8 +56,7 @@ def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
         return
     overlap = ", one authority is following another" if authority.overlaps else ""
     table = Table(title=f"{loaded.name}: authority {authority.serial[:12]}{overlap}", title_justify="left")
-    for column in ("name", "serial", "issued", "ends", "state"):
-        table.add_column(column, overflow="fold")
+    add_columns(table, "name", "serial", "issued", "ends", "state")
     for name, entry, state in rows:
         serial, issued, ends = (entry.serial, entry.issued, entry.expires) if entry else ("", "", "")
         table.add_row(name, serial, issued, ends, state)
@@ -93,6 +93,7 @@ def rotate(
     from rich.table import Table
 
     from roambench.contract.errors import ConfigError
+    from roambench.controller.commands.outcome_table import add_columns
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.hosts import on_hosts
     from roambench.provision.inventory import load_bench
@@ -114,8 +115,7 @@ def rotate(
     lifetime = dt.timedelta(days=days)
     outcomes = on_hosts(loaded, hosts, lambda link: rotate_host(link, lifetime, revoke_old=revoke_old))
     table = Table(title=f"{loaded.name}: certificates", title_justify="left")
-    for column in ("host", "serial", "ends", "reason", "next action"):
-        table.add_column(column, overflow="fold")
+    add_columns(table, "host", "serial", "ends", "reason", "next action")
     for outcome in outcomes:
         got = outcome.value
         table.add_row(

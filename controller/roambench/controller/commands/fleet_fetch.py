@@ -82,7 +82,8 @@ def fetch(
             log = folder.path / "agents" / link.host.name / "agent.log"
             log.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(HostError):  # the records are here: no log is no reason to fail
-                log.write_text("\n".join(journal(link, 10_000, _local(folder.info.created_utc))) + "\n")
+                lines = journal(link, 10_000, _local(folder.info.created_utc))
+                log.write_text("".join(f"{line.to_text()}\n" for line in lines), encoding="utf-8")
             return [fetched]
 
         with in_hand(loaded, "fetch", wait_s, during_run=during_run):

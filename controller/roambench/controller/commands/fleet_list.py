@@ -22,6 +22,7 @@ def list_hosts(
     from rich.console import Console
     from rich.table import Table
 
+    from roambench.controller.commands.outcome_table import add_columns
     from roambench.provision.inventory import load_bench
 
     loaded = load_bench(bench)
@@ -29,24 +30,28 @@ def list_hosts(
     if as_json:
         print(json.dumps([asdict(host) for host in hosts], indent=2, default=str))
         return
-    table = Table(
-        title=f"{loaded.name}: {len(hosts)} hosts, controller {loaded.controller.address}, "
-        f"time from {loaded.time_server}",
-        title_justify="left",
-    )
-    for column in ("slot", "host", "address", "login", "interface", "meter", "calibration", "tags"):
-        table.add_column(column, overflow="fold")
+    title = f"{loaded.name}: {len(hosts)} hosts, controller {loaded.controller.address}, time from "
+    table = Table(title=title + loaded.time_server, title_justify="left", box=None, pad_edge=False)
+    rows: list[dict[str, str]] = []
     for host in hosts:
         meter = host.meter
         fitted = meter.gain != 1.0 or meter.offset_watts != 0.0
-        table.add_row(
-            str(host.slot),
-            host.name,
-            host.address,
-            ":".join(str(word) for word in (host.ssh_user, host.ssh_port) if word) or "as ssh has it",
-            host.interface,
-            " ".join(filter(None, (meter.driver, meter.port, meter.serial, "(emulated)" * meter.emulated))),
-            f"x {meter.gain:g} {meter.offset_watts:+g} W" if fitted else "",
-            " ".join(host.tags),
-        )
+        row = {
+            "host": host.name,
+            "address": host.address,
+            "slot": str(host.slot),
+            "login": ":".join(str(word) for word in (host.ssh_user, host.ssh_port) if word)
+            or "as ssh has it",
+            "interface": host.interface,
+            "meter": " ".join(filter(None, (meter.driver, meter.serial, "(emulated)" * meter.emulated))),
+            "port": meter.port,
+            "calibration": f"x {meter.gain:g} {meter.offset_watts:+g} W" if fitted else "",
+            "tags": " ".join(host.tags),
+        }
+        rows.append(row)
+    # What no host has is no column.
+    columns = [name for name in rows[0] if any(row[name] for row in rows)] if rows else ["host"]
+    add_columns(table, *columns, whole=("address", "slot", "meter"))
+    for row in rows:
+        table.add_row(*(row[name] for name in columns))
     Console(highlight=False).print(table, markup=False)

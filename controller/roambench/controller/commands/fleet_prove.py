@@ -122,10 +122,11 @@ def _table(made: Preflight) -> Table:
     """A row per host, a column per check; the verdicts alone, what is behind them comes as lines."""
     from rich.table import Table
 
+    from roambench.controller.commands.outcome_table import add_columns
+
     names = list(dict.fromkeys(check.name for host in made.hosts for check in host.checks))
     table = Table(title=f"preflight of {made.bench}", title_justify="left", box=None, pad_edge=False)
-    for column in ("host", *names):
-        table.add_column(column)
+    add_columns(table, "host", *names)
     for host in made.hosts:
         verdicts = {check.name: _MARKS[check.verdict] for check in host.checks}
         table.add_row(host.host, *(verdicts.get(name, "") for name in names))
@@ -144,9 +145,11 @@ def _verdict(made: Preflight) -> str:
 def _map_table(made: MeterMap) -> Table:
     from rich.table import Table
 
+    from roambench.controller.commands.outcome_table import add_columns
+
     table = Table(title=f"boards and meters of {made.bench}", title_justify="left", box=None, pad_edge=False)
-    for column in ("board", "meter that moved", "step W", "next W", "lead", "verdict"):
-        table.add_column(column)
+    others = ("meter that moved", "step W", "next W", "lead", "verdict")
+    add_columns(table, "board", *others, whole=("meter that moved",))
     for entry in made.entries:
         table.add_row(
             entry.board,

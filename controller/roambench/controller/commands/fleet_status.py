@@ -84,6 +84,7 @@ def _table(bench: Bench, outcomes: list[HostOutcome[HostStatus]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from roambench.controller.commands.outcome_table import add_columns
     from roambench.provision.holding import described, standing_of
 
     standing = standing_of(bench)
@@ -91,8 +92,7 @@ def _table(bench: Bench, outcomes: list[HostOutcome[HostStatus]]) -> Table:
     used = f"used by {described(holder)}" if holder else "free"
     # As text: a purpose is somebody's own words, brackets and all.
     table = Table(title=Text(f"{bench.name}: {used}", "table.title"), title_justify="left")
-    for column in ("host", "agent", "clock", "°C", "throttled", "disk", "spool", "meter", "what to do"):
-        table.add_column(column, overflow="fold")
+    add_columns(table, "host", "agent", "clock", "°C", "throttled", "disk", "spool", "meter", "what to do")
     for one in outcomes:
         table.add_row(one.host.name, *_cells(one))
     return table
