@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from roambench.report.data_shares import DataShares, spread
+from roambench.report.summaries.data_shares import DataShares, spread
 
 Counts = npt.NDArray[np.int64]
 

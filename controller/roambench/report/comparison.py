@@ -15,9 +15,16 @@ from roambench.contract.errors import RunError
 from roambench.contract.json_values import without_nan
 from roambench.energy.compared_transfer import WAYS
 from roambench.energy.link_models import LinkModel
-from roambench.report import comparison_document, numbers
-from roambench.report.communication_figures import ratio_figure, scatter_figures
-from roambench.report.communication_tables import (
+from roambench.report import numbers
+from roambench.report.console import print_table
+from roambench.report.documents import comparison as comparison_document
+from roambench.report.figures.communication import ratio_figure, scatter_figures
+from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
+from roambench.report.report import write_text
+from roambench.report.summaries.evidence import read_runs
+from roambench.report.summaries.run import RunSummary, summarise, world_flags
+from roambench.report.table import Table
+from roambench.report.tables.communication import (
     basis_name,
     classes_and_total,
     communication_tables,
@@ -25,12 +32,6 @@ from roambench.report.communication_tables import (
     leading_basis,
     transfer_table,
 )
-from roambench.report.console import print_table
-from roambench.report.evidence import read_runs
-from roambench.report.page import Parts, document, folded, footer_of, warnings
-from roambench.report.report import write_text
-from roambench.report.summary import RunSummary, summarise, world_flags
-from roambench.report.table import Table
 from roambench.runs.records import OpenRecords
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.

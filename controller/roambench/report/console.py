@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from roambench.report.summary import RunSummary, comparison_flags
+from roambench.report.summaries.run import RunSummary, comparison_flags
 from roambench.report.table import Table
-from roambench.report.tables import board_tables, comparison_tables, detail_tables
+from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
 
 #: More rows than this are for the page.
 _MOST_ROWS = 40

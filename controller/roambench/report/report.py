@@ -8,10 +8,10 @@ from pathlib import Path
 
 from roambench.contract.errors import RunError
 from roambench.contract.whole_file import write_whole
-from roambench.report.evidence import RunEvidence, read_runs
-from roambench.report.html import page
-from roambench.report.json_report import json_text
-from roambench.report.summary import RunSummary, summarise
+from roambench.report.documents.report import json_text
+from roambench.report.pages.report import page
+from roambench.report.summaries.evidence import RunEvidence, read_runs
+from roambench.report.summaries.run import RunSummary, summarise
 from roambench.runs.records import OpenRecords
 
 

@@ -9,8 +9,8 @@ import pytest
 from roambench.controller.cli import main
 from roambench.controller.data_tables import class_table
 from roambench.learning.datasets import load_dataset
-from roambench.report.data_page import bars, data_page, distance_figure, heat_map
-from roambench.report.data_shares import DataShares, shares_of, spread
+from roambench.report.pages.data import bars, data_page, distance_figure, heat_map
+from roambench.report.summaries.data_shares import DataShares, shares_of, spread
 
 LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2])
 PARTS = (np.array([0, 1, 2, 3]), np.array([0, 4, 6, 7]), np.array([5]), np.array([], dtype=np.int64))

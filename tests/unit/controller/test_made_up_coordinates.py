@@ -16,11 +16,11 @@ from roambench.controller.composition import run_experiment
 from roambench.controller.world import movement_of
 from roambench.experiment.load import load_experiment
 from roambench.mobility.files import read_trace
-from roambench.report.evidence import read_runs
-from roambench.report.json_report import json_text
+from roambench.report.documents.report import json_text
 from roambench.report.numbers import NONE
-from roambench.report.summary import summarise
-from roambench.report.tables import comparison_tables
+from roambench.report.summaries.evidence import read_runs
+from roambench.report.summaries.run import summarise
+from roambench.report.tables.report import comparison_tables
 from roambench.rounds.records import StepOpened
 from roambench.runs.folder import RunFolder
 

@@ -22,9 +22,9 @@ from roambench.experiment.sections import Experiment
 from roambench.mobility.association import hash_of_steps
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
-from roambench.report.evidence import read_runs
-from roambench.report.json_report import json_text
-from roambench.report.summary import comparison_flags, summarise
+from roambench.report.documents.report import json_text
+from roambench.report.summaries.evidence import read_runs
+from roambench.report.summaries.run import comparison_flags, summarise
 from roambench.rounds.records import ReplayPaused, ReplayResumed, StepOpened
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

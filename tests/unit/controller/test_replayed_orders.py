@@ -12,7 +12,7 @@ from rich.console import Console
 from roambench.contract.errors import ConfigError
 from roambench.controller.composition import run_experiment
 from roambench.experiment.load import load_experiment
-from roambench.report.evidence import first_difference, read_runs, trainings
+from roambench.report.summaries.evidence import first_difference, read_runs, trainings
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 

@@ -23,7 +23,7 @@ from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
 from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.files import write_trace
-from roambench.report.curves_svg import Curve, curves_svg
+from roambench.report.figures.curves_svg import Curve, curves_svg
 from roambench.report.numbers import seconds
 from small_traces import two_walks
 

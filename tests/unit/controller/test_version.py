@@ -41,7 +41,11 @@ def test_a_wheel_has_the_version_at_the_top_and_all_three_parts(tmp_path: Path) 
     ], found.stderr
     # The same sources are the same code, however they were installed; a wheel has no commit.
     assert ast.literal_eval(own) == {key: own_code()[key] for key in ("version", "code")}
-    templates = {path.name for path in (tmp_path / "roambench" / "report").iterdir() if path.suffix != ".py"}
+    templates = {
+        path.name
+        for path in (tmp_path / "roambench" / "report" / "templates").iterdir()
+        if path.suffix != ".py"
+    }
     assert templates >= {"page.html", "blocks.html", "page.css", "page.js", "pictures.html", "curves.svg"}
     # Type checkers of those who import it believe its annotations; its licence goes with it.
     assert (tmp_path / "roambench" / "py.typed").is_file()

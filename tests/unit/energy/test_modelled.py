@@ -17,7 +17,7 @@ from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenanc
 from roambench.energy.modelled import EnergyModel, ModelledLedger, ModelledWork, modelled_ledger
 from roambench.energy.table10 import table10
 from roambench.energy.to_threshold import communication_to_threshold
-from roambench.report import paper_mohawk as paper
+from roambench.report.papers import mohawk as paper
 
 PI = DevicePower(1.9, 0.8)
 

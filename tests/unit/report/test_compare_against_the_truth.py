@@ -26,7 +26,7 @@ from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.virtual import emulate
 from roambench.report.comparison import compare_runs
-from roambench.report.evidence import read_runs
+from roambench.report.summaries.evidence import read_runs
 from roambench.rounds.records import OrderAnswered, OrderGiven, OutcomeDecided, StepOpened
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

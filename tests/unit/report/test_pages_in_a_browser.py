@@ -28,9 +28,9 @@ from roambench.controller.cli import main
 from roambench.energy.improvement import Measured
 from roambench.energy.link_fit import LinkPoint, fit_link, pooled
 from roambench.energy.link_models import ANY, LinkModel, Provenance
-from roambench.report.calibration import Calibration, DeviceCalibration
-from roambench.report.calibration_page import calibration_page
-from roambench.report.trace_pictures import BROWSERS
+from roambench.report.pages.calibration import calibration_page
+from roambench.report.summaries.calibration import Calibration, DeviceCalibration
+from roambench.report.traces.pictures import BROWSERS
 
 pytestmark = pytest.mark.lengthy
 

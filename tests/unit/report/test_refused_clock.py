@@ -14,9 +14,9 @@ from rich.console import Console
 from roambench.controller.ab.ab_figures import figures_of
 from roambench.meters.traits import MeterDescription
 from roambench.report.comparison import compare_runs, print_comparison
-from roambench.report.json_report import document
+from roambench.report.documents.report import document
 from roambench.report.report import report
-from roambench.report.tables import comparison_tables
+from roambench.report.tables.report import comparison_tables
 from roambench.rounds.records import ClockProbed
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder

@@ -12,11 +12,11 @@ from roambench.energy.design_based import WithoutModel
 from roambench.energy.energy_value import Energy
 from roambench.energy.steadiness import NoClock
 from roambench.report.comparison import RunComparisons
-from roambench.report.energy_document import energy_document
-from roambench.report.evidence import RunEvidence, read_runs
-from roambench.report.flags import flags_of
-from roambench.report.phase_tables import phase_table
-from roambench.report.summary import RunSummary, summarise
+from roambench.report.documents.energy import energy_document
+from roambench.report.summaries.evidence import RunEvidence, read_runs
+from roambench.report.summaries.flags import flags_of
+from roambench.report.summaries.run import RunSummary, summarise
+from roambench.report.tables.phases import phase_table
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from roambench.energy.clock_fit import ClockProbe
 from roambench.experiment.sections import Experiment
 from roambench.fleet.clock_probes import clock_probed
 from roambench.meters.traits import TRAITS, MeterDescription
-from roambench.report.evidence import read_runs
-from roambench.report.summary import summarise
+from roambench.report.summaries.evidence import read_runs
+from roambench.report.summaries.run import summarise
 from roambench.rounds.records import ClockProbed, OrderGiven, OutcomeDecided, StepClosed, StepOpened
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder

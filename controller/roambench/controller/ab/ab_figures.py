@@ -17,7 +17,7 @@ from roambench.energy.energy_value import Energy
 from roambench.energy.improvement import Better, Measured
 from roambench.energy.table10 import Table10
 from roambench.report.report import report
-from roambench.report.summary import RunSummary
+from roambench.report.summaries.run import RunSummary
 from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole
 

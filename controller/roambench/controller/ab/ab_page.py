@@ -12,8 +12,8 @@ from roambench.controller.ab.ab_plan import AbPlan, ArmName
 from roambench.controller.ab.ab_results import AbTable, Ended
 from roambench.controller.ab.cooling import Cooled
 from roambench.report import numbers
-from roambench.report.figures import Figure, drawn, names_axis, safe
-from roambench.report.page import Parts, document, folded, warnings
+from roambench.report.figures.figure import Figure, drawn, names_axis, safe
+from roambench.report.pages.page import Parts, document, folded, warnings
 from roambench.report.table import Table
 
 

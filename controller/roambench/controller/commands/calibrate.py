@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from roambench.energy.link_sweep import SweepSettings
     from roambench.experiment.sections import Experiment
-    from roambench.report.calibration import Calibration
+    from roambench.report.summaries.calibration import Calibration
 
 
 def calibrate(
@@ -141,9 +141,9 @@ def _sweep(
 def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
     from roambench.controller.calibration_run import CalibrationPlan
     from roambench.experiment.link_model_file import write_link_model
-    from roambench.report.calibration import calibrate as fitted
-    from roambench.report.calibration_page import calibration_page
+    from roambench.report.pages.calibration import calibration_page
     from roambench.report.report import write_text
+    from roambench.report.summaries.calibration import calibrate as fitted
     from roambench.runs.folder import RunFolder
 
     with RunFolder.open(path) as folder:
@@ -164,7 +164,7 @@ def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
 def _print(made: Calibration, console: Console) -> None:
     from rich.table import Table as RichTable
 
-    from roambench.report.calibration_page import fit_table, parameter_table
+    from roambench.report.pages.calibration import fit_table, parameter_table
 
     for table in (parameter_table(made), fit_table(made)):
         shown = RichTable(title=table.title, title_justify="left", caption=table.caption)

@@ -67,8 +67,8 @@ def show(
     from roambench.contract.whole_file import write_whole
     from roambench.controller import data_tables
     from roambench.controller.world import learning_task_of, movement_of
-    from roambench.report.data_page import data_page
-    from roambench.report.data_shares import shares_of
+    from roambench.report.pages.data import data_page
+    from roambench.report.summaries.data_shares import shares_of
 
     count = experiment.fleet.agents_of(len(movement_of(experiment).trace.device_names))
     learning_task = learning_task_of(experiment, count)

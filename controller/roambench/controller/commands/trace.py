@@ -100,9 +100,9 @@ def plot(
     from roambench.contract.whole_file import write_whole
     from roambench.mobility.files import content_hash, read_trace
     from roambench.mobility.statistics import trace_statistics
-    from roambench.report.trace_figures import trace_figures
-    from roambench.report.trace_page import trace_page
-    from roambench.report.trace_pictures import browser, write_pictures
+    from roambench.report.traces.figures import trace_figures
+    from roambench.report.traces.page import trace_page
+    from roambench.report.traces.pictures import browser, write_pictures
 
     if png:
         browser()

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
-    from roambench.report.summary import RunSummary
+    from roambench.report.summaries.run import RunSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from roambench.controller.sweep.results_page import (
 )
 from roambench.mobility.files import read_trace
 from roambench.report import numbers
-from roambench.report.curves_svg import Curve, curves_svg
+from roambench.report.figures.curves_svg import Curve, curves_svg
 from roambench.report.markdown import cell
-from roambench.report.paper_mohawk import SYSTEMS
-from roambench.report.paper_ratios import milestones_table
-from roambench.report.paper_tables import paper_tables
+from roambench.report.papers.mohawk import SYSTEMS
+from roambench.report.papers.ratios import milestones_table
+from roambench.report.papers.tables import paper_tables
 from roambench.report.table import Table
 
 _NONE: Final = numbers.NONE

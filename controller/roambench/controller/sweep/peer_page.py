@@ -12,10 +12,10 @@ from roambench.controller.sweep.alike import refuse_unlike, taken_together
 from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, part_of, results_page, scale_lines
 from roambench.report import numbers
-from roambench.report.curves_svg import Curve, curves_svg
-from roambench.report.paper_dam import dam_tables, of_one_place
-from roambench.report.paper_de_heredia import de_heredia_tables
-from roambench.report.paper_peer_runs import DAM_NAMES, PeerRun
+from roambench.report.figures.curves_svg import Curve, curves_svg
+from roambench.report.papers.dam import dam_tables, of_one_place
+from roambench.report.papers.de_heredia import de_heredia_tables
+from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun
 from roambench.report.table import Table
 
 _TABLES: Final[Mapping[str, Callable[[Sequence[PeerRun]], list[Table]]]] = {

@@ -1,0 +1,1 @@
+"""Documents for machines: JSON with stable keys."""

@@ -1,0 +1,113 @@
+"""Measured against modelled for machines: unknown is NaN (null once written), `u_` is k = 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roambench.energy.compared_transfer import Basis, Transfer
+from roambench.energy.comparison import Comparison, ComparisonTotal
+from roambench.energy.design_based import WithoutModel
+from roambench.energy.energy_value import Energy
+from roambench.report.tables.uncertainty import PARTS, part_j
+
+
+def value(energy: Energy) -> dict[str, Any]:
+    """`u_joules` is a standard uncertainty (k = 1), `budget` the parts that add up to it in quadrature."""
+    return {
+        "joules": energy.joules,
+        "u_joules": energy.u_joules,
+        "covered_s": energy.covered_s,
+        "gap_s": energy.gap_s,
+        "coverage": energy.coverage,
+        "budget": {name: part_j(energy.budget, field) for name, field in PARTS},
+    }
+
+
+def without_model(found: WithoutModel | None) -> dict[str, Any] | None:
+    """Net energy without a model of the phase's power, and how many spans would bring ± 2 u to 5 %."""
+    if found is None:
+        return None
+    return {"net": value(found.net), "spans": found.spans, "spans_wanted": found.spans_wanted}
+
+
+def compared(part: ComparisonTotal) -> dict[str, Any]:
+    """A sum of transfers. The flat keys `modelled_j`, `ratio` and `u_ratio` are those of Eq. 1 with Eq. 2."""
+    return {
+        "transfers": part.transfers,
+        "left_out": part.left_out,
+        "bytes": part.transferred_bytes,
+        "duration_s": part.duration_s,
+        "resolved_s": part.resolved_s,
+        "achieved_mbit_s": part.achieved_mbit_s,
+        "gross": value(part.gross),
+        "idle_j": part.gross.joules - part.net.joules,
+        "net": value(part.net),
+        "naive_gross_j": part.naive_gross_j,
+        "measured_net_j": part.net.joules,
+        "u_measured_net_j": part.net.u_joules,
+        "true_net_j": part.true_net_j,
+        "modelled_j": part.modelled_j(Basis.PLACEMENT),
+        "ratio": part.ratio(Basis.PLACEMENT),
+        "u_ratio": part.u_ratio(Basis.PLACEMENT),
+        "models": {basis.value: _against(part, basis) for basis in Basis if basis in part.modelled},
+    }
+
+
+def classes(comparison: Comparison) -> list[dict[str, Any]]:
+    """Sums over all boards by link and direction."""
+    return [
+        {"link": link, "direction": direction, **compared(part)}
+        for (link, direction), part in comparison.by_class().items()
+    ]
+
+
+def devices(comparison: Comparison) -> list[dict[str, Any]]:
+    """Sums by board, link and direction."""
+    return [
+        {"device": device, "link": link, "direction": direction, **compared(part)}
+        for (device, link, direction), part in comparison.by_device().items()
+    ]
+
+
+def transfer(item: Transfer) -> dict[str, Any]:
+    """One transfer."""
+    return {
+        "device": item.device,
+        "link": item.link,
+        "direction": item.direction,
+        "order_id": item.order_id,
+        "train_order_id": item.train_order_id,
+        "bytes": item.transferred_bytes,
+        "duration_s": item.duration_s,
+        "covered_s": item.covered_s,
+        "achieved_mbit_s": item.achieved_mbit_s,
+        "placement_mbit_s": item.placement_mbit_s,
+        "resolved": item.resolved,
+        "in_sums": item.seen,
+        "gross_j": item.gross.joules,
+        "net_j": item.net.joules,
+        "u_net_j": item.net.u_joules,
+        "naive_gross_j": item.naive_gross_j,
+        "models": {
+            basis.value: {
+                "modelled_j": modelled.joules,
+                "u_modelled_j": modelled.u_joules,
+                "residual_u": item.residual_u(basis),
+            }
+            for basis, modelled in item.modelled.items()
+        },
+    }
+
+
+def _against(part: ComparisonTotal, basis: Basis) -> dict[str, Any]:
+    verdict = part.verdict(basis)
+    modelled = part.modelled[basis]
+    return {
+        "modelled_j": modelled.joules,
+        "u_modelled_j": modelled.u_joules,
+        "ratio": part.ratio(basis),
+        "u_ratio": part.u_ratio(basis),
+        "residual_u": part.residual_u(basis),
+        "verdict": verdict.finding.value,
+        "sentence": verdict.sentence,
+    }

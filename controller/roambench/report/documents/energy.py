@@ -1,0 +1,174 @@
+"""The energy of a run for machines, measured and modelled under keys of their own; `u_` is k = 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roambench.energy.baseline import IdleBaselines, IdleLevel
+from roambench.energy.compared_transfer import Basis
+from roambench.energy.energy_value import Energy
+from roambench.energy.table10 import MeanSd, Table10
+from roambench.report.documents.comparison import classes, compared, value, without_model
+from roambench.report.summaries.energy import BoardEnergy, EnergySummary
+from roambench.report.summaries.modelled import ModelledSummary
+from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck
+from roambench.runs.modelled_summary import to_threshold_keys
+
+
+def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:
+    """None for a run that no meter saw."""
+    if energy is None:
+        return None
+    return {
+        "duration_s": energy.duration_s,
+        "without": dict(energy.without),
+        "whole_run": value(energy.whole_run),
+        "whole_run_net": value(energy.whole_run_net),
+        "truth": _truth(energy.truth),
+        "table10": {"gross": _table10(energy.gross), "net": _table10(energy.net)},
+        "phases": {
+            item.phase.value: {
+                "spans": item.count,
+                "duration_s": item.duration_s,
+                "gross": value(item.gross),
+                "idle_j": item.idle_j,
+                "net": value(item.net),
+                "naive_j": item.naive_j,
+                "unresolved_spans": item.unresolved,
+                "design_based": without_model(item.without_model),
+                "design_based_boards": list(item.by_design),
+                "truth": _split_truth(item.truth),
+            }
+            for item in energy.phases
+        },
+        "communication": {
+            "download": compared(energy.comparison.download),
+            "upload": compared(energy.comparison.upload),
+            "total": compared(energy.comparison.total),
+            "modelled_at_measured_throughput_j": {
+                "download": energy.comparison.download.modelled_j(Basis.ACTUAL),
+                "upload": energy.comparison.upload.modelled_j(Basis.ACTUAL),
+            },
+            "classes": classes(energy.comparison),
+        },
+        "boards": [
+            {
+                "device": board.device,
+                "whole_run": value(board.whole_run),
+                "net": value(board.net),
+                "idle_w": board.idle_w,
+                "baselines": _baselines(board.baselines),
+                "consumed_j": board.consumed.joules,
+                "wasted_j": board.wasted.joules,
+                "lost_s": board.lost_s,
+                "readings": board.readings,
+                "inconsistent": board.inconsistent,
+                "undervoltage": board.undervoltage,
+                "split": _split(board),
+                "truth": _truth(board.truth),
+                "truth_by_phase": {
+                    phase.value: _split_truth(found) for phase, found in board.truth_by_phase.items()
+                },
+            }
+            for board in energy.boards
+        ],
+    }
+
+
+def _baselines(found: IdleBaselines | None) -> dict[str, Any] | None:
+    def level(idle: IdleLevel) -> dict[str, Any]:
+        return {"watts": idle.watts, "u_watts": idle.u_watts, "readings": idle.readings}
+
+    if found is None:
+        return None
+    return {"before": level(found.before), "after": level(found.after), "drifted": found.drifted}
+
+
+def _truth(truth: TruthCheck | None) -> dict[str, Any] | None:
+    if truth is None:
+        return None
+    return {
+        "boards": truth.boards,
+        "boards_within_2u": truth.within,
+        "measured_j": truth.measured_j,
+        "true_j": truth.true_j,
+        "relative_error": truth.error,
+    }
+
+
+def _split(board: BoardEnergy) -> dict[str, Any]:
+    """How well the split's assumptions are borne out: `misfit_z` above 4 contradicts them."""
+    misfit = board.misfit
+    return {
+        "misfit": None if misfit is None else misfit.sentence,
+        "misfit_z": None if misfit is None else misfit.z,
+        "unsteady_transfers": board.unsteady,
+        "no_conversion_clock": None if board.no_clock is None else board.no_clock.value,
+        "closure_u": board.closure_u,
+        "restless": list(board.restless),
+        "locked": list(board.locked),
+        "sampling_offsets_of_10": board.offsets,
+        "lateness_s": board.lateness_s,
+        "u_lateness_s": board.u_lateness_s,
+    }
+
+
+def _split_truth(found: TruthByKind | None) -> dict[str, Any] | None:
+    return None if found is None else {"gross": _truth(found.gross), "net": _truth(found.net)}
+
+
+def modelled_document(modelled: ModelledSummary | None) -> dict[str, Any] | None:
+    """None for a run whose energy was not modelled as a whole."""
+    if modelled is None:
+        return None
+    power = modelled.power
+    return {
+        "link_model": modelled.link_model,
+        "energy_rate": modelled.rate,
+        "power": {"idle_w": power.idle_w, "train_w": power.train_w, "spread": power.spread},
+        "table10": {"gross": _table10(modelled.gross), "net": _table10(modelled.net)},
+        "phases": {
+            item.phase.value: {
+                "count": item.count,
+                "duration_s": item.duration_s,
+                "bytes": item.transferred_bytes,
+                "gross": _modelled(item.gross),
+                "idle_j": item.idle_j,
+                "net": _modelled(item.net),
+            }
+            for item in modelled.phases
+        },
+        "steps": [
+            {
+                "step": step,
+                "consumed_modelled_j": joules,
+                "wasted_modelled_j": modelled.wasted_by_step.get(step, 0.0),
+            }
+            for step, joules in modelled.consumed_by_step.items()
+        ],
+        "to_threshold": to_threshold_keys(modelled.to_threshold),
+    }
+
+
+def _table10(table: Table10) -> dict[str, Any]:
+    measured = table.basis == "measured"
+    board, joules, energy = ("board", "j", value) if measured else ("device", "modelled_j", _modelled)
+
+    def spread(found: MeanSd) -> dict[str, Any]:
+        return {f"mean_{joules}": found.mean, f"sd_{joules}": found.sd, "count": found.count}
+
+    document = {
+        "cumulative_wasted": energy(table.cumulative_wasted),
+        "cumulative_consumed": energy(table.cumulative_consumed),
+        "per_training_wasted": spread(table.per_training_wasted),
+        "per_training_consumed": spread(table.per_training_consumed),
+        f"per_{board}_wasted": spread(table.per_board_wasted),
+        f"per_{board}_consumed": spread(table.per_board_consumed),
+        "per_round_wasted": spread(table.per_round_wasted),
+        "per_round_consumed": spread(table.per_round_consumed),
+    }
+    return {**document, "empty_rounds": table.empty_rounds} if measured else document
+
+
+def _modelled(energy: Energy) -> dict[str, Any]:
+    return {"modelled_j": energy.joules, "u_link_model_j": energy.u_joules}

@@ -1,0 +1,173 @@
+"""The report for machines: one JSON document with stable keys. Joules are floats, what is unknown is null."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from roambench.contract.json_values import without_nan
+from roambench.report.documents.energy import energy_document, modelled_document
+from roambench.report.documents.peers import peer_document
+from roambench.report.summaries.board_state import BoardState
+from roambench.report.summaries.run import (
+    RunSummary,
+    comparison_flags,
+    improvements,
+    reference_of,
+)
+
+#: Raised when a key changes its meaning or disappears; new keys do not raise it.
+SCHEMA: Final = "roambench.report/2"
+
+
+def json_text(runs: Sequence[RunSummary]) -> str:
+    """The report as a JSON document."""
+    return json.dumps(without_nan(document(runs)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def document(runs: Sequence[RunSummary]) -> dict[str, Any]:
+    """The document: `runs` in the order given, and how many times more each spends than `reference`.
+
+    A factor is null where it is no number (both spend nothing) or without bound (only the run does).
+    """
+    return {
+        "schema": SCHEMA,
+        "runs": [_run(run) for run in runs],
+        "improvement": {
+            "reference": reference_of(runs).label,
+            "factors": improvements(runs),
+        },
+        "flags": list(comparison_flags(runs)),
+    }
+
+
+def _run(run: RunSummary) -> dict[str, Any]:
+    info = run.info
+    measured = run.measured
+    return {
+        "name": run.label,
+        "run_id": info.run_id,
+        "system": info.system,
+        "seed": info.seed,
+        "fleet": info.fleet,
+        "state": info.state.value,
+        "reason": info.reason,
+        "trace_hash": info.trace_hash,
+        "association": info.association,
+        "assignment_hash": info.assignment_hash,
+        "time_scale": info.time_scale,
+        "lookahead": info.lookahead,
+        "devices": list(info.device_names),
+        "versions": dict(info.versions),
+        "flags": list(run.flags),
+        "wasted_j": measured.gross.cumulative_wasted.joules if measured else None,
+        "consumed_j": measured.gross.cumulative_consumed.joules if measured else None,
+        "wasted_net_j": measured.net.cumulative_wasted.joules if measured else None,
+        "consumed_net_j": measured.net.cumulative_consumed.joules if measured else None,
+        "learning": {
+            "final_accuracy": run.learning.final_accuracy,
+            "final_loss": run.learning.final_loss,
+            "best_accuracy": run.learning.best_accuracy,
+            "threshold": run.learning.threshold,
+            "threshold_step": run.learning.threshold_step,
+            "cloud_aggregations": run.learning.cloud_aggregations,
+            "aggregated_per_step": run.learning.aggregated_per_step,
+            "steps": [
+                {
+                    "step": point.step,
+                    "present": point.present,
+                    "trainings": point.trainings,
+                    "aggregated": point.aggregated,
+                    "outstanding": point.outstanding,
+                    "cloud": point.cloud,
+                    "accuracy": point.accuracy,
+                    "loss": point.loss,
+                }
+                for point in run.learning.points
+            ],
+        },
+        "trainings": {
+            "ordered": run.trainings.ordered,
+            "aggregated": run.trainings.aggregated,
+            "wasted": run.trainings.wasted,
+            "outstanding": run.trainings.pending,
+            "wasted_share": run.trainings.wasted_share,
+            "wasted_reasons": dict(run.trainings.reasons),
+            "wasted_reappeared": run.trainings.wasted_reappeared,
+            "reached_cloud": run.trainings.reached_cloud,
+        },
+        "orders": {
+            "answers": [
+                {"kind": kind, "status": status, "count": count}
+                for (kind, status), count in run.orders.answers.items()
+            ],
+            "unanswered": run.orders.unanswered,
+            "troubles": [
+                {
+                    "step": item.step,
+                    "device": item.device,
+                    "kind": item.kind,
+                    "status": item.status,
+                    "reason": item.reason,
+                }
+                for item in run.orders.troubles
+            ],
+            "lateness_p99_s": run.orders.lateness_p99_s,
+            "late_share": run.orders.late_share,
+        },
+        "incidents": [
+            {"step": item.step, "device": item.device, "kind": item.kind, "detail": item.detail}
+            for item in run.incidents
+        ],
+        "distance_m": None
+        if run.distance is None
+        else {"mean": run.distance.mean_m, "sd": run.distance.sd_m, "pairs": run.distance.pairs},
+        "modelled_j": {
+            "download": run.modelled_from_log_j["down"],
+            "upload": run.modelled_from_log_j["up"],
+        },
+        "energy": energy_document(measured),
+        "energy_modelled": modelled_document(run.modelled),
+        "decentralised": peer_document(run.peers),
+        "instrument": None if run.instrument is None else run.instrument.sentence,
+        "board_states": [_state(state) for state in run.boards],
+    }
+
+
+def _state(state: BoardState) -> dict[str, Any]:
+    """`clock.case`: local (one clock), remote, unknown; `throttled_phases` counts them by type."""
+    clock, host, meter = state.clock, state.host, state.meter
+    return {
+        "device": state.device,
+        "meter": None
+        if meter is None
+        else {"driver": meter.driver, "traits": meter.traits, "port": meter.port, "serial": meter.serial},
+        "clock": {
+            "case": clock.case.value,
+            "reader": clock.reader,
+            "offset_ms": clock.offset_ms,
+            "bound_ms": clock.bound_ns * 1e-6,
+            "drift_ppm": clock.drift_ppm,
+            "bursts": clock.bursts,
+            "verdict": clock.verdict.value,
+        },
+        "spool": {
+            spool.store: {"depth": spool.depth, "dropped": spool.dropped, "dead": spool.dead}
+            for spool in state.spools
+        },
+        "host": None
+        if host is None
+        else {
+            "samples": host.samples,
+            "cpu_share": host.cpu_share,
+            "agent_share": host.agent_share,
+            "mean_c": host.mean_c,
+            "highest_c": host.highest_c,
+            "lowest_mhz": host.lowest_mhz,
+            "highest_mhz": host.highest_mhz,
+            "knows_throttling": host.knows_throttling,
+        },
+        "throttled_phases": {phase.value: count for phase, count in state.throttled_phases().items()},
+        "throttle_bits": list(state.throttle_names()),
+    }

@@ -1,0 +1,224 @@
+"""Measured against modelled transfers as Plotly figures: a scatter with error bars, and the ratios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from roambench.contract.phases import Phase
+from roambench.energy.compared_transfer import Basis, Transfer, Way
+from roambench.energy.comparison import Comparison
+from roambench.energy.verdict import Finding
+from roambench.report import numbers
+from roambench.report.figures.figure import INK, PHASE_COLOURS, Figure, drawn, names_axis, safe
+from roambench.report.summaries.run import RunSummary
+from roambench.report.tables.communication import basis_name, classes_and_total, leading_basis
+
+#: More error bars than this make a page slow and a picture black.
+MOST_POINTS: Final = 1500
+#: From this ratio of the largest to the smallest value on the axes are logarithmic.
+LOG_FROM: Final = 20.0
+_COLOURS: Final[dict[Way, str]] = {
+    "down": PHASE_COLOURS[Phase.DOWNLOAD],
+    "up": PHASE_COLOURS[Phase.UPLOAD],
+    "exchange": PHASE_COLOURS[Phase.EXCHANGE],
+}
+_NAMES: Final[dict[Way, str]] = {"down": "download", "up": "upload", "exchange": "exchange"}
+_SYMBOLS: Final = {"lte": "circle", "wifi": "square", "3g": "triangle-up"}
+_OTHER_SYMBOLS: Final = ("diamond", "cross", "x", "star")
+
+
+def scatter_figures(runs: Sequence[RunSummary]) -> list[Figure]:
+    """One figure per run with transfers: measured net over modelled joules, one point per transfer."""
+    figures = []
+    for index, run in enumerate(runs):
+        if run.comparison is not None and run.comparison.bases:
+            figures.append(_scatter(run, run.comparison, f"compare-{index}"))
+    return figures
+
+
+def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
+    """Measured over modelled by class, with error bars; None where nothing has a ratio."""
+    names: list[str] = []
+    points: list[dict[str, Any]] = []
+    several = sum(run.comparison is not None for run in runs) > 1
+    for run in runs:
+        if run.comparison is None:
+            continue
+        for kind, part in classes_and_total(run.comparison):
+            for basis in run.comparison.bases:
+                ratio, u = part.ratio(basis), part.u_ratio(basis)
+                if not math.isfinite(ratio):
+                    continue
+                name = f"{kind}: {basis_name(basis, run)}"
+                names.append(f"{run.label} {name}" if several else name)
+                verdict = part.verdict(basis)
+                points.append({"x": ratio, "u": 2.0 * u, "verdict": verdict})
+    if not points:
+        return None
+    traces = []
+    for colour, symbol, label, findings in (
+        ("#1a8f6a", "circle", "agrees within 2u", {Finding.AGREES}),
+        ("#d9622b", "circle", "the model is off", {Finding.OVERSTATES, Finding.UNDERSTATES}),
+        ("#5f6b7a", "circle-open", "not resolved, or too uncertain", {Finding.UNRESOLVED, Finding.VAGUE}),
+    ):
+        chosen = [i for i, point in enumerate(points) if point["verdict"].finding in findings]
+        if chosen:
+            errors = [points[i]["u"] for i in chosen]
+            traces.append(
+                go.Scatter(
+                    mode="markers",
+                    name=label,
+                    x=[points[i]["x"] for i in chosen],
+                    y=[safe(names[i]) for i in chosen],
+                    error_x={"array": errors, "color": colour, "thickness": 1.5},
+                    marker={"color": colour, "symbol": symbol, "size": 10},
+                    text=[safe(points[i]["verdict"].sentence) for i in chosen],
+                    hovertemplate="%{text}<extra></extra>",
+                )
+            )
+    return drawn(
+        "ratios",
+        "Measured ÷ modelled",
+        "Sums over all boards, ± k = 2 of meters and model together. Left of the dotted line the model says "
+        "more than was measured.",
+        traces,
+        130 + 30 * len(names),
+        xaxis={"title": "measured ÷ modelled", "rangemode": "tozero"},
+        yaxis=names_axis(names),
+        shapes=[{"x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}],
+    )
+
+
+def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
+    basis = leading_basis(comparison)
+    bases = [basis, *(other for other in comparison.bases if other is not basis)]
+    seen = [item for item in comparison.transfers if item.seen and basis in item.modelled]
+    every = max(1, math.ceil(len(seen) / MOST_POINTS))
+    shown = seen[::every]
+    groups: dict[tuple[str, Way], list[Transfer]] = {}
+    for item in shown:
+        groups.setdefault((item.link, item.direction), []).append(item)
+    floor, top, log = _range(shown, bases)
+    traces = []
+    symbols = dict(_SYMBOLS)
+    for link, direction in sorted(groups):
+        items = groups[link, direction]
+        if link not in symbols:
+            symbols[link] = _OTHER_SYMBOLS[(len(symbols) - len(_SYMBOLS)) % len(_OTHER_SYMBOLS)]
+        at = [max(item.net.joules, floor) if log else item.net.joules for item in items]
+        below = [
+            min(2.0 * item.net.u_joules, y - floor) if log else 2.0 * item.net.u_joules
+            for item, y in zip(items, at, strict=True)
+        ]
+        colour, errors = _COLOURS[direction], [2.0 * item.net.u_joules for item in items]
+        shapes = [
+            # On a logarithmic axis nothing lies below zero: drawn at the edge, open.
+            "triangle-down-open"
+            if log and item.net.joules <= floor
+            else symbols[link] + ("" if item.resolved else "-open")
+            for item in items
+        ]
+        traces.append(
+            go.Scatter(
+                mode="markers",
+                name=safe(f"{link} {_NAMES[direction]}"),
+                x=_modelled(items, basis),
+                y=at,
+                error_y={"array": errors, "arrayminus": below, "color": colour, "thickness": 1, "width": 2},
+                marker={"symbol": shapes, "color": colour, "size": 8},
+                marker_line={"color": colour, "width": 1.2},
+                text=[_hover(item) for item in items],
+                hovertemplate="%{text}<extra></extra>",
+            )
+        )
+    traces.append(
+        go.Scatter(
+            mode="lines",
+            name="measured = modelled",
+            x=[floor, top],
+            y=[floor, top],
+            line={"color": INK, "width": 1, "dash": "dot"},
+            hoverinfo="skip",
+        )
+    )
+    ends = [math.log10(floor), math.log10(top)] if log else [floor, top]
+    scale = {"range": ends} | ({"type": "log", "dtick": 1} if log else {"type": "linear"})
+    below_floor = sum(log and item.net.joules <= floor for item in shown)
+    caption = (
+        "One point per transfer, ± k = 2 of the meter. Filled: the meter resolves it (rule R7); open: "
+        "undersampled, the single value says little. Transfers of one board and direction share their fitted "
+        "power, so their errors go together."
+    )
+    if every > 1:
+        caption += f" Every {every}th of {len(seen):,} transfers is drawn."
+    if below_floor:
+        caption += f" {below_floor} at or below the lower edge are drawn on it (open triangles)."
+    return drawn(
+        key,
+        f"{run.label}: measured against modelled, transfer by transfer",
+        caption,
+        traces,
+        520,
+        xaxis={"title": f"modelled, J ({safe(basis_name(basis, run))})"} | scale,
+        yaxis={"title": "measured (net), J"} | scale,
+        updatemenus=[_choice(run, groups, bases)] if len(bases) > 1 else [],
+        margin_t=72,
+    )
+
+
+def _choice(
+    run: RunSummary, groups: dict[tuple[str, Way], list[Transfer]], bases: Sequence[Basis]
+) -> dict[str, Any]:
+    """Buttons that put another model on the x axis; the identity line is the last trace and stays."""
+    order = sorted(groups)
+    traces = list(range(len(order)))
+    return {
+        "x": 1,
+        "xanchor": "right",
+        "y": 1.01,
+        "buttons": [
+            {
+                "label": safe(basis_name(basis, run)),
+                "method": "update",
+                "args": [
+                    {"x": [_modelled(groups[name], basis) for name in order]},
+                    {"xaxis.title.text": f"modelled, J ({safe(basis_name(basis, run))})"},
+                    traces,
+                ],
+            }
+            for basis in bases
+        ],
+    }
+
+
+def _modelled(items: Sequence[Transfer], basis: Basis) -> list[float | None]:
+    return [item.modelled[basis].joules if basis in item.modelled else None for item in items]
+
+
+def _range(items: Sequence[Transfer], bases: Sequence[Basis]) -> tuple[float, float, bool]:
+    """Lowest and highest value of both axes, and whether they are logarithmic."""
+    modelled = [found.joules for item in items for basis, found in item.modelled.items() if basis in bases]
+    highest = max([*modelled, *(item.net.joules + 2.0 * item.net.u_joules for item in items)], default=1.0)
+    positive = [value for value in (*modelled, *(item.net.joules for item in items)) if value > 0.0]
+    lowest = min(positive, default=1.0)
+    if positive and highest / lowest > LOG_FROM:
+        # A measured value next to nothing would stretch the axis: no lower than a tenth of what is modelled.
+        floor = max(lowest / 1.5, 0.1 * min([v for v in modelled if v > 0.0], default=lowest))
+        return floor, 1.4 * highest, True
+    lower = min([0.0, *(item.net.joules - 2.0 * item.net.u_joules for item in items)])
+    return lower, 1.06 * highest, False
+
+
+def _hover(item: Transfer) -> str:
+    lines = [
+        f"{safe(item.device)}, {safe(item.order_id)}",
+        f"{item.transferred_bytes / 1e6:,.2f} MB in {item.duration_s:.2f} s",
+        f"{item.achieved_mbit_s:.1f} Mbit/s, Eq. 2 says {item.placement_mbit_s:.1f}",
+        f"measured {numbers.energy(item.net, zero='0 J')} net",
+        *(f"{basis.value}: {found.joules:.3g} J" for basis, found in item.modelled.items()),
+    ]
+    return "<br>".join(lines)

@@ -1,0 +1,285 @@
+"""The report's figures: traces and layouts that plotly has checked, in plain JSON types.
+
+Text that came from a run (names, reasons) is HTML-escaped here: Plotly reads markup in labels.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+
+from roambench.contract.phases import Phase
+from roambench.mobility.trace import FloatColumn
+from roambench.report.summaries.run import RunSummary
+
+#: One colour per run, told apart by people with colour-blindness; lines also differ in dash and symbol.
+RUN_COLOURS: Final = ("#1f5fbf", "#d9622b", "#1a8f6a", "#8250c4", "#b8397a", "#5f6b7a")
+RUN_DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+RUN_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+PHASE_COLOURS: Final[dict[Phase, str]] = {
+    Phase.IDLE: "#dfe5ec",
+    Phase.ABSENT: "#b9c3cf",
+    Phase.WAIT: "#cdd8e4",
+    Phase.DOWNLOAD: "#4ea3d8",
+    Phase.TRAIN: "#f2a73b",
+    Phase.UPLOAD: "#7b5cc9",
+    Phase.EXCHANGE: "#2aa79b",
+    Phase.LOST: "#e3b7b7",
+}
+INK: Final = "#1d2733"
+FAINT: Final = "#e7ebf0"
+_FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_AXIS: Final = {
+    "title": {"standoff": 10, "font": {"size": 13}},
+    "showgrid": True,
+    "gridcolor": FAINT,
+    "zeroline": False,
+    "showline": True,
+    "linecolor": "#aab4c0",
+    "ticks": "outside",
+    "tickcolor": "#aab4c0",
+    "ticklen": 4,
+    "automargin": True,
+}
+_LAYOUT: Final = {
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "font": {"family": _FONT, "size": 13, "color": INK},
+    "margin": {"l": 64, "r": 20, "t": 44, "b": 52},
+    "legend": {
+        "orientation": "h",
+        "x": 0,
+        "y": 1.02,
+        "yanchor": "bottom",
+        "xanchor": "left",
+        "traceorder": "normal",
+    },
+    "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#aab4c0", "activecolor": "#1f5fbf"},
+    "hovermode": "closest",
+    "hoverlabel": {"font": {"family": _FONT, "size": 12}},
+    "xaxis": _AXIS,
+    "yaxis": _AXIS,
+    "annotationdefaults": {
+        "showarrow": False,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+    },
+    "shapedefaults": {"type": "line", "line": {"color": INK, "width": 1, "dash": "dot"}},
+    "updatemenudefaults": {
+        "type": "buttons",
+        "direction": "right",
+        "yanchor": "bottom",
+        "bgcolor": "#fff",
+        "bordercolor": "#c9d2dc",
+        "font": {"size": 12},
+    },
+}
+#: The common look, as a Plotly template: white, thin grid, legend above the plot.
+LOOK: Final[dict[str, Any]] = go.layout.Template(layout=_LAYOUT).to_plotly_json()
+
+
+#: Of a map: as many pixels for a kilometre to the north as to the east.
+MAP_AXES: Final[dict[str, Any]] = {
+    "xaxis": {"title": "east, km", "scaleanchor": "y", "scaleratio": 1, "constrain": "domain"},
+    "yaxis": {"title": "north, km", "constrain": "domain"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`data` and `layout` as `Plotly.newPlot` takes them, beside the template `LOOK`."""
+
+    key: str
+    title: str
+    caption: str
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+
+
+def drawn(
+    key: str, title: str, caption: str, traces: Iterable[Any], height: int = 360, **layout: Any
+) -> Figure:
+    """The figure of these traces (`plotly.graph_objects`), `height` pixels high. ValueError, from plotly, for
+    a property or a value that it does not know."""
+    data = [trace.to_plotly_json() for trace in traces]
+    return Figure(key, title, caption, data, go.Layout(height=height, **layout).to_plotly_json())
+
+
+def safe(text: str) -> str:
+    """Text for a Plotly label or hover: markup in it is shown, not obeyed."""
+    return html.escape(text, quote=False)  # of entities Plotly knows only a few, and quotes are none of them
+
+
+def km(metres: FloatColumn) -> list[float]:
+    """Kilometres, to the decimetre."""
+    kilometres: list[float] = np.round(metres / 1000.0, 4).tolist()
+    return kilometres
+
+
+def hover(told: str, name: str) -> str:
+    """Hover text: a Plotly template, and beside it the name."""
+    return f"{told}<extra>{safe(name)}</extra>"
+
+
+def names_axis(names: Sequence[str]) -> dict[str, Any]:
+    """An axis of names, the first at the top."""
+    order = [safe(name) for name in reversed(names)]
+    span = [-0.6, len(names) - 0.4]
+    return {"categoryorder": "array", "categoryarray": order, "ticks": "", "range": span}
+
+
+def run_colour(index: int) -> str:
+    """The colour of a run, by its place in the report."""
+    return RUN_COLOURS[index % len(RUN_COLOURS)]
+
+
+def run_style(index: int, run: RunSummary) -> dict[str, Any]:
+    """Name, line and marker of a run's scatter trace."""
+    return {
+        "name": safe(run.label),
+        "line": {"color": run_colour(index), "dash": RUN_DASHES[index % 6], "width": 2},
+        "marker": {"color": run_colour(index), "symbol": RUN_SYMBOLS[index % 6]},
+    }
+
+
+def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
+    """Accuracy and loss of the global model by step, side by side; None when nothing was ever scored."""
+    traces = []
+    for index, run in enumerate(runs):
+        points = [point for point in run.learning.points if point.accuracy is not None]
+        if not points:
+            continue
+        common = run_style(index, run) | {
+            "mode": "lines+markers",
+            "legendgroup": safe(run.label),
+            "x": [point.step for point in points],
+            # Only where the cloud made a new model; elsewhere the line just goes on.
+            "marker_size": [8 if point.cloud else 0.1 for point in points],
+            "line_shape": "hv",
+        }
+        accuracies = [100.0 * (point.accuracy or 0.0) for point in points]
+        traces += [
+            go.Scatter(common, y=accuracies, hovertemplate=hover("step %{x}: %{y:.1f} %", run.label)),
+            go.Scatter(
+                common,
+                y=[point.loss for point in points],
+                xaxis="x2",
+                yaxis="y2",
+                showlegend=False,
+                hovertemplate=hover("step %{x}: loss %{y:.3f}", run.label),
+            ),
+        ]
+    if not traces:
+        return None
+    shapes = [
+        {
+            "xref": "x domain",
+            "x0": 0,
+            "x1": 1,
+            "y0": 100.0 * threshold,
+            "y1": 100.0 * threshold,
+            "line_color": "#8894a3",
+            "label": {
+                "text": f"threshold {100.0 * threshold:g} %",
+                "textposition": "start",
+                "yanchor": "bottom",
+                "font": {"size": 11, "color": "#667384"},
+            },
+        }
+        for threshold in sorted({run.learning.threshold for run in runs})
+    ]
+    tallest = max(max(run.learning.best_accuracy or 0.0, run.learning.threshold) for run in runs)
+    with_server = [run for run in runs if run.peers is None]
+    notes = []
+    if with_server:
+        notes.append(
+            "The global model on the test set after every step. Markers: steps in which the cloud "
+            "aggregated; only these change it."
+        )
+    if len(with_server) < len(runs):
+        notes.append("Without a server: the mean over the devices' own models, whenever they are scored.")
+    whose = "the global model" if len(with_server) == len(runs) else "the models"
+    top = min(104.0, max(1.0, 112.0 * tallest))
+    return drawn(
+        "accuracy",
+        "Accuracy and loss",
+        " ".join(notes),
+        traces,
+        xaxis={"title": "step", "domain": [0, 0.46]},
+        yaxis={"title": f"accuracy of {whose}, %", "range": [0.0, top]},
+        xaxis2={"title": "step", "domain": [0.56, 1], "anchor": "y2"},
+        yaxis2={"title": "loss on the test set", "anchor": "x2", "rangemode": "tozero"},
+        shapes=shapes,
+    )
+
+
+def accuracy_per_joule_figure(runs: Sequence[RunSummary]) -> Figure | None:
+    """Accuracy against the energy consumed so far: what a run's joules bought."""
+    traces = []
+    for index, run in enumerate(runs):
+        if run.measured is None:
+            continue
+        spent, total = {}, 0.0
+        by_step = run.measured.consumed_by_step
+        for point in run.learning.points:
+            spent[point.step] = total  # what was spent on trainings before this step's aggregation
+            total += by_step.get(point.step, 0.0)
+        points = [point for point in run.learning.points if point.cloud and point.accuracy is not None]
+        if points:
+            traces.append(
+                go.Scatter(
+                    run_style(index, run),
+                    mode="lines+markers",
+                    x=[round(spent[point.step], 3) for point in points],
+                    y=[100.0 * (point.accuracy or 0.0) for point in points],
+                    marker_size=8,
+                    customdata=[point.step for point in points],
+                    hovertemplate=hover("step %{customdata}: %{y:.1f} % after %{x:,.0f} J", run.label),
+                )
+            )
+    if not traces:
+        return None
+    return drawn(
+        "accuracy-per-joule",
+        "What the joules bought",
+        "Accuracy at every cloud aggregation against the energy that download, training and upload of all "
+        "trainings ordered before it took (gross, all boards). Higher and further left is better.",
+        traces,
+        xaxis={"title": "consumed so far, J", "rangemode": "tozero"},
+        yaxis={"title": "accuracy, %", "rangemode": "tozero"},
+    )
+
+
+def aggregated_figure(runs: Sequence[RunSummary]) -> Figure | None:
+    """Models aggregated in each step; None where no run has a server."""
+    traces = [
+        go.Bar(
+            name=safe(run.label),
+            x=[point.step for point in run.learning.points],
+            y=[point.aggregated for point in run.learning.points],
+            marker_color=run_colour(index),
+            hovertemplate=hover("step %{x}: %{y} models", run.label),
+        )
+        for index, run in enumerate(runs)
+        if run.learning.points and run.peers is None
+    ]
+    if not traces:
+        return None
+    return drawn(
+        "aggregated",
+        "Devices aggregated per step",
+        "How many devices' models the access points aggregated in each step. Nothing can arrive in step 0.",
+        traces,
+        300,
+        barmode="group",
+        bargap=0.25,
+        xaxis={"title": "step"},
+        yaxis={"title": "models aggregated", "rangemode": "tozero", "tickformat": "d"},
+    )

@@ -1,0 +1,163 @@
+"""Temperature, clock rate and load of every board as small multiples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from roambench.contract.records import HostSample
+from roambench.report.figures.figure import Figure, drawn, hover, safe
+from roambench.report.summaries.evidence import RunEvidence
+
+MOST_BOARDS: Final = 36
+_COLUMNS: Final = 4
+_POINTS: Final = 400
+_NOW: Final = 0xF
+#: Name, unit, value of a sample (in the light of the one before).
+_METRICS: Final[tuple[tuple[str, str, Callable[[HostSample, HostSample], float]], ...]] = (
+    ("temperature", "°C", lambda _, now: now.temperature_c),
+    ("CPU clock", "MHz", lambda _, now: now.cpu_mhz),
+    ("CPU load", "%", lambda _, now: 100.0 * now.cpu_share),
+    ("agent's CPU", "% of a core", lambda before, now: _agent_percent(before, now)),
+)
+
+
+def host_figures(runs: Sequence[RunEvidence]) -> list[Figure]:
+    """One figure per run whose boards told how they were."""
+    figures = []
+    for index, run in enumerate(runs):
+        if run.energy is not None and any(len(samples) > 1 for samples in run.host.values()):
+            figures.append(_figure(run.label, f"host-{index}", run.host, run.energy.start_ns))
+    return figures
+
+
+def _figure(label: str, key: str, host: Mapping[str, Sequence[HostSample]], start_ns: int) -> Figure:
+    boards = [name for name, samples in host.items() if len(samples) > 1][:MOST_BOARDS]
+    thinned = {name: _thin(host[name]) for name in boards}
+    series: dict[str, list[list[float | None]]] = {}
+    units: dict[str, str] = {}
+    for metric, unit, value in _METRICS:
+        found = [_values(thinned[name], value) for name in boards]
+        if any(item is not None for values in found for item in values):
+            series[metric], units[metric] = found, unit
+    if not series:
+        series, units = (
+            {"temperature": [[None] * len(thinned[name]) for name in boards]},
+            {"temperature": "°C"},
+        )
+    first = next(iter(series))
+    columns = min(_COLUMNS, len(boards))
+    rows = math.ceil(len(boards) / columns)
+    traces = []
+    layout: dict[str, Any] = {"annotations": []}
+    limits = {metric: _limits(found) for metric, found in series.items()}
+    for i, name in enumerate(boards):
+        row, column = divmod(i, columns)
+        suffix = "" if i == 0 else str(i + 1)
+        gap_x, gap_y = 0.03, 0.28 / rows
+        left = column * (1 + gap_x) / columns
+        top = 1 - row * (1 + gap_y) / rows
+        right, bottom = left + (1 + gap_x) / columns - gap_x, top - (1 + gap_y) / rows + gap_y
+        samples = thinned[name]
+        hot = [_throttled(sample) for sample in samples]
+        traces.append(
+            go.Scatter(
+                mode="lines+markers" if any(hot) else "lines",
+                x=[round((sample.monotonic_ns - start_ns) * 1e-9 / 60.0, 4) for sample in samples],
+                y=series[first][i],
+                xaxis=f"x{suffix}",
+                yaxis=f"y{suffix}",
+                line={"color": "#1f5fbf", "width": 1.4},
+                marker={"color": "#d9622b", "size": [6 if bad else 0.1 for bad in hot]},
+                hovertemplate=hover("%{x:.1f} min: %{y:.1f}", name),
+            )
+        )
+        layout[f"xaxis{suffix}"] = {
+            "domain": [left, min(1.0, right)],
+            "anchor": f"y{suffix}",
+            "showticklabels": row == rows - 1 or i + columns >= len(boards),
+            "tickfont": {"size": 11},
+        }
+        layout[f"yaxis{suffix}"] = {
+            "title": units[first] if column == 0 else "",
+            "domain": [max(0.0, bottom), top],
+            "anchor": f"x{suffix}",
+            "range": limits[first],
+            "showticklabels": column == 0,
+            "tickfont": {"size": 11},
+            "nticks": 4,
+        }
+        layout["annotations"].append({"text": safe(name), "x": left, "y": top, "font": {"size": 12}})
+    if len(series) > 1:
+        layout["updatemenus"] = [_choice(series, units, limits, len(boards), columns)]
+    left_out = len([s for s in host.values() if len(s) > 1]) - len(boards)
+    return drawn(
+        key,
+        f"{label}: how the boards were",
+        "One panel per board, over minutes of device time. Dots: samples with a throttle bit set "
+        "(under-voltage, frequency capped, throttled, soft temperature limit)."
+        + (f" {left_out} more boards are in the JSON document." if left_out else ""),
+        traces,
+        100 + 130 * rows,
+        **layout,
+        showlegend=False,
+        margin={"l": 56, "r": 16, "t": 64, "b": 44},
+    )
+
+
+def _choice(
+    series: Mapping[str, list[list[float | None]]],
+    units: Mapping[str, str],
+    limits: Mapping[str, list[float]],
+    boards: int,
+    columns: int,
+) -> dict[str, Any]:
+    """Buttons that show another metric in all panels."""
+    buttons = []
+    for metric, found in series.items():
+        changes: dict[str, Any] = {}
+        for i in range(boards):
+            name = "yaxis" if i == 0 else f"yaxis{i + 1}"
+            changes[f"{name}.range"] = limits[metric]
+            if i % columns == 0:
+                changes[f"{name}.title.text"] = units[metric]
+        buttons.append({"label": metric, "method": "update", "args": [{"y": found}, changes]})
+    return {"x": 0, "xanchor": "left", "y": 1.0, "pad": {"b": 24}, "buttons": buttons}
+
+
+def _values(
+    samples: Sequence[HostSample], value: Callable[[HostSample, HostSample], float]
+) -> list[float | None]:
+    found: list[float | None] = [None]
+    for i in range(1, len(samples)):
+        number = value(samples[i - 1], samples[i])
+        found.append(round(number, 3) if math.isfinite(number) else None)
+    return found
+
+
+def _limits(found: Sequence[Sequence[float | None]]) -> list[float]:
+    values = [item for values in found for item in values if item is not None]
+    if not values:
+        return [0.0, 1.0]
+    low, high = min(values), max(values)
+    low = 0.0 if low < 0.5 * high else low
+    room = 0.08 * (high - low) or max(1.0, 0.05 * abs(high))
+    return [low - room if low else 0.0, high + room]
+
+
+def _agent_percent(before: HostSample, now: HostSample) -> float:
+    passed_s = (now.monotonic_ns - before.monotonic_ns) * 1e-9
+    return 100.0 * (now.agent_cpu_s - before.agent_cpu_s) / passed_s if passed_s > 0.0 else math.nan
+
+
+def _thin(samples: Sequence[HostSample]) -> list[HostSample]:
+    """About `_POINTS` samples, those with a throttle bit kept all."""
+    every = max(1, math.ceil(len(samples) / _POINTS))
+    return [sample for i, sample in enumerate(samples) if i % every == 0 or _throttled(sample)]
+
+
+def _throttled(sample: HostSample) -> bool:
+    return sample.throttle_bits >= 0 and bool(sample.throttle_bits & _NOW)

@@ -1,0 +1,82 @@
+"""One card per run at the top of a page: the six numbers that a reader looks for first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roambench.report import numbers
+from roambench.report.figures.figure import run_colour
+from roambench.report.summaries.run import RunSummary, improvements, reference_of
+
+#: Name, value, and a note below it.
+Number = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """`name` of the run, its `state`, and its colour in figures."""
+
+    name: str
+    state: str
+    colour: str
+    numbers: list[Number]
+
+
+def run_cards(runs: Sequence[RunSummary]) -> list[Card]:
+    """One for each run; the first run is what others are compared with."""
+    factors = improvements(runs)
+    reference = reference_of(runs).label
+    cards = []
+    for index, run in enumerate(runs):
+        factor = factors.get(run.label, {}).get("gross", {}).get("cumulative_wasted_j", math.nan)
+        note = "" if math.isnan(factor) else f"{numbers.factor(factor)} {reference}"
+        cards.append(Card(run.label, run.info.state.value, run_colour(index), _numbers(run, note)))
+    return cards
+
+
+def _numbers(run: RunSummary, waste_note: str) -> list[Number]:
+    wasted, consumed, coverage = _energy(run, waste_note)
+    accuracy = ("final accuracy", numbers.percent(run.learning.final_accuracy), "")
+    if (peers := run.peers) is not None:
+        # Nothing waits for an access point here: what counts is how often devices meet.
+        return [
+            accuracy,
+            ("of the mean model", numbers.percent(peers.final_average), ""),
+            consumed,
+            ("neighbours per step", numbers.number(peers.mean_neighbours), ""),
+            (
+                "models left out",
+                f"{peers.left_out_models:,} of {peers.exchanges:,}",
+                "",
+            ),
+            coverage,
+        ]
+    return [
+        accuracy,
+        wasted,
+        consumed,
+        ("trainings wasted", numbers.percent(run.trainings.wasted_share), ""),
+        ("aggregated per step", numbers.number(run.learning.aggregated_per_step), ""),
+        coverage,
+    ]
+
+
+def _energy(run: RunSummary, waste_note: str) -> tuple[Number, Number, Number]:
+    """Wasted, consumed, coverage: measured where there were meters, else modelled and called so."""
+    if (energy := run.measured) is not None:
+        return (
+            ("wasted", numbers.joules(energy.gross.cumulative_wasted.joules), waste_note),
+            ("consumed", numbers.joules(energy.gross.cumulative_consumed.joules), ""),
+            ("coverage", numbers.percent(energy.whole_run.coverage), ""),
+        )
+    if run.modelled is not None:
+        spent = run.modelled.gross
+        return (
+            ("wasted (modelled)", numbers.joules(spent.cumulative_wasted.joules), ""),
+            ("consumed (modelled)", numbers.joules(spent.cumulative_consumed.joules), ""),
+            ("coverage", "no meter", ""),
+        )
+    none = numbers.NONE
+    return ("wasted", none, ""), ("consumed", none, ""), ("coverage", none, "")

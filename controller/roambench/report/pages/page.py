@@ -1,0 +1,90 @@
+"""What all pages share: one self-contained file that loads nothing; opens from a disk ten years later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from roambench.contract.json_values import without_nan
+from roambench.report.figures.figure import LOOK, PHASE_COLOURS, Figure
+from roambench.report.summaries.run import RunSummary
+from roambench.report.table import Table
+from roambench.report.templates.rendering import rendered
+
+#: Longer tables fold away.
+_OPEN_ROWS: Final = 30
+#: More rows than this make a page that no browser likes to show.
+MOST_ROWS: Final = 2000
+
+#: What stands in a section: the name of a macro in `page.html`, and what that shows.
+Block = tuple[str, Any]
+
+
+class Parts(dict[str, Block]):
+    """Tables and figures by key."""
+
+    def __init__(self, tables: Iterable[Table], figures: Iterable[Figure | None]) -> None:
+        super().__init__({table.key: ("table", table) for table in tables})
+        self.update({figure.key: ("figure", figure) for figure in figures if figure is not None})
+
+    def at(self, *keys: str) -> list[Block]:
+        """The blocks of these keys, those that there are."""
+        return [self[key] for key in keys if key in self]
+
+    def like(self, prefix: str) -> list[Block]:
+        """The blocks whose keys begin so."""
+        return [block for key, block in self.items() if key.startswith(prefix)]
+
+
+def folded(tables: Iterable[Table]) -> list[Block]:
+    """Tables that open on a click, the long ones closed."""
+    return [("folded", table) for table in tables]
+
+
+def warnings(runs: Iterable[RunSummary], common: Iterable[str] = ()) -> list[Block]:
+    """What a reader must know first: about all runs, then about each."""
+    flags = [("", flag) for flag in common] + [(run.label, flag) for run in runs for flag in run.flags]
+    return [("flags", flags)] if flags else []
+
+
+def document(
+    title: str,
+    heading: str,
+    sections: Sequence[tuple[str, str, Sequence[Block]]],
+    *,
+    lead: str = "",
+    facts: Sequence[str] = (),
+    footer: str = "",
+) -> str:
+    """One page: `sections` are (title, key, blocks), those without blocks are left out."""
+    shown = [section for section in sections if section[2]]
+    found: dict[str, list[Any]] = {"figure": [], "power": []}
+    for _, _, blocks in shown:
+        for macro, value in blocks:
+            found.setdefault(macro, []).append(value)
+    data = {
+        "figures": [{"key": it.key, "data": it.data, "layout": it.layout} for it in found["figure"]],
+        "template": LOOK,
+        "power": next(iter(found["power"]), None),
+        "phaseColours": {phase.value: colour for phase, colour in PHASE_COLOURS.items()},
+    }
+    return rendered(
+        "page.html",
+        title=title,
+        heading=heading,
+        sections=shown,
+        lead=lead,
+        facts=facts,
+        footer=footer,
+        data=without_nan(data),
+        most_rows=MOST_ROWS,
+        open_rows=_OPEN_ROWS,
+    )
+
+
+def footer_of(runs: Sequence[RunSummary]) -> str:
+    """The page's footer: the versions that the runs were made with."""
+    versions = {f"{name} {version}" for run in runs for name, version in run.info.versions.items()}
+    made = ", ".join(sorted(versions)) or "versions not recorded"
+    when = ", ".join(dict.fromkeys(run.info.created_utc for run in runs if run.info.created_utc))
+    return f"Runs of {when or 'unknown date'}. {made}."

@@ -1,0 +1,82 @@
+"""The report as one self-contained page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roambench.report import numbers
+from roambench.report.figures.communication import ratio_figure, scatter_figures
+from roambench.report.figures.energy import energy_figure, whole_run_figure
+from roambench.report.figures.figure import accuracy_figure, accuracy_per_joule_figure, aggregated_figure
+from roambench.report.figures.hosts import host_figures
+from roambench.report.figures.movement import availability_figure, map_figure
+from roambench.report.figures.peers import peer_figures
+from roambench.report.figures.power_data import power_data
+from roambench.report.figures.uncertainty import budget_figure
+from roambench.report.pages.cards import run_cards
+from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
+from roambench.report.summaries.evidence import RunEvidence
+from roambench.report.summaries.run import RunSummary, comparison_flags
+from roambench.report.tables.modelled import KEYS as MODELLED_KEYS
+from roambench.report.tables.peers import KEYS as PEER_KEYS
+from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
+
+
+def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
+    """The whole document for 1 to about 6 runs; more work, but their colours repeat."""
+    power = power_data(runs)
+    parts = Parts(
+        comparison_tables(summaries),
+        [
+            accuracy_figure(summaries),
+            accuracy_per_joule_figure(summaries),
+            aggregated_figure(summaries),
+            *peer_figures(summaries),
+            energy_figure(summaries),
+            whole_run_figure(summaries),
+            ratio_figure(summaries),
+            *scatter_figures(summaries),
+            budget_figure(summaries),
+            *host_figures(runs),
+            availability_figure(runs, summaries),
+            map_figure(runs),
+        ],
+    )
+    first = [("cards", run_cards(summaries)), *warnings(summaries, comparison_flags(summaries))]
+    sections = [
+        ("Runs", "runs", [*first, *parts.at("runs")]),
+        ("Learning", "learning", parts.at("accuracy", "learning", "aggregated")),
+        ("Decentralised", "decentralised", parts.at(*PEER_KEYS)),
+        (
+            "Energy",
+            "energy",
+            parts.at("energy", "table10-gross", "table10-net", "accuracy-per-joule")
+            + parts.at("spent", "whole-run", "phases", "budget"),
+        ),
+        ("Modelled energy", "modelled-energy", parts.at(*MODELLED_KEYS)),
+        (
+            "Measured against modelled",
+            "communication",
+            parts.at("communication", "ratios") + parts.like("compare-") + parts.at("transfers", "modelled"),
+        ),
+        ("Beside the paper", "paper", parts.at("paper-ratios")),
+        ("Power over time", "power", [("power", power)] if power is not None else []),
+        ("Movement and trainings", "movement", parts.at("availability", "trainings", "map")),
+        ("Boards", "boards", parts.like("host-") + folded(board_tables(summaries))),
+        ("Details", "details", folded(detail_tables(summaries))),
+    ]
+    title = "roambench: " + ", ".join(run.label for run in summaries)
+    systems = list(dict.fromkeys(run.info.system for run in summaries))
+    heading = " against ".join(systems) if len(systems) < 3 else ", ".join(systems)
+    return document(title, heading, sections, lead=_lead(summaries), footer=footer_of(summaries))
+
+
+def _lead(runs: Sequence[RunSummary]) -> str:
+    seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.info.seed for run in runs))
+    steps = max(len(run.learning.points) for run in runs)
+    devices = max(len(run.info.device_names) for run in runs)
+    fleets = ", ".join(dict.fromkeys(run.info.fleet for run in runs))
+    return (
+        f"{numbers.count(devices, 'device')} on the {fleets} fleet, {numbers.count(steps, 'step')} of the "
+        f"trace, seed {seeds}."
+    )

@@ -1,0 +1,1 @@
+"""Our runs beside the numbers that papers printed; pure."""

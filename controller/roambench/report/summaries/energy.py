@@ -1,0 +1,274 @@
+"""Energy of a run: whole runs, phases, Table 10, measured against modelled communication; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roambench.contract.orders import AnswerStatus
+from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.contract.records import ReadingFlag
+from roambench.energy.baseline import IdleBaselines
+from roambench.energy.compare import compare_transfers
+from roambench.energy.compared_transfer import LinkUse
+from roambench.energy.comparison import Comparison
+from roambench.energy.design_based import WithoutModel, together
+from roambench.energy.energy_value import Energy
+from roambench.energy.fit_check import Misfit
+from roambench.energy.ledger import Ledger, running_sum
+from roambench.energy.link_model import Direction, megabits
+from roambench.energy.link_models import LinkModel
+from roambench.energy.radio_work import PAPER
+from roambench.energy.steadiness import NoClock
+from roambench.energy.table10 import Table10, table10
+from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
+from roambench.report.summaries.truth_checks import together as all_boards
+from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
+from roambench.runs.accounts import DeviceEnergy, RunEnergy
+from roambench.runs.event_log import EventLog
+from roambench.runs.meters import DeviceMeter
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSum:
+    """All rows of one phase over all devices, measured or modelled."""
+
+    phase: Phase
+    count: int
+    duration_s: float
+    gross: Energy
+    net: Energy
+
+    @property
+    def idle_j(self) -> float:
+        """Joules that idling would have drawn anyway: gross less net."""
+        return self.gross.joules - self.net.joules
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnergy(PhaseSum):
+    """All spans of one phase over all boards. `naive_j` is the trapezoid.
+
+    `truth` is None unless all boards are emulated. `without_model` is the net energy that takes power for
+    nothing but what was read of it; None where a board has too few spans. On the boards `by_design` it is
+    in `gross` and `net`, too.
+    """
+
+    naive_j: float
+    unresolved: int  # spans too short for the meter (R7)
+    truth: TruthByKind | None
+    without_model: WithoutModel | None
+    by_design: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardEnergy:
+    """One board's line. `truth` is of its whole run, `truth_by_phase` of its split; empty where unknown."""
+
+    device: str
+    whole_run: Energy  # with the meter's uncertainty
+    net: Energy  # of all phases
+    idle_w: float | None
+    baselines: IdleBaselines | None  # None: no idling before and after the work that a meter saw
+    consumed: Energy
+    wasted: Energy
+    lost_s: float
+    readings: int
+    inconsistent: int
+    undervoltage: int
+    misfit: Misfit | None  # the readings that the split explains worst
+    locked: tuple[str, ...]  # what begins at the same instant of the meter's period every time
+    offsets: int  # of TENTHS of that period, in how many phases began; of the phase with the fewest
+    unsteady: str  # what the meter's conversion clock says against transfers of constant power; "": nothing
+    restless: tuple[str, ...]  # where power wanders, beats with the meter or jumps
+    no_clock: NoClock | None  # why nothing bears out constant power within transfers; None: something does
+    closure_u: float  # what the rows have more than the trapezoid, in standard uncertainties
+    closed: bool
+    too_early: bool  # lines seem to have come before they could exist
+    lateness_s: float
+    u_lateness_s: float
+    truth: TruthCheck | None
+    truth_by_phase: Mapping[Phase, TruthByKind]
+    meter: DeviceMeter
+
+
+@dataclass(frozen=True)
+class EnergySummary:
+    """Energy of one run. Joules are gross unless said otherwise; `measured` False: no meter saw anything.
+
+    `without` names the boards that are in no sum, and why.
+    """
+
+    measured: bool
+    duration_s: float
+    whole_run: Energy
+    whole_run_net: Energy
+    gross: Table10
+    net: Table10
+    phases: tuple[PhaseEnergy, ...]
+    wasted_by_phase: Mapping[Phase, float]
+    consumed_by_step: Mapping[int, float]  # by the round of the training
+    wasted_by_step: Mapping[int, float]
+    comparison: Comparison
+    truth: TruthCheck | None
+    boards: tuple[BoardEnergy, ...]
+    without: Mapping[str, str]
+
+    @property
+    def without_text(self) -> str:
+        """For beside a sum: without pi-07 (why); "" where every board is in it."""
+        boards = ", ".join(f"{device} ({why})" for device, why in self.without.items())
+        return f"without {boards}" if boards else ""
+
+
+def energy_summary(
+    energy: RunEnergy | None,
+    records: Sequence[RoundRecord],
+    *,
+    rounds: int,
+    finished: bool,
+    named: LinkModel | None = None,
+) -> EnergySummary | None:
+    """Sum up a run's energy; None for a run that has none. `finished`: pending models count as wasted.
+
+    `named` is one more link model to hold against the transfers.
+    """
+    if energy is None:
+        return None
+    ledger = energy.ledger
+    names = [device.device for device in energy.counted]
+    active = ledger.of_phase(*ACTIVE_PHASES)
+    wasted = active & ledger.wasted(finished=finished)
+    links = _links(records)
+    true_net_j = [device.truth.net_j for device in energy.counted if device.truth is not None]
+    periods_s = {device.device: device.account.attribution.nominal_s for device in energy.devices}
+    boards = tuple(_board(device, finished) for device in energy.devices)
+    return EnergySummary(
+        measured=energy.measured,
+        duration_s=(energy.end_ns - energy.start_ns) * 1e-9,
+        whole_run=energy.whole_run,
+        whole_run_net=ledger.total("net"),
+        gross=table10(ledger, "gross", rounds=rounds, devices=names, finished=finished),
+        net=table10(ledger, "net", rounds=rounds, devices=names, finished=finished),
+        phases=_phases(ledger, energy.counted, boards),
+        wasted_by_phase={
+            phase: running_sum(ledger.gross_j[wasted & ledger.of_phase(phase)])
+            for phase in ledger.phases(wasted)
+        },
+        consumed_by_step=ledger.by_step("gross", active),
+        wasted_by_step=ledger.by_step("gross", wasted),
+        comparison=compare_transfers(
+            energy.rows,
+            energy.spans,
+            links,
+            named=named,
+            period_of=periods_s,
+            true_net_j=np.concatenate(true_net_j) if 0 < len(true_net_j) == len(energy.counted) else None,
+        ),
+        truth=all_boards([board.truth for board in boards if board.truth is not None], energy.whole_run),
+        boards=boards,
+        without={device.device: device.doubt for device in energy.doubted},
+    )
+
+
+def modelled_from_log_j(records: Sequence[RoundRecord]) -> dict[Direction, float]:
+    """Eq. 1 with Eq. 2's throughput over every transfer that the event log says was done, measured or not."""
+    log = EventLog.of(records)
+    done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
+    links = list(PAPER.links)
+    answer = np.flatnonzero(done & (log.answered >= 0))
+    order = log.answered[answer]
+    link = log.codes(OrderGiven, "link", links)[order]
+    mbit_s = log.array(OrderGiven, "throughput_mbit_s")[order]
+    chosen = (link >= 0) & (mbit_s > 0.0)
+    answer, order, link, mbit_s = (column[chosen] for column in (answer, order, link, mbit_s))
+    up = log.codes(OrderGiven, "kind", ["upload"])[order] == 0
+    mbit = megabits(log.array(OrderAnswered, "transferred_bytes")[answer])
+    parameters = np.array([PAPER.of(name).values for name in links])[link]
+    alpha = np.where(up, parameters[:, 0], parameters[:, 1])
+    joules = 1e-3 * (alpha * mbit + parameters[:, 2] * (mbit / mbit_s))
+    return {"down": math.fsum(joules[~up].tolist()), "up": math.fsum(joules[up].tolist())}
+
+
+def _links(records: Sequence[RoundRecord]) -> dict[str, LinkUse]:
+    """Link and Eq. 2's throughput of every order that names a link (a rehearsal's do not)."""
+    sent = {record.order_id: record.sent_bytes for record in records if isinstance(record, ModelsExchanged)}
+    return {
+        record.order_id: LinkUse(record.link, record.throughput_mbit_s, sent.get(record.order_id, 0))
+        for record in records
+        if isinstance(record, OrderGiven) and record.link
+    }
+
+
+def _phases(
+    ledger: Ledger, devices: Sequence[DeviceEnergy], boards: Sequence[BoardEnergy]
+) -> tuple[PhaseEnergy, ...]:
+    rows = [row for device in devices for row in device.rows]
+    gross, net = ledger.by_phase("gross"), ledger.by_phase("net")
+    found = []
+    for phase in Phase:
+        of_phase = [row for row in rows if row.phase is phase]
+        if of_phase:
+            found.append(
+                PhaseEnergy(
+                    phase,
+                    len(of_phase),
+                    math.fsum(row.duration_s for row in of_phase),
+                    gross[phase],
+                    net[phase],
+                    math.fsum(row.naive_j for row in of_phase),
+                    sum(not row.resolved for row in of_phase),
+                    truth_of_phase(
+                        [board.truth_by_phase[phase] for board in boards if phase in board.truth_by_phase],
+                        gross[phase],
+                        net[phase],
+                    ),
+                    _without_model(phase, devices),
+                    tuple(dict.fromkeys(row.device for row in of_phase if row.design_based)),
+                )
+            )
+    return tuple(found)
+
+
+def _without_model(phase: Phase, devices: Sequence[DeviceEnergy]) -> WithoutModel | None:
+    seconds = [math.fsum(row.covered_s for row in device.rows if row.phase is phase) for device in devices]
+    seen = [i for i, seen_s in enumerate(seconds) if seen_s]
+    return together([devices[i].account.design_based.get(phase) for i in seen], [seconds[i] for i in seen])
+
+
+def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
+    ledger = device.ledger
+    active = ledger.of_phase(*ACTIVE_PHASES)
+    idle_w = device.account.attribution.idle_w
+    return BoardEnergy(
+        device.device,
+        device.whole_run,
+        ledger.total("net"),
+        idle_w if math.isfinite(idle_w) else None,
+        device.account.idle,
+        ledger.total("gross", active),
+        ledger.total("gross", active & ledger.wasted(finished=finished)),
+        math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
+        len(device.readings),
+        device.flagged(ReadingFlag.INCONSISTENT),
+        device.flagged(ReadingFlag.UNDERVOLTAGE),
+        device.account.attribution.misfit,
+        device.account.attribution.locked,
+        device.account.attribution.offsets,
+        device.account.attribution.unsteady,
+        device.account.attribution.restless,
+        device.account.attribution.no_clock,
+        device.account.closure_u,
+        device.account.closed,
+        device.account.attribution.too_early,
+        device.account.attribution.lateness_s,
+        device.account.attribution.u_lateness_s,
+        None
+        if device.truth is None or not device.whole_run.covered_s
+        else TruthCheck.of(device.whole_run, device.truth.whole_j),
+        truth_by_phase(device),
+        device.meter,
+    )

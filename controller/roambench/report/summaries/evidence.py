@@ -1,0 +1,142 @@
+"""Evidence that a report is made from: everything that run folders hold, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.contract.errors import RunError, TraceError
+from roambench.contract.records import HostSample
+from roambench.experiment.sections import Experiment, InfluxdbSection
+from roambench.mobility.files import read_trace
+from roambench.mobility.trace import Trace
+from roambench.report.summaries.instrument import InstrumentCost, instrument_cost
+from roambench.rounds.records import OrderGiven
+from roambench.runs.accounts import RunEnergy, account_run
+from roambench.runs.common_clock import on_one_clock
+from roambench.runs.event_log import EventLog
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunInfo
+from roambench.runs.modelled_accounts import ModelledEnergy, modelled_account
+from roambench.runs.records import OpenRecords
+
+_ELSEWHERE: Final = (
+    "this run's readings, phases and events are in its InfluxDB alone: add --readings influxdb"
+)
+#: What decides who is to train, besides system and seed; the rest is how and where that is measured.
+_SECTIONS: Final = {"trace", "fleet", "learning", "synthetic", "algorithm", "rounds"}
+_INDIFFERENT: Final = {"orders", "step_close", "dither_s"}
+
+
+@dataclass(frozen=True)
+class RunEvidence:
+    """One run as read from its folder. `label` tells it apart from the other runs of the report."""
+
+    label: str
+    path: Path
+    info: RunInfo
+    experiment: Experiment
+    records: EventLog
+    energy: RunEnergy | None  # None: neither readings nor phases
+    trace: Trace | None  # None: not in the folder, or not readable (then a note says why)
+    dead_letters: tuple[str, ...]
+    notes: tuple[str, ...]
+    host: Mapping[str, tuple[HostSample, ...]] = field(default_factory=dict)  # by board, those that have any
+    instrument: InstrumentCost | None = None
+    modelled: ModelledEnergy | None = None  # of a run on virtual devices
+
+
+def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = None) -> list[RunEvidence]:
+    """Read the folders in the order given; equal names are told apart by a number behind them.
+
+    With `open_records` readings, phases and events come from there instead of the folder.
+    """
+    if not paths:
+        raise RunError("a report needs at least one run folder, for example runs/mohawk")
+    labels: list[str] = []
+    for path in paths:
+        name = Path(path).resolve().name
+        count = sum(label == name or label.startswith(f"{name} (") for label in labels)
+        labels.append(name if not count else f"{name} ({count + 1})")
+    found = [_read_run(Path(path), label, open_records) for path, label in zip(paths, labels, strict=True)]
+    return _with_divergence(found)
+
+
+def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
+    with RunFolder.open(path) as folder:
+        records, experiment = folder.read_log(), folder.experiment
+        notes = [_ELSEWHERE] if open_records is None and _is_elsewhere(experiment.influxdb) else []
+        trace = None
+        if (path / "trace.parquet").is_file():
+            try:
+                trace = read_trace(path / "trace.parquet")
+            except TraceError as error:
+                notes.append(f"the trace is not shown: {error}")
+        dead = tuple(f"{letter.device}: {letter.reason}" for letter in folder.records.dead_letters())
+        with open_records(folder) if open_records else nullcontext(folder.records) as store:
+            energy = account_run(folder, records, store=store)
+            placed = on_one_clock(folder, records, store)
+            host = {name: tuple(told) for name in placed.devices() if (told := placed.host_samples(name))}
+        return RunEvidence(
+            label,
+            path,
+            folder.info,
+            experiment,
+            records,
+            energy,
+            trace,
+            dead,
+            tuple(notes),
+            host,
+            instrument_cost(path),
+            modelled_account(folder, records),
+        )
+
+
+def _is_elsewhere(section: InfluxdbSection) -> bool:
+    """Whether the run's agents were told to leave the run folder without readings."""
+    return bool(section.url) and section.store == "influxdb"
+
+
+def _with_divergence(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
+    """The runs, with a note on each whose trainings are not those of the first run of its experiment."""
+    first: dict[str, RunEvidence] = {}
+    told = []
+    for run in runs:
+        before = first.setdefault(_experiment(run), run)
+        step = None if before is run else first_difference(trainings(before), trainings(run))
+        if step is not None:
+            note = (
+                f"it was given other orders than {before.label} from step {step} on, though the experiment "
+                f"is the same: its selection reads models; to force equal ones: "
+                f'rounds.orders = "replay:{before.path}"'
+            )
+            run = replace(run, notes=(*run.notes, note))
+        told.append(run)
+    return told
+
+
+def trainings(run: RunEvidence) -> npt.NDArray[np.int64]:
+    """(step, device) of every training that was ordered; shape (trainings, 2)."""
+    ordered = run.records.codes(OrderGiven, "kind", ["train"]) == 0
+    columns = [run.records.array(OrderGiven, name)[ordered] for name in ("step", "device")]
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def first_difference(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> int | None:
+    """The first step at which others were told to train; None where all are the same."""
+    width = 1 + max((int(side[:, 1].max()) for side in (left, right) if len(side)), default=0)
+    only = np.setxor1d(left[:, 0] * width + left[:, 1], right[:, 0] * width + right[:, 1])
+    return int(only[0]) // width if len(only) else None
+
+
+def _experiment(run: RunEvidence) -> str:
+    info = run.info
+    values = [info.system, info.seed, info.trace_hash, len(info.device_names)]
+    return f"{values} {run.experiment.model_dump_json(include=_SECTIONS, exclude={'rounds': _INDIFFERENT})}"

@@ -1,0 +1,275 @@
+"""Doubts about a run that a reader must see before its numbers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Final
+
+from roambench.contract.phases import ACTIVE_PHASES
+from roambench.energy.account import CLOSURE_U
+from roambench.energy.steadiness import NoClock
+from roambench.report.summaries.board_state import BoardState, state_flags
+from roambench.report.summaries.energy import EnergySummary
+from roambench.report.summaries.evidence import RunEvidence
+from roambench.report.summaries.learning import OrderSummary
+from roambench.rounds.records import OrderGiven, ReplayResumed, RunResumed
+from roambench.runs.accounts import outages_of
+from roambench.runs.info import RunState
+
+#: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
+#: device time puts joules into the wrong phase.
+LATENESS_LIMIT_S: Final = 0.130
+#: Rule R4: below it a whole-run energy is not valid without being flagged.
+COVERAGE_LIMIT: Final = 0.99
+
+
+def flags_of(
+    run: RunEvidence, orders: OrderSummary, energy: EnergySummary | None, boards: Sequence[BoardState] = ()
+) -> tuple[str, ...]:
+    """One sentence per doubt, the gravest first."""
+    flags = []
+    if run.info.state is not RunState.FINISHED:
+        reason = f": {run.info.reason}" if run.info.reason else ""
+        flags.append(f"the run is {run.info.state.value}{reason}")
+    if run.info.lookahead:
+        flags.append("lookahead is on: devices are chosen by the future, so waste means nothing")
+    flags += run.info.doubts
+    if not run.info.kind.trains:
+        flags.append("a rehearsal: nothing is trained and no energy is measured, only who would do what")
+    elif energy is None or not energy.measured:
+        what = "every joule is modelled, none measured" if run.modelled else "joules are not measured"
+        flags.append(f"no meter readings: {what}")
+    else:
+        flags += _energy_flags(energy)
+        flags += _calibration_flags(energy, run.info.created_utc)
+    flags += state_flags(boards)
+    # `late_s` is told in device time, so the time scale is in it already.
+    if orders.lateness_p99_s is not None and orders.lateness_p99_s > LATENESS_LIMIT_S:
+        share = f", {orders.late_share:.0%} of all training time" if orders.late_share else ""
+        flags.append(
+            f"the host could not keep up: emulated trainings ended up to {orders.lateness_p99_s:.2f} s late "
+            f"(99th percentile, limit {LATENESS_LIMIT_S:.2f} s{share}); the boards waited "
+            "meanwhile and drew idle power; lower local.time_scale or use fewer agents"
+        )
+    flags += _outage_flags(run)
+    flags += _pause_flags(run)
+    paced, modelled = (run.records.array(OrderGiven, f"{rate}_mbit_s") for rate in ("paced", "throughput"))
+    held = paced > 0.0
+    clipped = int((held & (paced < modelled)).sum())
+    if clipped:
+        flags.append(
+            f"{clipped:,} of {int(held.sum()):,} transfers were to be faster than the boards' port and were "
+            "clipped to it: Eq. 2's throughput is not what their links did"
+        )
+    if orders.unanswered and run.info.state is RunState.FINISHED:
+        flags.append(f"{orders.unanswered} orders have no answer in the event log")
+    if run.dead_letters:
+        flags.append(
+            f"{len(run.dead_letters)} drained records could not be decoded, first: {run.dead_letters[0]}"
+        )
+    flags += run.notes
+    return tuple(flags)
+
+
+def _outage_flags(run: RunEvidence) -> list[str]:
+    """Runs on agents that went on after their controller died: on virtual devices nothing shows."""
+    outages = outages_of(run.records)
+    if not outages:
+        return []
+    times = run.records.count(RunResumed)
+    often = "once" if times == 1 else f"{times} times"
+    lost_s = sum(to_ns - from_ns for from_ns, to_ns in outages) * 1e-9
+    without_s = run.records.array(RunResumed, "outage_s").sum()
+    return [
+        f"the run was resumed {often}, after {without_s:,.0f} s without a controller in all: "
+        f"{lost_s:,.1f} s of device time, from the last checkpoint to where it went on, count as lost; "
+        "what had been done of a step was done again"
+    ]
+
+
+def _pause_flags(run: RunEvidence) -> list[str]:
+    """Pauses in which boards drew power; on virtual devices a pause changes nothing."""
+    began_ns, ended_ns = (run.records.array(ReplayResumed, end) for end in ("from_ns", "to_ns"))
+    held_ns = ended_ns - began_ns
+    on_boards = held_ns[run.records.codes(ReplayResumed, "clock", ["device"]) == 0]
+    if not len(on_boards):
+        return []
+    times = "once" if len(on_boards) == 1 else f"{len(on_boards)} times"
+    return [
+        f"the replay was paused {times}, for {on_boards.sum() * 1e-9:,.1f} s of device time: the boards drew "
+        "idle power meanwhile, and whole-run energies include it"
+    ]
+
+
+def _energy_flags(energy: EnergySummary) -> list[str]:
+    flags = []
+    if energy.whole_run.coverage < COVERAGE_LIMIT:
+        flags.append(
+            f"coverage {energy.whole_run.coverage:.1%}: {energy.whole_run.gap_s:,.0f} board-seconds were not "
+            "measured and hold no joules"
+        )
+    holes = [
+        f"{board.device} {board.whole_run.coverage:.1%}"
+        for board in energy.boards
+        if 0.0 < board.whole_run.coverage < COVERAGE_LIMIT
+    ]
+    if holes and energy.whole_run.coverage >= COVERAGE_LIMIT:
+        flags.append(f"boards covered less than {COVERAGE_LIMIT:.0%} (rule R4): {', '.join(holes)}")
+    silent = [
+        board.device
+        for board in energy.boards
+        if not board.whole_run.covered_s and board.device not in energy.without
+    ]
+    if silent:
+        flags.append(f"boards without a single usable reading: {', '.join(silent)}")
+    drifted = [board.device for board in energy.boards if board.baselines and board.baselines.drifted]
+    if drifted:
+        flags.append(
+            f"idle power before and after differs by more than 3 u or 2 % ({', '.join(drifted)}): net "
+            "energies follow the idle power that was fitted in between"
+        )
+    if not any(board.baselines for board in energy.boards):
+        flags.append(
+            "no idle baseline both before and after (rule R8 asks for a minute each): net energies rest on "
+            "the idle power fitted within the run"
+        )
+    flags += _split_flags(energy)
+    inconsistent = sum(board.inconsistent for board in energy.boards)
+    if inconsistent:
+        flags.append(f"{inconsistent} inconsistent readings were left out")
+    low = sum(board.undervoltage for board in energy.boards)
+    if low:
+        flags.append(f"{low} readings below 4.75 V: a board may have slowed itself down")
+    short = {
+        item.phase.value: item.unresolved
+        for item in energy.phases
+        if item.phase in ACTIVE_PHASES and item.unresolved
+    }
+    if short:
+        text = ", ".join(f"{count} of {phase}" for phase, count in short.items())
+        flags.append(f"spans too short for this meter ({text}): trust sums, not single values")
+    return flags
+
+
+def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
+    """Gains and offsets that may be no longer, or not, those of the meter (rule R11)."""
+    flags = []
+    try:
+        began = dt.datetime.fromisoformat(created_utc).date()
+    except ValueError:  # a folder made by hand
+        began = dt.date.min
+    old = [
+        f"{board.device} ({board.meter.calibrated_on})"
+        for board in energy.boards
+        if board.meter.out_of_date(began)
+    ]
+    if old:
+        flags.append(
+            f"meters calibrated more than a year before the run: {_some(old)}; their gain may have drifted "
+            "by more than u_gain says: roambench meter calibrate"
+        )
+    undated = [
+        f"{board.device} ({board.meter.calibrated_as})" for board in energy.boards if board.meter.undated
+    ]
+    if undated:
+        flags.append(
+            f"calibrations without a date: {_some(undated)}; they may be older than a year: write when they "
+            'were made into their tables (date = "YYYY-MM-DD"), or roambench meter calibrate'
+        )
+    misfiled = [
+        f"{board.device} (serial {board.meter.serial})" for board in energy.boards if board.meter.misfiled
+    ]
+    if misfiled:
+        flags.append(
+            f"calibrations filed under the board's name, not the meter's serial number: {_some(misfiled)}; "
+            "another meter at that board would be corrected by them, too: rename the tables"
+        )
+    return flags
+
+
+def _split_flags(energy: EnergySummary) -> list[str]:
+    """Objections of the readings to the split's assumptions, board by board."""
+    flags = []
+    wrong = [
+        f"{board.device} ({board.misfit.sentence})"
+        for board in energy.boards
+        if board.misfit is not None and board.misfit.contradicts
+    ]
+    if wrong:
+        flags.append(
+            f"split by phase not trusted on {_some(wrong)}: power is not constant there, or is not what the "
+            f"phase before left; whole runs are not affected. {_instead(energy)}A meter that prints every "
+            "100 ms, or transfers of 2 s and longer, would show it"
+        )
+    unsteady = [f"{board.device} ({board.unsteady})" for board in energy.boards if board.unsteady]
+    if unsteady:
+        flags.append(
+            f"transfers are not steady on {_some(unsteady)}, or the meter's clock is not: nothing else "
+            f"explains the readings at their borders; whole runs are not affected. {_instead(energy)}A meter "
+            "that prints every 100 ms would show it"
+        )
+    restless = [f"{board.device} ({', '.join(board.restless)})" for board in energy.boards if board.restless]
+    if restless:
+        flags.append(
+            f"power is restless on {_some(restless)}: neighbouring readings wander together or jump (a "
+            "daemon, a card that writes, work in step with the meter), so ± 2 u is too small there; quiet "
+            "the board, or measure longer with a meter that prints every 100 ms"
+        )
+    locked = [f"{board.device} ({', '.join(board.locked)})" for board in energy.boards if board.locked]
+    if locked:
+        flags.append(
+            f"sampling locked to the rounds on {_some(locked)}: these phases begin at one instant of the "
+            "meter's period every time, so the same part of them is seen again and again, and not even the "
+            "whole run is sampled evenly; set rounds.dither_s to half the meter's period (default: 0.5 s)"
+        )
+    for why in NoClock:
+        without = [board.device for board in energy.boards if board.no_clock is why]
+        if without:
+            flags.append(
+                f"nothing bears out that power is constant while bytes move on {_some(without)}: the meter "
+                f"looks at part of the time only, and its conversion clock tells nothing ({why.value}). "
+                f"{_instead(energy)}{_TELLS[why]}"
+            )
+    open_ = [f"{board.device} ({board.closure_u:+.1f} u)" for board in energy.boards if not board.closed]
+    if open_:
+        flags.append(
+            f"the phases do not add up to the whole run on {_some(open_)}: more than {CLOSURE_U:g} standard "
+            "uncertainties lie between their sum and the trapezoid over the same seconds; take the whole "
+            "run's joules, and do not trust what phases have of them"
+        )
+    early = [
+        f"{board.device} ({1e3 * board.lateness_s:+.0f} ± {2e3 * board.u_lateness_s:.0f} ms)"
+        for board in energy.boards
+        if board.too_early
+    ]
+    if early:
+        flags.append(
+            f"split by phase not trusted on {_some(early)}: the readings fit best if their lines had come "
+            "before they could exist, so power changed later than the phases say"
+        )
+    return flags
+
+
+#: What would tell more, by why no clock does.
+_TELLS: Final = {
+    NoClock.FASTER: "Run in real time (local.time_scale = 1), or with a meter that prints every 100 ms",
+    NoClock.HOSTS: "Read the meter on the board itself, or one that prints every 100 ms",
+    NoClock.NONE: "A meter that prints every 100 ms sees all of them",
+    NoClock.FEW: "More rounds would tell it, or a meter that prints every 100 ms",
+    NoClock.UNCLEAR: "More rounds may tell it; a meter that prints every 100 ms sees all of them",
+}
+
+
+def _instead(energy: EnergySummary) -> str:
+    """Which figures come from the estimate that the misfit leaves alone."""
+    phases = [item.phase.value for item in energy.phases if item.by_design]
+    if not phases:
+        return ""
+    return f"There {', '.join(phases)} have the estimate without a model, with its wider ±. "
+
+
+def _some(names: Sequence[str]) -> str:
+    """At most four of them by name."""
+    rest = len(names) - 4
+    return ", ".join(names[:4]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,77 @@
+"""Modelled energy of a run on virtual devices; pure. Nothing here was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roambench.contract.phases import Phase
+from roambench.energy.device_power import DevicePower
+from roambench.energy.table10 import Table10, table10
+from roambench.energy.to_threshold import CommunicationToThreshold, communication_to_threshold
+from roambench.report.summaries.energy import PhaseSum
+from roambench.runs.modelled_accounts import ModelledEnergy, Rate
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledPhase(PhaseSum):
+    """A phase, with the bytes that were moved in it."""
+
+    transferred_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledSummary:
+    """Modelled energy of one run; uncertainties are the link model's alone (0 where it tells none)."""
+
+    link_model: str
+    rate: Rate
+    power: DevicePower
+    gross: Table10
+    net: Table10
+    phases: tuple[ModelledPhase, ...]
+    consumed_by_step: Mapping[int, float]  # gross, by the round of the training
+    wasted_by_step: Mapping[int, float]
+    to_threshold: CommunicationToThreshold
+
+
+def modelled_summary(
+    modelled: ModelledEnergy | None,
+    names: Sequence[str],
+    *,
+    steps: int,
+    threshold_step: int | None,
+    finished: bool,
+) -> ModelledSummary | None:
+    """Sum up; None for a run that has no modelled energy. `finished`: pending models count as wasted."""
+    if modelled is None:
+        return None
+    rows = modelled.ledger
+    phases = []
+    for phase in Phase:
+        of_phase = rows.of_phase(phase)
+        if of_phase.any():
+            gross = rows.total("gross", of_phase)
+            phases.append(
+                ModelledPhase(
+                    phase,
+                    int(np.count_nonzero(of_phase)),
+                    gross.covered_s,
+                    gross,
+                    rows.total("net", of_phase),
+                    int(rows.work.transferred_bytes[of_phase].sum()),
+                )
+            )
+    return ModelledSummary(
+        modelled.links.name,
+        modelled.rate,
+        modelled.power,
+        table10(rows, "gross", rounds=steps, devices=names, finished=finished),
+        table10(rows, "net", rounds=steps, devices=names, finished=finished),
+        tuple(phases),
+        rows.by_step(),
+        rows.by_step("gross", rows.wasted(finished=finished)),
+        communication_to_threshold(rows, threshold_step, steps),
+    )

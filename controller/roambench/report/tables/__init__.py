@@ -1,0 +1,1 @@
+"""Tables of a report as values, which the console and the page draw."""

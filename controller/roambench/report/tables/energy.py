@@ -1,0 +1,192 @@
+"""Tables about joules: Table 10, whole runs, phases, boards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from roambench.energy.energy_value import Energy
+from roambench.energy.fit_check import TENTHS
+from roambench.energy.ledger import Kind
+from roambench.energy.table10 import Table10, basis_of, improvement
+from roambench.report import numbers
+from roambench.report.numbers import NONE
+from roambench.report.summaries.energy import EnergySummary
+from roambench.report.summaries.run import RunSummary, reference_of, without
+from roambench.report.table import Table
+
+_MEANS: Final = (
+    ("per_training_wasted", "per device-training, wasted"),
+    ("per_training_consumed", "per device-training, consumed"),
+    ("per_board_wasted", "per {board}, wasted"),
+    ("per_board_consumed", "per {board}, consumed"),
+    ("per_round_wasted", "per round, wasted"),
+    ("per_round_consumed", "per round, consumed"),
+)
+Row = tuple[str, ...]
+
+
+def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> tuple[Row, list[Row]]:
+    """Head and rows of Table 10 of runs by label, None where one has none, with a factor column behind every
+    run that is not the `reference`. ValueError for measured runs beside modelled ones."""
+    basis = basis_of([table for _, table in runs if table is not None])
+    base = dict(runs)[reference]
+    factors = {
+        label: improvement(table, base)
+        for label, table in runs
+        if table is not None and base is not None and label != reference
+    }
+
+    def row(name: str, cell: Callable[[Table10], str], key: str = "") -> Row:
+        cells = [name]
+        for label, table in runs:
+            cells.append(NONE if table is None else cell(table))
+            if label in factors:
+                cells.append(numbers.factor(factors[label][key]) if key else "")
+        return tuple(cells)
+
+    head = [""]
+    for label, _ in runs:
+        head += [label, f"÷ {reference}"] if label in factors else [label]
+    board = "board" if basis == "measured" else "device"
+    rows = [
+        row("cumulative, wasted", lambda t: _cumulative(t, t.cumulative_wasted), "cumulative_wasted_j"),
+        row("cumulative, consumed", lambda t: _cumulative(t, t.cumulative_consumed), "cumulative_consumed_j"),
+        *(row(name.format(board=board), partial(_mean, of), f"{of}_j") for of, name in _MEANS),
+        row("wasted share", lambda t: numbers.percent(_share(t))),
+    ]
+    if basis == "measured":
+        rows.append(row("rounds without a training", lambda t: str(t.empty_rounds)))
+    return tuple(head), rows
+
+
+def table10_table(runs: Sequence[RunSummary], kind: Kind) -> Table:
+    """MOHAWK's Table 10 of measured runs."""
+    tables = [(run.label, None if run.measured is None else _of_kind(run.measured, kind)) for run in runs]
+    head, rows = table10_rows(tables, reference_of(runs).label)
+    meaning = (
+        "Gross: all the board drew during download, training and upload, its idle power included."
+        if kind == "gross"
+        else "Net: what download, training and upload drew above the board's own idle power."
+    )
+    return Table(
+        f"table10-{kind}",
+        f"Wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
+        f"{meaning} Cumulative values ± expanded uncertainty (k = 2); the others mean ± standard deviation. "
+        "Idling, absence and waiting are not part of it; rounds without a training are left out."
+        + without(runs),
+        head,
+        tuple(rows),
+    )
+
+
+def whole_run_table(runs: Sequence[RunSummary]) -> Table:
+    """Everything the meters saw, and how near it is to the truth where that is known."""
+
+    def cell(value: Callable[[EnergySummary], str]) -> tuple[str, ...]:
+        return tuple(NONE if run.measured is None else value(run.measured) for run in runs)
+
+    def truth(energy: EnergySummary, kind: str) -> str:
+        if energy.truth is None:
+            return NONE
+        return (
+            numbers.joules(energy.truth.true_j) if kind == "j" else numbers.signed_percent(energy.truth.error)
+        )
+
+    rows = [
+        ("all boards, gross", *cell(lambda e: numbers.energy(e.whole_run))),
+        ("of it idle", *cell(lambda e: numbers.joules(e.whole_run.joules - e.whole_run_net.joules))),
+        ("net of idle", *cell(lambda e: numbers.energy(e.whole_run_net, zero="0 J"))),
+        ("mean power per board", *cell(lambda e: f"{e.whole_run.mean_w:.3f} W")),
+        ("measured time", *cell(lambda e: numbers.seconds(e.whole_run.covered_s))),
+        ("not measured", *cell(lambda e: numbers.seconds(e.whole_run.gap_s))),
+        ("coverage", *cell(lambda e: numbers.percent(e.whole_run.coverage, 2))),
+    ]
+    if any(run.measured and run.measured.truth for run in runs):
+        rows.append(("true energy of the emulated boards", *cell(lambda e: truth(e, "j"))))
+        rows.append(("measured against true", *cell(lambda e: truth(e, "%"))))
+    costs = dict.fromkeys(run.instrument.sentence for run in runs if run.instrument is not None)
+    return Table(
+        "whole-run",
+        "Whole-run energy",
+        "Trapezoid over all readings of all boards, idle time included, ± expanded uncertainty (k = 2) of "
+        "meters and sampling. Time without readings holds no joules. Board-seconds of device time. The truth "
+        "of emulated boards never passes through a sensor and is taken over the same measured time."
+        + "".join(f" Of each board's power {cost}." for cost in costs)
+        + without(runs),
+        ("", *(run.label for run in runs)),
+        tuple(rows),
+    )
+
+
+def board_table(run: RunSummary) -> Table:
+    """One line per board."""
+    rows = [
+        (
+            board.device,
+            numbers.energy(board.whole_run),
+            numbers.joules(board.whole_run.joules - board.net.joules) if board.whole_run.covered_s else NONE,
+            numbers.energy(board.net),
+            numbers.percent(board.whole_run.coverage, 2),
+            numbers.seconds(board.whole_run.gap_s),
+            numbers.seconds(board.lost_s),
+            f"{board.idle_w:.3f} W" if board.idle_w is not None else NONE,
+            numbers.joules(board.consumed.joules) if board.whole_run.covered_s else NONE,
+            numbers.joules(board.wasted.joules) if board.whole_run.covered_s else NONE,
+            f"{board.readings:,}",
+            str(board.inconsistent),
+            (f"{board.offsets} of {TENTHS}" if board.offsets else NONE)
+            + (", locked" if board.locked else ""),
+            numbers.signed_percent(board.truth.error if board.truth else None),
+        )
+        for board in (run.energy.boards if run.energy else ())
+    ]
+    return Table(
+        f"boards-{run.label}",
+        f"{run.label}: boards",
+        "Whole run ± k = 2: gross is idle plus net. Consumed and wasted are of download, training and upload "
+        "(gross). Lost: time in which the agent was down and nobody stamped what the board did. Offsets: in "
+        "how many tenths of the meter's period phases began, of the kind with the fewest; where one has few, "
+        "the same part of it was seen again and again.",
+        (
+            "board",
+            "gross",
+            "idle",
+            "net",
+            "coverage",
+            "gap",
+            "lost",
+            "idle power",
+            "consumed",
+            "wasted",
+            "readings",
+            "inconsistent",
+            "offsets",
+            "against truth",
+        ),
+        tuple(rows),
+    )
+
+
+def _of_kind(energy: EnergySummary, kind: Kind) -> Table10:
+    return energy.gross if kind == "gross" else energy.net
+
+
+def _mean(of: str, table: Table10) -> str:
+    return numbers.mean_sd(getattr(table, of))
+
+
+def energy_cell(value: Energy) -> str:
+    """Modelled joules: with ± (k = 2) only where the link model tells an uncertainty."""
+    return numbers.energy(value, zero="0 J") if value.u_joules else numbers.joules(value.joules)
+
+
+def _cumulative(table: Table10, value: Energy) -> str:
+    return numbers.energy(value, zero="0 J") if table.basis == "measured" else energy_cell(value)
+
+
+def _share(table: Table10) -> float:
+    consumed = table.cumulative_consumed.joules
+    return table.cumulative_wasted.joules / consumed if consumed > 0.0 else math.nan

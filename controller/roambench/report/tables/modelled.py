@@ -1,0 +1,137 @@
+"""Tables of modelled joules, for runs that no meter saw. Never beside measured ones in one table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from roambench.energy.ledger import Kind
+from roambench.report import numbers
+from roambench.report.numbers import NONE
+from roambench.report.summaries.modelled import ModelledSummary
+from roambench.report.summaries.run import RunSummary, reference_of
+from roambench.report.table import Table
+from roambench.report.tables.energy import energy_cell, table10_rows
+
+#: Keys of the tables in reading order.
+KEYS: Final = ("modelled-threshold", "modelled-table10-gross", "modelled-table10-net", "modelled-phases")
+
+
+def modelled_tables(runs: Sequence[RunSummary]) -> list[Table]:
+    """All tables over the runs on virtual devices; [] if there is none."""
+    found = [(run, run.modelled) for run in runs if run.modelled is not None]
+    if not found:
+        return []
+    return [
+        _threshold_table(found),
+        _table10_table(found, "gross"),
+        _table10_table(found, "net"),
+        _phase_table(found),
+    ]
+
+
+Found = Sequence[tuple[RunSummary, ModelledSummary]]
+
+
+def _threshold_table(found: Found) -> Table:
+    reference = reference_of([run for run, _ in found])
+    base = next(modelled for run, modelled in found if run is reference).to_threshold.joules_per_client
+    rows = []
+    for run, modelled in found:
+        until = modelled.to_threshold
+        ratio = until.joules_per_client / base if base > 0.0 else math.nan
+        rows.append(
+            (
+                run.label,
+                f"{100.0 * run.learning.threshold:g} %",
+                f"{until.rounds:,}" if until.reached else f"not in {until.rounds:,}",
+                numbers.joules(until.joules_per_client),
+                numbers.factor(ratio),
+                numbers.joules(until.joules_per_participant),
+                numbers.joules(until.total_j),
+                f"{until.transfers:,}",
+                numbers.number(run.learning.aggregated_per_step),
+                NONE if run.made_up_places else numbers.number(until.mean_distance_m / 1000.0, 2),
+            )
+        )
+    return Table(
+        "modelled-threshold",
+        "Modelled communication energy to the threshold (the quantity of MOHAWK's Table 6)",
+        "Modelled, not measured. Eq. 1 on the radio's part alone. Per client: sum over the rounds of each "
+        "round's mean over the devices whose model was aggregated in it, the download of that training and "
+        "the upload. Per participant: the mean over all that sent or received anything in the round, those "
+        "too that only downloaded. A run that did not reach the threshold tells all its rounds. "
+        f"Ratios to {reference.label}. Aggregated: devices per step over the whole run; km: mean "
+        "length of the links used.",
+        (
+            "run",
+            "threshold",
+            "rounds",
+            "J per client",
+            "ratio",
+            "J per participant",
+            "all devices",
+            "transfers",
+            "aggregated per step",
+            "km",
+        ),
+        tuple(rows),
+    )
+
+
+def _table10_table(found: Found, kind: Kind) -> Table:
+    tables = [(run.label, modelled.gross if kind == "gross" else modelled.net) for run, modelled in found]
+    head, rows = table10_rows(tables, reference_of([run for run, _ in found]).label)
+    meaning = (
+        "Gross: with the assumed idle power of the devices during download, training and upload."
+        if kind == "gross"
+        else "Net: the radio's energy by Eq. 1 and what training is assumed to draw above idle."
+    )
+    return Table(
+        f"modelled-table10-{kind}",
+        f"Modelled wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
+        f"Modelled, not measured. {meaning} Mean ± standard deviation over trainings, devices or rounds; on "
+        "cumulative values ± is the link model's uncertainty (k = 2), where it tells one. "
+        + _assumptions(found),
+        head,
+        tuple(rows),
+    )
+
+
+def _phase_table(found: Found) -> Table:
+    rows = [
+        (
+            run.label,
+            item.phase.value,
+            f"{item.count:,}",
+            numbers.seconds(item.duration_s),
+            f"{item.transferred_bytes / 1e6:,.2f}" if item.transferred_bytes else NONE,
+            energy_cell(item.gross),
+            numbers.joules(item.idle_j),
+            energy_cell(item.net),
+        )
+        for run, modelled in found
+        for item in modelled.phases
+    ]
+    return Table(
+        "modelled-phases",
+        "Modelled energy by phase",
+        f"Modelled, not measured. Gross is idle plus net. {_assumptions(found)}",
+        ("run", "phase", "count", "device time", "MB", "gross", "idle", "net"),
+        tuple(rows),
+        numeric_from=2,
+    )
+
+
+def _assumptions(found: Found) -> str:
+    """With what it was modelled, once for all runs that were modelled alike."""
+    texts = []
+    for _, modelled in found:
+        power = modelled.power
+        rate = "Eq. 2's throughput" if modelled.rate == "distance" else "the simulated throughput"
+        texts.append(
+            f"Link model {modelled.link_model} at {rate}; devices draw {power.idle_w:g} W idle and "
+            f"{power.train_w:g} W more in training, each within ± {power.spread:.0%}."
+        )
+    return " ".join(dict.fromkeys(texts))

@@ -1,0 +1,234 @@
+"""The report's tables as values; the console and the page draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from roambench.report import numbers
+from roambench.report.numbers import NONE
+from roambench.report.papers.ratios import ratios_table
+from roambench.report.papers.runs import PaperRun
+from roambench.report.summaries.run import RunSummary
+from roambench.report.table import Table
+from roambench.report.tables.board_state import clock_table, host_table
+from roambench.report.tables.communication import communication_tables
+from roambench.report.tables.energy import board_table, table10_table, whole_run_table
+from roambench.report.tables.modelled import modelled_tables
+from roambench.report.tables.peers import peer_tables
+from roambench.report.tables.phases import phase_table, truth_table
+from roambench.report.tables.uncertainty import baseline_table, budget_table
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of a comparison: a name and what it says of a run."""
+
+    name: str
+    value: Callable[[RunSummary], str]
+
+
+def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
+    """Everything that sets runs side by side, in reading order."""
+    tables = [_runs_table(runs), _learning_table(runs), *peer_tables(runs), _training_table(runs)]
+    if any(run.measured for run in runs):
+        tables += [
+            table10_table(runs, "gross"),
+            table10_table(runs, "net"),
+            whole_run_table(runs),
+            phase_table(runs),
+        ]
+    return tables + modelled_tables(runs) + communication_tables(runs) + tables_beside_the_paper(runs)
+
+
+def board_tables(runs: Sequence[RunSummary]) -> list[Table]:
+    """One table per run and subject: what each board cost and how sure that is, its clock, how it was."""
+    tables = []
+    for run in runs:
+        if run.energy is not None:
+            tables.append(board_table(run))
+        found = (truth_table(run), budget_table(run), baseline_table(run), clock_table(run), host_table(run))
+        tables += [table for table in found if table is not None]
+    return tables
+
+
+def detail_tables(runs: Sequence[RunSummary]) -> list[Table]:
+    """One table per run and subject: what went wrong, what the fleet saw."""
+    tables = []
+    for run in runs:
+        if run.orders.troubles:
+            tables.append(_trouble_table(run))
+        if run.incidents:
+            tables.append(_incident_table(run))
+    return tables
+
+
+def _runs_table(runs: Sequence[RunSummary]) -> Table:
+    early = any(run.learning.ended for run in runs)
+    ended = [Line("ended before the trace", lambda run: run.learning.ended or NONE)] if early else []
+    lines = [
+        Line("system", lambda run: run.info.system),
+        Line("fleet", lambda run: run.info.fleet),
+        Line("state", lambda run: run.info.state.value),
+        Line("seed", lambda run: str(run.info.seed)),
+        Line("devices", lambda run: str(len(run.info.device_names))),
+        Line("steps closed", lambda run: str(len(run.learning.points))),
+        *ended,
+        Line("trace", lambda run: run.info.trace_hash[:12] or NONE),
+        Line("assignment", lambda run: run.info.assignment_hash[:12] or NONE),
+        Line("time scale", lambda run: f"{run.info.time_scale:g} ×"),
+        Line(
+            "device time",
+            lambda run: NONE if run.energy is None else numbers.seconds(run.energy.duration_s),
+        ),
+        Line("made by", lambda run: run.info.versions.get("roambench", NONE)),
+    ]
+    return _compare(
+        "runs",
+        "Runs",
+        "Equal trace: the same movement. Equal assignment: the same devices at the same APs at every step.",
+        runs,
+        lines,
+    )
+
+
+def _learning_table(runs: Sequence[RunSummary]) -> Table:
+    def threshold(run: RunSummary) -> str:
+        learning = run.learning
+        if learning.best_accuracy is None:
+            return "nothing is trained" if not run.info.kind.trains else "no model was scored"
+        target = f"{100.0 * learning.threshold:g} %"
+        if learning.threshold_step is None:
+            return f"{target} not reached"
+        return f"{target} at step {learning.threshold_step}"
+
+    served = any(run.peers is None for run in runs)  # by access points
+    cloud = [Line("cloud aggregations", lambda run: str(run.learning.cloud_aggregations))] if served else []
+    distance = [Line("device to AP", _kilometres)] if served else []
+    lines = [
+        Line("final accuracy", lambda run: numbers.percent(run.learning.final_accuracy)),
+        Line("best accuracy", lambda run: numbers.percent(run.learning.best_accuracy)),
+        Line("final loss", lambda run: numbers.number(run.learning.final_loss, 3)),
+        Line("threshold", threshold),
+        *cloud,
+        Line("devices aggregated per step", lambda run: numbers.number(run.learning.aggregated_per_step)),
+        *distance,
+    ]
+    return _compare(
+        "learning",
+        "Learning",
+        "Accuracy and loss of the global model on the test set; decentralised: mean over the devices. "
+        "The threshold is reached at the first cloud aggregation (or scored exchange) with at least that "
+        "accuracy. Devices per step: mean over all steps after the first. Distance: mean ± sd over every "
+        "present device in every step.",
+        runs,
+        lines,
+    )
+
+
+def _kilometres(run: RunSummary) -> str:
+    if run.distance is None or run.peers is not None:
+        return NONE
+    return numbers.kilometres(run.distance.mean_m, run.distance.sd_m)
+
+
+def _training_table(runs: Sequence[RunSummary]) -> Table:
+    def share(value: int, run: RunSummary) -> str:
+        if not run.trainings.ordered:
+            return str(value)
+        return f"{value} ({100.0 * value / run.trainings.ordered:.0f} %)"
+
+    lines = [
+        Line("trainings ordered", lambda run: str(run.trainings.ordered)),
+        Line("aggregated", lambda run: share(run.trainings.aggregated, run)),
+        Line("wasted", lambda run: share(run.trainings.wasted, run)),
+    ]
+    lines += [
+        Line(f"  wasted: {reason}", lambda run, reason=reason: str(run.trainings.reasons.get(reason, 0)))  # type: ignore[misc]
+        for reason in dict.fromkeys(reason for run in runs for reason in run.trainings.reasons)
+    ]
+    if any(run.trainings.pending for run in runs):
+        lines.append(Line("outstanding", lambda run: share(run.trainings.pending, run)))
+    lines += [
+        Line("wasted although it came back", lambda run: str(run.trainings.wasted_reappeared)),
+        Line("reached the cloud", lambda run: str(run.trainings.reached_cloud)),
+    ]
+    answers = dict.fromkeys(sorted(key for run in runs for key in run.orders.answers))
+    lines += [
+        Line(f"{kind} orders {status}", lambda run, key=(kind, status): str(run.orders.answers.get(key, 0)))  # type: ignore[misc]
+        for kind, status in answers
+    ]
+    if any(run.orders.unanswered for run in runs):
+        lines.append(Line("orders without an answer", lambda run: str(run.orders.unanswered)))
+    return _compare(
+        "trainings",
+        "Trainings and their outcomes",
+        "A training is wasted when no edge aggregation used its model.",
+        runs,
+        lines,
+    )
+
+
+def _trouble_table(run: RunSummary) -> Table:
+    rows = [
+        (str(item.step), item.device, item.kind, item.status, item.reason or NONE)
+        for item in run.orders.troubles
+    ]
+    return Table(
+        f"trouble-{run.label}",
+        f"{run.label}: orders that were not done",
+        "Every one is an answer with a reason; the step went on without it.",
+        ("step", "device", "order", "answer", "reason"),
+        tuple(rows),
+        numeric_from=99,
+    )
+
+
+def _incident_table(run: RunSummary) -> Table:
+    rows = [(str(item.step), item.device, item.kind, item.detail or NONE) for item in run.incidents]
+    return Table(
+        f"incidents-{run.label}",
+        f"{run.label}: what the fleet saw",
+        "Sessions lost, refused uploads and agents that came back. Step -1 is before the first.",
+        ("step", "device", "what", "detail"),
+        tuple(rows),
+        numeric_from=99,
+    )
+
+
+def _compare(key: str, title: str, caption: str, runs: Sequence[RunSummary], lines: Sequence[Line]) -> Table:
+    head = ("", *(run.label for run in runs))
+    rows = tuple((line.name, *(line.value(run) for run in runs)) for line in lines)
+    return Table(key, title, caption, head, rows)
+
+
+def tables_beside_the_paper(runs: Sequence[RunSummary]) -> list[Table]:
+    """The runs beside the paper's tables; [] unless MOHAWK and one of its baselines ran in one setting."""
+    found = ratios_table([found for run in runs if (found := paper_run_of(run)) is not None])
+    return [] if found is None else [found]
+
+
+def paper_run_of(run: RunSummary) -> PaperRun | None:
+    """A run of a report as the paper's tables take it; None for one that closed no step."""
+    learning, distance = run.learning, run.distance
+    if not learning.points:
+        return None
+    return PaperRun(
+        system=run.info.system,
+        setting=run.setting,
+        seed=run.info.seed,
+        steps=len(learning.points),
+        threshold=learning.threshold,
+        threshold_step=learning.threshold_step,
+        final_accuracy=learning.final_accuracy,
+        best_accuracy=learning.best_accuracy,
+        aggregated_per_step=learning.aggregated_per_step,
+        distance_km=None if distance is None else distance.mean_m / 1000.0,
+        distance_sd_km=None if distance is None else distance.sd_m / 1000.0,
+        joules_per_client=None if run.modelled is None else run.modelled.to_threshold.joules_per_client,
+        scored=tuple(
+            (point.step, point.accuracy)
+            for point in learning.points
+            if point.cloud and point.accuracy is not None
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Templates of pages and pictures, and what fills them in."""

@@ -1,0 +1,1 @@
+"""What a trace looks like: its figures, its page, its pictures."""
