@@ -142,7 +142,12 @@ def _counts(found: TraceStatistics) -> Table:
     table.add_column("", justify="right")
     table.add_row("steps", f"{found.steps} of {found.step_s:g} s")
     table.add_row("empty steps", number(found.empty_steps))
-    if found.outage_steps is None or found.outages is None:
+    if found.empty_because is not None:
+        for reason, steps in found.empty_because.items():
+            table.add_row(f"of them: {reason}", number(steps))
+        marked = "no" if found.outages is None else f"{found.outage_steps} in {found.outages} runs"
+        table.add_row("holes marked in the trace", marked)
+    elif found.outage_steps is None or found.outages is None:
         table.add_row("of them outages of the recorder", "not marked")
     else:
         table.add_row("of them outages of the recorder", f"{found.outage_steps} in {found.outages} runs")

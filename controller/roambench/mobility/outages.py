@@ -13,7 +13,7 @@ run turns out to be none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -23,6 +23,12 @@ from scipy.special import lambertw
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.trace import Trace
+
+#: Why steps of an imported trace are empty.
+HOLES: Final = "holes in the recording"
+QUIET: Final = "likely nobody came"
+UNCOVERED: Final = "before the source's first fix or after its last"
+CUT: Final = "only devices that --top left out"
 
 CHANCE: Final = 0.5
 LEAST: Final = 3.0
@@ -133,6 +139,32 @@ def marked_outages(trace: Trace) -> Runs:
         for first, length in runs
         if isinstance(first, int) and isinstance(length, int) and first >= 0 and length >= 1
     )
+
+
+def empty_because(trace: Trace) -> Mapping[str, int] | None:
+    """Every empty step of an imported trace by the one reason that its import gives for it.
+
+    None where the import left none as they were (`drop`, held presence), or the trace is only part of it.
+    """
+    counts, recipe, derived = (trace.provenance.get(key) for key in ("counts", "recipe", "derived"))
+    if (
+        not isinstance(counts, Mapping)
+        or not isinstance(recipe, Mapping)
+        or not isinstance(derived, Sequence)
+    ):
+        return None
+    told = [counts.get(key) for key in ("outage_steps", "quiet_steps", "steps_not_covered")]
+    if (
+        recipe.get("presence") not in ("event", "interval")
+        or recipe.get("outage") not in ("keep", "mark")
+        or [list(step) for step in derived if isinstance(step, Mapping)] != [["busiest_devices"]]
+        or not all(isinstance(number, int) for number in told)
+    ):
+        return None
+    holes, quiet, uncovered = (int(str(number)) for number in told)
+    empty = trace.steps - len(np.unique(trace.step))
+    cut = empty - holes - quiet - uncovered
+    return None if cut < 0 else {HOLES: holes, QUIET: quiet, UNCOVERED: uncovered, CUT: cut}
 
 
 def clipped(runs: Runs, first: int, steps: int) -> list[list[int]]:

@@ -200,7 +200,7 @@ def build_trace(fixes: Fixes, recipe: Recipe, sources: Sequence[Mapping[str, obj
         "of_devices_cut": len(everyone.step) - len(kept_devices.step),
         "empty_runs": len(empty_runs(present)),
         "outage_steps": outage_steps,
-        "empty_steps": int((present == 0).sum()) - outage_steps,
+        "quiet_steps": int((present == 0).sum()) - outage_steps,
         "steps_not_covered": steps - len(covered),  # before the source's first fix, or after its last
     }
     counts = {**cast(Mapping[str, object], kept_devices.provenance["counts"]), **found}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.mobility.association import FixedAp, NearestAp, RingWalkAp, distance_statistics
-from roambench.mobility.outages import marked_outages
+from roambench.mobility.outages import empty_because, marked_outages
 from roambench.mobility.trace import Trace
 
 #: Within this distance of its AP a device is on Wi-Fi (MOHAWK §3.2).
@@ -65,6 +65,7 @@ class TraceStatistics:
     empty_steps: int
     outage_steps: int | None  # of the empty ones those that the trace marks as its recorder's; None: no marks
     outages: int | None  # runs of them
+    empty_because: Mapping[str, int] | None  # the empty ones by the import's reason for each; None: untold
     steps_per_device: Distribution
     recorded_aps: bool  # the trace records its APs, and the next five are about these
     occupied_aps: Distribution  # APs with at least one device, per non-empty step
@@ -121,6 +122,7 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
         empty_steps=int((per_step == 0).sum()),
         outage_steps=sum(1 for step in marked if per_step[step] == 0) if outages else None,
         outages=len(outages) if outages else None,
+        empty_because=empty_because(trace),
         steps_per_device=distribution(np.bincount(trace.device, minlength=len(trace.device_names))),
         recorded_aps=trace.ap is not None,
         occupied_aps=distribution(occupied_aps),

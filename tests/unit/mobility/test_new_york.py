@@ -51,7 +51,7 @@ def test_149_empty_hours_in_15_runs_are_marked_as_outages(traced):
     assert (len(runs), sum(length for _, length in runs), max(length for _, length in runs)) == (15, 149, 41)
     assert marked_outages(trace) == runs
     counts = trace.provenance["counts"]
-    assert (counts["empty_runs"], counts["outage_steps"], counts["empty_steps"]) == (15, 149, 0)
+    assert (counts["empty_runs"], counts["outage_steps"], counts["quiet_steps"]) == (15, 149, 0)
 
 
 def test_the_one_hour_that_is_short_and_at_night_hangs_on_how_its_hour_of_the_day_is_averaged(traced):

@@ -64,7 +64,7 @@ def test_fixes_become_steps_devices_and_metres():
         "devices_before_cut": 3,
         "empty_runs": 0,
         "outage_steps": 0,
-        "empty_steps": 0,
+        "quiet_steps": 0,
         "of_devices_cut": 0,
         "steps_not_covered": 0,
     }
@@ -205,7 +205,7 @@ def test_holes_are_counted_and_dropped_or_marked_before_devices_are_cut():
     recipe = replace(RECIPE, steps=50, aps=1, devices=1)
     kept = build_trace(fixes_of(rows), recipe)
     counts = kept.provenance["counts"]
-    assert (counts["outage_steps"], counts["empty_steps"], counts["steps_not_covered"]) == (2, 0, 2)
+    assert (counts["outage_steps"], counts["quiet_steps"], counts["steps_not_covered"]) == (2, 0, 2)
     assert counts["of_devices_cut"] == 4 * len(there) + 1
     assert [len(kept.present(step)) for step in range(24, 30)] == [1, 0, 0, 0, 1, 1]
     dropped = build_trace(fixes_of(rows), replace(recipe, outage="drop"))
@@ -213,7 +213,7 @@ def test_holes_are_counted_and_dropped_or_marked_before_devices_are_cut():
     assert [len(dropped.present(step)) for step in range(24, 28)] == [1, 0, 1, 1]
     assert build_trace(fixes_of(rows), replace(recipe, outage="mark")).provenance["outages"] == [[26, 2]]
     drawn = build_trace(replace(fixes_of(rows), simulated=True), recipe)  # a simulation has no holes
-    assert (drawn.provenance["counts"]["outage_steps"], drawn.provenance["counts"]["empty_steps"]) == (0, 2)
+    assert (drawn.provenance["counts"]["outage_steps"], drawn.provenance["counts"]["quiet_steps"]) == (0, 2)
 
 
 def test_check_ins_have_no_intervals_and_intervals_say_so():

@@ -254,9 +254,9 @@ def _print_holes(found: Imported) -> None:
     counts, recipe = (found.trace.provenance.get(key) for key in ("counts", "recipe"))
     if not isinstance(counts, dict) or not isinstance(recipe, dict):
         return
-    holes, empty, runs = counts["outage_steps"], counts["empty_steps"], counts["empty_runs"]
+    holes, empty, runs = counts["outage_steps"], counts["quiet_steps"], counts["empty_runs"]
     if runs:
-        told = f"{holes + empty} steps without any device, in {runs} runs"
+        told = f"{holes + empty} steps without any device of the source, in {runs} runs"
         become = {"keep": "kept as empty steps", "drop": "left out", "mark": "marked"}[recipe["outage"]]
         likely = (
             f"{told}: in {empty} it is likely that nobody came; {holes} look like holes in the recording, "

@@ -6,7 +6,7 @@ Text that came from a run (names, reasons) is HTML-escaped here: Plotly reads ma
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -94,22 +94,34 @@ MAP_AXES: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`data` and `layout` as `Plotly.newPlot` takes them, beside the template `LOOK`."""
+    """`data` and `layout` as `Plotly.newPlot` takes them, beside the template `LOOK`.
+
+    `narrow` is what a narrow screen's layout has instead, by the names of `layout`; None: nothing.
+    """
 
     key: str
     title: str
     caption: str
     data: list[dict[str, Any]]
     layout: dict[str, Any]
+    narrow: dict[str, Any] | None = None
 
 
 def drawn(
-    key: str, title: str, caption: str, traces: Iterable[Any], height: int = 360, **layout: Any
+    key: str,
+    title: str,
+    caption: str,
+    traces: Iterable[Any],
+    height: int = 360,
+    narrow: Mapping[str, Any] | None = None,
+    **layout: Any,
 ) -> Figure:
     """The figure of these traces (`plotly.graph_objects`), `height` pixels high. ValueError, from plotly, for
     a property or a value that it does not know."""
     data = [trace.to_plotly_json() for trace in traces]
-    return Figure(key, title, caption, data, go.Layout(height=height, **layout).to_plotly_json())
+    there = go.Layout(height=height, **layout).to_plotly_json()
+    instead = None if narrow is None else go.Layout(**narrow).to_plotly_json()
+    return Figure(key, title, caption, data, there, instead)
 
 
 def safe(text: str) -> str:

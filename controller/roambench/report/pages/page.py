@@ -55,15 +55,19 @@ def document(
     lead: str = "",
     facts: Sequence[str] = (),
     footer: str = "",
+    kind: str = "",
 ) -> str:
-    """One page: `sections` are (title, key, blocks), those without blocks are left out."""
+    """One page: `sections` are (title, key, blocks), those without blocks are left out; `kind` styles it."""
     shown = [section for section in sections if section[2]]
     found: dict[str, list[Any]] = {"figure": [], "power": []}
     for _, _, blocks in shown:
         for macro, value in blocks:
             found.setdefault(macro, []).append(value)
     data = {
-        "figures": [{"key": it.key, "data": it.data, "layout": it.layout} for it in found["figure"]],
+        "figures": [
+            {"key": it.key, "data": it.data, "layout": it.layout, "narrow": it.narrow}
+            for it in found["figure"]
+        ],
         "template": LOOK,
         "power": next(iter(found["power"]), None),
         "phaseColours": {phase.value: colour for phase, colour in PHASE_COLOURS.items()},
@@ -76,6 +80,7 @@ def document(
         lead=lead,
         facts=facts,
         footer=footer,
+        kind=kind,
         data=without_nan(data),
         most_rows=MOST_ROWS,
         open_rows=_OPEN_ROWS,

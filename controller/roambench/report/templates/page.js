@@ -6,9 +6,16 @@
     responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
     modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
   };
-  for (const figure of report.figures) {
-    Plotly.newPlot("plot-" + figure.key, figure.data, { ...figure.layout, template: report.template }, config);
-  }
+  const phone = window.matchMedia("(max-width: 600px)");
+  const drawn = (figure) => {
+    const instead = phone.matches && figure.narrow;
+    const layout = { ...figure.layout, ...(instead || {}), template: report.template };
+    const place = document.getElementById("plot-" + figure.key);
+    place.style.height = layout.height + "px";
+    Plotly.react(place, figure.data, layout, instead ? { ...config, displayModeBar: false } : config);
+  };
+  report.figures.forEach(drawn);
+  phone.addEventListener("change", () => report.figures.filter((figure) => figure.narrow).forEach(drawn));
 
   const power = report.power;
   if (!power) return;

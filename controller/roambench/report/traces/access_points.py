@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from roambench.mobility.association import FixedAp, NearestAp, RingWalkAp
 from roambench.mobility.trace import FloatColumn, Trace
 from roambench.report.figures.figure import Figure, drawn, km
-from roambench.report.traces.axes import BLUE, GREEN, GREY, ORANGE
+from roambench.report.traces.axes import BLUE, GREEN, GREY, ORANGE, panels
 
 _QUANTILES: Final = np.linspace(0.0, 1.0, 201)
 
@@ -41,6 +41,7 @@ def distance_figure(trace: Trace, seed: int) -> Figure:
         "Share of the (device, step) pairs at most so far from their access point. In the legend mean and "
         "standard deviation, as in MOHAWK's Table 5. The dotted line is its Wi-Fi range of 100 m.",
         traces,
+        narrow={},
         xaxis={"title": "distance, km", "rangemode": "tozero"},
         yaxis={"title": "share of pairs, %", "range": [0, 101]},
         shapes=[{"x0": 0.1, "x1": 0.1, "yref": "paper", "y0": 0, "y1": 1, "line_color": GREY}],
@@ -54,7 +55,7 @@ def occupancy_figure(trace: Trace) -> Figure:
     occupied = np.bincount(np.bincount(cells // columns, minlength=trace.steps))
     together = np.bincount(devices)
     load = np.sort(np.bincount(aps, minlength=columns))[::-1]
-    panels = (
+    shown = (
         (list(range(len(occupied))), occupied.tolist(), "occupied access points", "steps"),
         (
             list(range(1, len(together))),
@@ -64,18 +65,12 @@ def occupancy_figure(trace: Trace) -> Figure:
         ),
         (list(range(1, columns + 1)), (100.0 * load / len(aps)).round(4).tolist(), "rank", "% of the fixes"),
     )
-    layout: dict[str, Any] = {}
     traces = []
-    for number, (x, y, across, up) in enumerate(panels):
+    axes: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for number, (x, y, across, up) in enumerate(shown):
         name = "" if number == 0 else str(number + 1)
-        left = number * 0.355
-        layout[f"xaxis{name}"] = {
-            "title": across,
-            "domain": [left, left + 0.285],
-            "anchor": f"y{name}",
-            "showgrid": False,
-        }
-        layout[f"yaxis{name}"] = {"title": up, "anchor": f"x{name}", "rangemode": "tozero"}
+        few = {"dtick": 1} if len(x) <= 6 else {}
+        axes.append(({"title": across, "showgrid": False, **few}, {"title": up, "rangemode": "tozero"}))
         traces.append(
             go.Bar(
                 x=x,
@@ -86,15 +81,15 @@ def occupancy_figure(trace: Trace) -> Figure:
                 hovertemplate="%{x}: %{y}<extra></extra>",
             )
         )
-    layout["yaxis2"] |= {"type": "log", "dtick": 1}
+    axes[1][1].update(type="log", dtick=1)
     return drawn(
         "ap-occupancy",
         "Access points in use",
-        f"By {shown_kind(trace)} access point. Left: how many are occupied in a step. Middle: how many "
-        "devices share one (logarithmic). Right: their shares of all fixes, the busiest first.",
+        f"By {shown_kind(trace)} access point. First: how many are occupied in a step. Then: how many "
+        "devices share one (logarithmic). Last: their shares of all fixes, the busiest first.",
         traces,
-        330,
-        **layout,
+        narrow=panels(axes, 1, 180),
+        **panels(axes, 3, 240),
         showlegend=False,
         bargap=0.08,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,7 +15,39 @@ BLUE: Final = "#1f5fbf"
 ORANGE: Final = "#d9622b"
 GREEN: Final = "#1a8f6a"
 GREY: Final = "#8894a3"
+_SMALL: Final = {"font": {"size": 12}}
+_BETWEEN: Final = 0.25  # two panels, in widths of one
+_BETWEEN_PX: Final = 88  # two rows: the labels of the upper one, and the lower one's title
+_MARGIN_PX: Final = (34, 52)
 _MOST_TIMESTAMPS: Final = 3000  # of a curve over the steps
+
+
+def panels(
+    axes: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    columns: int,
+    row_px: int,
+    *,
+    titles: Sequence[str] = (),
+) -> dict[str, Any]:
+    """A layout of panels of one size, row by row: of each its (x axis, y axis), and titles above them.
+
+    `row_px` is the height of a panel; what stands between the panels has a fixed size, too.
+    """
+    rows = -(-len(axes) // columns)
+    inner_px = rows * row_px + (rows - 1) * _BETWEEN_PX
+    width = 1.0 / (columns + (columns - 1) * _BETWEEN)
+    layout: dict[str, Any] = {"height": inner_px + sum(_MARGIN_PX), "annotations": []}
+    layout["margin"] = {"l": 56, "t": _MARGIN_PX[0], "b": _MARGIN_PX[1]}
+    for number, (across, up) in enumerate(axes):
+        name = "" if number == 0 else str(number + 1)
+        left = number % columns * width * (1.0 + _BETWEEN)
+        top = 1.0 - number // columns * (row_px + _BETWEEN_PX) / inner_px
+        bottom = max(0.0, top - row_px / inner_px)
+        layout[f"xaxis{name}"] = {**across, "domain": [left, left + width], "anchor": f"y{name}"}
+        layout[f"yaxis{name}"] = {**up, "domain": [bottom, top], "anchor": f"x{name}"}
+        if titles:
+            layout["annotations"].append({"text": f"<b>{titles[number]}</b>", "x": left, "y": top} | _SMALL)
+    return layout
 
 
 def timestamps(trace: Trace) -> tuple[list[str] | list[float], str]:

@@ -11,7 +11,7 @@ from roambench.contract.draws import generator
 from roambench.mobility.trace import FloatColumn, Trace
 from roambench.report.figures.figure import MAP_AXES, Figure, drawn, km, safe
 from roambench.report.traces.access_points import shown_aps, shown_kind
-from roambench.report.traces.axes import BLUE
+from roambench.report.traces.axes import BLUE, panels
 
 _MOST_POINTS: Final = 5000  # of places on one map; more only make the page heavy
 _CELLS: Final = 35  # across a heat map: 500 m each in a box of 17.5 km
@@ -31,31 +31,35 @@ def places_figure(trace: Trace, seed: int) -> Figure | None:
     most = max(float(heat.max()) for heat in heats)
     traces = []
     titles = ("(a) spread evenly", "(b) heat map of (a)", "(c) this trace", "(d) heat map of (c)")
-    layout: dict[str, Any] = {"annotations": []}
-    for panel, title in enumerate(titles):
+    for panel in range(len(titles)):
         name = "" if panel == 0 else str(panel + 1)
-        left = panel * 0.255
-        bare = {"constrain": "domain", "showgrid": False}
-        across = {"title": "east, km", "domain": [left, left + 0.215], "anchor": f"y{name}"}
-        up = {"title": "" if panel else "north, km", "anchor": f"x{name}", "scaleanchor": f"x{name}"}
-        layout |= {f"xaxis{name}": across | bare, f"yaxis{name}": up | bare}
-        layout["annotations"].append({"text": f"<b>{title}</b>", "x": left, "y": 1.0})
         if panel % 2 == 0:
             trace_of = _dots(*(even, real)[panel // 2], "#3a4656", 2.2, 0.5)
         else:
             trace_of = _heat_trace(heats[panel // 2], ((west, east), (south, north)), "places")
-            trace_of.update(showscale=panel == 3, zmax=most**0.5, colorbar=_bar(most, "places"))
         traces.append(trace_of.update(xaxis=f"x{name}", yaxis=f"y{name}"))
+
+    def arranged(columns: int, row_px: int) -> dict[str, Any]:
+        every = max(1.0, round((east - west) / 4e3))
+        axes = []
+        for panel in range(len(titles)):
+            name = "" if panel == 0 else str(panel + 1)
+            common = {"showgrid": False, "constrain": "domain", "tick0": 0, "dtick": every}
+            across = {"title": "east, km", "range": km(np.array((west, east)))}
+            up = {"title": "" if panel % columns else "north, km", "range": km(np.array((south, north)))}
+            axes.append((common | across, common | up | {"scaleanchor": f"x{name}"}))
+        return panels(axes, columns, row_px, titles=titles)
+
     return drawn(
         "fig2",
         f"Fig. 2: {count:,} places, even and as they are",
         "As MOHAWK's Fig. 2: an even spread over the same box, beside this trace's places. "
         + _thinned(count),
         traces,
-        320,
-        **layout,
+        narrow=arranged(2, 130) | {"coloraxis": _scale(most, "places", below_px=70, of_px=348)},
+        **arranged(4, 210),
+        coloraxis=_scale(most, "places"),
         showlegend=False,
-        margin={"l": 56, "t": 34},
     )
 
 
@@ -87,6 +91,7 @@ def map_figure(trace: Trace) -> Figure:
         + _thinned(len(trace.place_x_m)),
         traces,
         620,
+        narrow={"height": 400},
         **MAP_AXES,
     )
 
@@ -94,12 +99,16 @@ def map_figure(trace: Trace) -> Figure:
 def presence_heat_map(trace: Trace) -> Figure:
     """Device-steps by cell: where the devices are."""
     extent = _extent(trace)
+    counts = _heat(trace.x_m, trace.y_m, extent)
+    most = float(counts.max())
     return drawn(
         "presence-map",
         "Where the devices are",
         f"Fixes in each of {_CELLS} x {_CELLS} cells, all steps together.",
-        [_heat_trace(_heat(trace.x_m, trace.y_m, extent), extent, "device-steps")],
+        [_heat_trace(counts, extent, "device-steps")],
         560,
+        narrow={"height": 460, "coloraxis": _scale(most, "device-steps", below_px=70, of_px=300)},
+        coloraxis=_scale(most, "device-steps"),
         **MAP_AXES,
     )
 
@@ -135,24 +144,28 @@ def _heat_trace(
         # A few cells hold most: by the root the rest can still be told apart.
         z=np.sqrt(counts).round(3).tolist(),
         customdata=counts.astype(np.int64).tolist(),
-        zmin=0,
-        colorscale=_HEAT,
+        coloraxis="coloraxis",
         hovertemplate="%{customdata} " + what + "<extra></extra>",
-        colorbar=_bar(float(counts.max()), what),
     )
 
 
-def _bar(most: float, what: str) -> dict[str, Any]:
-    """The colour bar of a heat map by roots, marked with the counts themselves."""
+def _scale(most: float, what: str, below_px: float = 0.0, of_px: float = 1.0) -> dict[str, Any]:
+    """Colours of heat maps by roots; the bar is marked with the counts themselves.
+
+    It stands beside the maps, or lies so far below panels that are `of_px` high.
+    """
     counts = [0, *(count for power in range(8) for count in (10**power, 3 * 10**power) if count < 0.8 * most)]
     marks = [*counts, round(most)]
     marks = [count for count in marks if count == 0 or count >= 0.01 * most]  # the rest would overlap
-    return {
-        "title": {"text": what},
+    lying = {"orientation": "h", "x": 0.5, "y": -below_px / of_px, "yanchor": "top", "len": 1.0}
+    bar = {
+        "title": {"text": what, "side": "top"},
         "thickness": 12,
         "tickvals": [count**0.5 for count in marks],
         "ticktext": [f"{count:,}" for count in marks],
+        **(lying if below_px else {}),
     }
+    return {"colorscale": _HEAT, "cmin": 0, "cmax": max(1.0, most) ** 0.5, "colorbar": bar}
 
 
 def _dots(x_m: FloatColumn, y_m: FloatColumn, colour: str, size: float, opacity: float) -> Any:

@@ -20,13 +20,15 @@ def trace_page(
     """The whole document, self-contained. `figures`: `trace_figures` of the same trace."""
     parts = Parts([table5(found)], figures)
     made = trace.provenance.get("made_by", "unknown")
-    lost = "not marked" if found.outage_steps is None else f"{found.outage_steps} of them outages"
+    lost = "outages not marked" if found.outage_steps is None else f"{found.outage_steps} of them outages"
+    if found.empty_because is not None:
+        lost = ", ".join(f"{steps}: {why}" for why, steps in found.empty_because.items() if steps)
+    empty = f"{found.empty_steps} steps are empty" + (f" ({lost})" if found.empty_steps and lost else "")
     facts = (
         f"{found.steps:,} steps of {found.step_s:g} s, {found.devices:,} devices, {found.fixes:,} fixes",
         f"{found.aps:,} access points, {found.places:,} candidate places",
         *([MADE_UP] if found.made_up else []),
-        f"present per step: mean {found.present.mean:.3g}, at most {found.present.max:g}; "
-        f"{found.empty_steps} steps are empty ({lost})",
+        f"present per step: mean {found.present.mean:.3g}, at most {found.present.max:g}; {empty}",
         f"made by {made}; content hash {content_hash}",
     )
     sections = [
@@ -35,7 +37,7 @@ def trace_page(
         ("Access points", "aps", parts.at("table5", "ap-distance", "ap-occupancy")),
         ("Beside published traces", "targets", folded(target_tables(found))),
     ]
-    return document(f"roambench: {name}", name, sections, facts=facts)
+    return document(f"roambench: {name}", name, sections, facts=facts, kind="trace")
 
 
 def table5(found: TraceStatistics) -> Table:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
 
-from roambench.mobility.outages import marked_outages
+from roambench.mobility.outages import HOLES, empty_because, marked_outages
 from roambench.mobility.statistics import aggregated_per_step, stated_offset_h
 from roambench.mobility.trace import Trace
 from roambench.report.figures.figure import Figure, drawn, hover
-from roambench.report.traces.axes import BLUE, GREEN, GREY, ORANGE, grouped, timestamp, timestamps
+from roambench.report.traces.axes import BLUE, GREEN, GREY, ORANGE, grouped, panels, timestamp, timestamps
 
 _LINES: Final = (
-    ("HierFAVG, MACFL: present at t and t + 1", None, ORANGE),
+    ("HierFAVG, MACFL", None, ORANGE),
     ("MOHAWK, k2 = 2", 2, "#9ccbb8"),
     ("MOHAWK, k2 = 5", 5, "#4fae8e"),
     ("MOHAWK, k2 = 10", 10, GREEN),
@@ -26,7 +26,9 @@ def availability_figure(trace: Trace) -> Figure:
     per_step = np.bincount(trace.step, minlength=trace.steps)
     opens, unit = timestamps(trace)
     curves = [aggregated_per_step(trace, k2) for _, k2, _ in _LINES]
-    most = np.maximum.reduce(curves)
+    together = _together(trace)
+    starts = np.arange(0, trace.steps, together)
+    wholes = np.add.reduceat(np.maximum.reduce(curves), starts)
     traces = [
         go.Scatter(
             mode="lines",
@@ -42,10 +44,18 @@ def availability_figure(trace: Trace) -> Figure:
     for (label, _, colour), curve in zip(_LINES, curves, strict=True):
         line = {"color": colour, "width": 1.1}
         common = {"mode": "lines", "name": label, "legendgroup": label, "x": opens, "line": line}
-        relative = np.divide(curve, most, out=np.zeros(len(curve)), where=most > 0)
+        parts = np.add.reduceat(curve, starts)
+        relative = np.divide(parts, wholes, out=np.full(len(starts), np.nan), where=wholes > 0)
+        strip = {"x": [timestamp(trace, step) for step in [*starts.tolist(), trace.steps]], "yaxis": "y2"}
+        steps = {"line": {"color": colour, "width": 1.8, "shape": "hv"}, "showlegend": False}
+        level = [None if np.isnan(part) else round(float(part), 4) for part in relative]
         traces += [
             go.Scatter(common, y=grouped(curve), hovertemplate=hover("%{x}: %{y:.3g}", label)),
-            go.Scatter(common, y=grouped(relative), yaxis="y2", showlegend=False),
+            go.Scatter(
+                {**common, **strip, **steps},
+                y=[*level, level[-1]],
+                hovertemplate=hover("from %{x}: %{y:.0%}", label),
+            ),
         ]
     shapes = [
         {
@@ -61,22 +71,47 @@ def availability_figure(trace: Trace) -> Figure:
         }
         for first, length in marked_outages(trace)
     ]
-    told = (
-        " Shaded: the recorder failed (the trace marks these steps as outages)."
-        if shapes
-        else " The trace marks no outages of its recorder."
-    )
     return drawn(
         "fig3",
         "Fig. 3: devices available, and available for aggregation",
         "As MOHAWK's Fig. 3. Top: devices present, and how many of their models each system can aggregate if "
-        "nobody ever fails. Bottom: the same relative to the most that any of them can in that step." + told,
+        "nobody ever fails (HierFAVG and MACFL: of those present at t and t + 1). Bottom: the same relative "
+        f"to the most that any of them can, {_words(trace, together)}. {_about_holes(trace)}".rstrip(),
         traces,
         520,
+        narrow={"height": 560},
         xaxis={"title": unit, "anchor": "y2", "showgrid": False},
         yaxis={"title": "devices", "domain": [0.4, 1.0], "rangemode": "tozero"},
-        yaxis2={"title": "relative", "domain": [0.0, 0.32], "range": [0, 1.04]},
+        yaxis2={"title": "relative", "domain": [0.0, 0.32], "range": [0, 1.04], "tickformat": ".0%"},
         shapes=shapes,
+    )
+
+
+def _together(trace: Trace) -> int:
+    """Steps that a level of the strip sums up: a day, where that makes a strip, else a fortieth of all."""
+    day = max(1, round(86_400.0 / trace.step_s))
+    return day if trace.steps >= 4 * day else max(1, -(-trace.steps // 40))
+
+
+def _words(trace: Trace, together: int) -> str:
+    if together == 1:
+        return "step by step"
+    return "day by day" if together * trace.step_s == 86_400.0 else f"{together} steps together"
+
+
+def _about_holes(trace: Trace) -> str:
+    """What is known of holes in the recording: the trace's marks, or what its import took for some."""
+    if marked_outages(trace):
+        return "Shaded: holes in the recording, as the trace marks them."
+    because = empty_because(trace)
+    if because is None:
+        return ""
+    found = because[HOLES]
+    if not found:
+        return "The import saw no hole in the recording."
+    return (
+        f"The import took {found} empty steps for holes in the recording and kept them as they are "
+        "(`--outage mark` has them shaded)."
     )
 
 
@@ -114,6 +149,7 @@ def day_figure(trace: Trace) -> Figure | None:
         f"Devices present by hour of the day ({zone}), mean over all days.",
         traces,
         320,
+        narrow={},
         xaxis={"title": "hour of the day", "dtick": 2, "showgrid": False},
         yaxis={"title": "devices present", "rangemode": "tozero"},
         bargap=0.2,
@@ -129,11 +165,15 @@ def hours_figure(trace: Trace) -> Figure:
     found, edges = np.histogram(counts, bins)
     ranked = np.sort(counts)[::-1]
     shown = np.unique(np.linspace(0, len(ranked) - 1, min(len(ranked), 2000)).round().astype(np.int64))
+    axes: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"title": "steps present", "rangemode": "tozero", "showgrid": False}, {"title": "devices"}),
+        ({"title": "rank", "rangemode": "tozero"}, {"title": "steps present", "rangemode": "tozero"}),
+    ]
     low, middle, high = np.quantile(counts, (0.25, 0.5, 0.75)).tolist()
     return drawn(
         "steps-per-device",
         "Steps per device",
-        f"Left: devices by the number of steps in which they are present. Right: the same by rank. Quartiles "
+        f"First: devices by the number of steps in which they are present. Then: the same by rank. Quartiles "
         f"{low:g}, {middle:g}, {high:g}; the busiest has {int(counts.max()):,} of {trace.steps:,}.",
         [
             go.Bar(
@@ -153,11 +193,8 @@ def hours_figure(trace: Trace) -> Figure:
                 hovertemplate="rank %{x}: %{y} steps<extra></extra>",
             ),
         ],
-        340,
+        narrow=panels(axes, 1, 200),
+        **panels(axes, 2, 254),
         showlegend=False,
         bargap=0,
-        xaxis={"title": "steps present", "domain": [0, 0.46], "rangemode": "tozero", "showgrid": False},
-        yaxis={"title": "devices"},
-        xaxis2={"title": "rank", "domain": [0.56, 1], "anchor": "y2", "rangemode": "tozero"},
-        yaxis2={"title": "steps present", "anchor": "x2", "rangemode": "tozero"},
     )

@@ -194,6 +194,7 @@ def test_a_page_that_cannot_be_written_says_where(hand_made, tmp_path):
 
 def test_a_template_escapes_what_it_is_given_and_misses_what_it_is_not():
     values = {"title": HOSTILE, "heading": HOSTILE, "lead": HOSTILE, "facts": [HOSTILE], "footer": HOSTILE}
+    values["kind"] = ""
     blocks = [("flags", [(HOSTILE, HOSTILE)]), ("verdicts", [HOSTILE])]
     sections = [(HOSTILE, "key", blocks)]
     page = Page(rendered("page.html", **values, sections=sections, data=[HOSTILE], most_rows=1, open_rows=1))

@@ -14,6 +14,7 @@ import pytest
 from roambench.contract.errors import TraceError
 from roambench.controller.cli import main
 from roambench.mobility.files import content_hash, write_trace
+from roambench.mobility.outages import CUT, HOLES, QUIET, UNCOVERED
 from roambench.mobility.statistics import trace_statistics
 from roambench.mobility.trace import Trace
 from roambench.mobility.walks import GENERATORS
@@ -60,7 +61,9 @@ def test_availability_shades_outages_and_counts_who_is_there(two_days):
     assert hierfavg["y"][:3] == [0, 1, 0]  # a's model of hour 0
     assert sum(hierfavg["y"]) == 1
     relative = [data["y"] for data in figure.data if data.get("yaxis") == "y2"]
-    assert [line[1] for line in relative] == [1, 1, 1, 1]
+    # Of the strip's levels of two hours only the first saw a model, which all of them aggregate.
+    assert [line[:3] for line in relative] == [[1, None, None]] * 4
+    assert relative[0].count(None) == len(relative[0]) - 1
 
 
 def test_the_mean_day_is_drawn_with_and_without_the_outages(two_days):
@@ -196,3 +199,55 @@ def test_plot_and_stats_read_a_trace_file(two_days, tmp_path, capsys):
     assert (document["statistics"]["outage_steps"], document["statistics"]["empty_steps"]) == (4, 45)
     assert document["targets"]["mohawk"][0]["this_trace"] == 48
     assert document["statistics"]["ap_change_rate"] == 0
+
+
+def test_panels_have_one_size_and_stand_below_each_other_on_a_narrow_screen(two_days):
+    for key, across, below in (("fig2", 4, 2), ("steps-per-device", 2, 1), ("ap-occupancy", 3, 1)):
+        figure = figures_of(two_days)[key]
+        assert figure.narrow is not None
+        for layout, columns in ((figure.layout, across), (figure.narrow, below)):
+            for axis in "xy":
+                ends = [layout[name]["domain"] for name in layout if name.startswith(f"{axis}axis")]
+                sizes = [high - low for low, high in ends]
+                assert sizes == pytest.approx([sizes[0]] * across)
+                assert len({round(low, 6) for low, _ in ends}) == (
+                    columns if axis == "x" else -(-across // columns)
+                )
+            inside = layout["height"] - layout["margin"]["t"] - layout["margin"]["b"]
+            assert 100 < sizes[0] * inside < 300
+    places = figures_of(two_days)["fig2"].layout
+    assert len({tuple(places[f"xaxis{panel}"]["range"]) for panel in ("", 2, 3, 4)}) == 1
+
+
+def test_the_strip_of_a_month_is_by_the_day(two_days):
+    month = replace(two_days, steps=744, step=np.array([0, 1, 25, 26], np.int32))
+    figure = figures_of(replace(month, device=np.array([0, 0, 1, 1], np.int32)))["fig3"]
+    strips = [data for data in figure.data if data.get("yaxis") == "y2"]
+    assert [len(data["y"]) for data in strips] == [32] * 4
+    assert all(data["y"][:3] == [1, 1, None] for data in strips)
+    assert strips[0]["x"][:2] == ["2020-05-01 00:00:00", "2020-05-02 00:00:00"]
+    assert "day by day" in figure.caption
+
+
+@pytest.mark.parametrize(
+    ("holes", "told"), [(3, "The import took 3 empty steps for holes"), (0, "The import saw no hole in the")]
+)
+def test_the_page_says_of_outages_what_the_import_said(two_days, holes, told):
+    counts = {"outage_steps": holes, "quiet_steps": 40 - holes, "steps_not_covered": 4}
+    made = {"made_by": "import", "counts": counts, "derived": [{"busiest_devices": {"kept": 2, "of": 9}}]}
+    recipe = {"presence": "event", "outage": "keep"}
+    trace = replace(two_days, provenance={**made, "recipe": recipe})
+    assert told in figures_of(trace)["fig3"].caption
+    found = trace_statistics(trace)
+    assert found.empty_steps == 45
+    assert dict(found.empty_because) == {HOLES: holes, QUIET: 40 - holes, UNCOVERED: 4, CUT: 1}
+    page = trace_page("t", trace, found, trace_figures(trace, 42), content_hash(trace))
+    assert f"45 steps are empty ({f'{holes}: {HOLES}, ' if holes else ''}{40 - holes}: {QUIET}, 4:" in page
+    windowed = {
+        **made,
+        "recipe": recipe,
+        "derived": [*made["derived"], {"window": {"first": 0, "steps": 48}}],
+    }
+    part = replace(two_days, provenance=windowed)
+    assert trace_statistics(part).empty_because is None
+    assert "import" not in figures_of(part)["fig3"].caption
