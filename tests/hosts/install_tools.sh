@@ -13,6 +13,9 @@ want losetup mount
 want mkfs.ext4 e2fsprogs
 want ssh-keygen openssh-client
 want shellcheck shellcheck
+want mkfs.vfat dosfstools
+want fusefat fusefat
+want mtype mtools
 [ "${1:-}" != arm64 ] || want qemu-aarch64-static qemu-user-static
 # shellcheck disable=SC2086
 sh "$(dirname "$0")/../install_packages.sh" "tests on hosts in containers" $missing

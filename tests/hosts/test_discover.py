@@ -58,8 +58,9 @@ def test_boards_are_found_asked_and_drafted(boards: dict[str, str], bench_hosts:
     hosts = {host["address"]: host for host in json.loads(listed.out)}
     assert {name: hosts[address]["name"] for name, address in boards.items()} == {"pi1": "pi1", "pi2": "pi2"}
     assert {hosts[address]["interface"] for address in boards.values()} == {INTERFACE}
-    reached = roambench("fleet", "provision", draft, "--dry-run", "--only", "pi1")
+    reached = roambench("fleet", "exec", draft, "--only", "pi1", "--only", "pi2", "--", "hostname")
     assert reached.code == 0, reached
+    assert sorted(reached.out.splitlines()) == ["pi1: pi1", "pi2: pi2"]
 
     again = roambench("fleet", "discover", "--bench", bench_hosts.bench, "--no-mdns", "--json")
     assert again.code == 0, again

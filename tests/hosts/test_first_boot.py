@@ -19,7 +19,7 @@ from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import roambench
 from hosts.lab.command import do
 from hosts.lab.foreign import NATIVE
-from hosts.lab.fresh_card import CALLS, CMDLINE, FreshCard
+from hosts.lab.fresh_card import CALLS, CMDLINE, FreshCard, ship
 from hosts.lab.network import INTERFACE, Network
 
 _INDEX = 9
@@ -74,7 +74,7 @@ def test_a_flashed_card_becomes_a_host_that_provisioning_reaches(
 ):
     shipped = tmp_path / "shipped"
     shutil.copytree(card.boot, shipped)
-    bench = _bench(tmp_path, card, bench_hosts, _CABLE)
+    bench = _bench(tmp_path, card.address, bench_hosts, _CABLE)
 
     said = roambench("fleet", "image", bench, "--boot", card.boot)
     assert said.code == 0, said
@@ -114,11 +114,35 @@ def test_a_flashed_card_becomes_a_host_that_provisioning_reaches(
     _joins_a_wifi_of_any_name(card, bench_hosts, shipped, tmp_path)
 
 
+def test_a_card_is_written_on_a_real_fat(bench_hosts: BenchHosts, tmp_path: Path):
+    """One that refuses chmod, as mounted by a program (fusefat), and read by another (mtools)."""
+    fat, boot = tmp_path / "bootfs.fat", tmp_path / "bootfs"
+    with fat.open("wb") as file:
+        file.truncate(64 << 20)
+    do("mkfs.vfat", "-F", "32", fat)
+    boot.mkdir()
+    do("fusefat", "-o", "rw+", fat, boot)
+    try:
+        ship(boot)
+        bench = _bench(tmp_path, bench_hosts.address("pi1"), bench_hosts, _CABLE)
+        for said in ("wrote firstrun.sh, cmdline.txt", "nothing to change"):
+            made = roambench("fleet", "image", bench, "--boot", boot)
+            assert made.code == 0, made
+            assert said in made.out
+    finally:
+        do("umount", boot)
+    do("fsck.vfat", "-n", fat)
+    assert do("mtype", "-i", fat, "::cmdline.txt").startswith(
+        f"{CMDLINE} cfg80211.ieee80211_regdom=CH systemd.run="
+    )
+    assert do("mtype", "-i", fat, "::firstrun.sh").endswith("\nsync\nexit 0\n")
+
+
 def _joins_a_wifi_of_any_name(
     card: FreshCard, bench_hosts: BenchHosts, shipped: Path, tmp_path: Path
 ) -> None:
     """As far as it goes without a radio: NetworkManager and wpa_passphrase read it as it was said."""
-    bench = _bench(tmp_path, card, bench_hosts, _RADIO)
+    bench = _bench(tmp_path, card.address, bench_hosts, _RADIO)
     (tmp_path / "passphrase").write_text(f"{_PASSPHRASE}\n")
     (tmp_path / "passphrase").chmod(0o600)
     made = roambench("fleet", "image", bench, "--boot", shipped, "--out", tmp_path / "cards")
@@ -140,13 +164,13 @@ def _joins_a_wifi_of_any_name(
     assert "wifi.powersave=2" in card.inside("NetworkManager --print-config")
 
 
-def _bench(folder: Path, card: FreshCard, hosts: BenchHosts, more: str) -> Path:
+def _bench(folder: Path, address: str, hosts: BenchHosts, more: str) -> Path:
     machine = _network(hosts).machine
     values = {
         "MACHINE": machine,
         "SUBNET": re.sub(r"\d+$", "0/24", machine),
         "KEY": str(hosts.key),
-        "ADDRESS": card.address,
+        "ADDRESS": address,
         "SSID": json.dumps(_SSID),
     }
     path = folder / "bench.toml"

@@ -97,6 +97,12 @@ _STAND_INS: Final = {
 }
 
 
+def ship(boot: Path) -> None:
+    """The files of the image's boot partition that say what it is."""
+    for name, text in (("cmdline.txt", f"{CMDLINE}\n"), ("config.txt", CONFIG), ("issue.txt", ISSUE)):
+        (boot / name).write_text(text)
+
+
 class FreshCard(Container):
     """A host of the flavour `raspios` that nobody has customised: no key, no SSH server, no address.
 
@@ -116,8 +122,7 @@ class FreshCard(Container):
             self.card.pull()
         shutil.rmtree(self.boot, ignore_errors=True)
         self.boot.mkdir()
-        for name, text in (("cmdline.txt", f"{CMDLINE}\n"), ("config.txt", CONFIG), ("issue.txt", ISSUE)):
-            (self.boot / name).write_text(text)
+        ship(self.boot)
 
     def _as_flashed(self, root: Path) -> None:
         do("chroot", root, "systemctl", "--quiet", "disable", "ssh")

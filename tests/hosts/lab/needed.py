@@ -18,6 +18,9 @@ _TOOLS = (
     "mkfs.ext4",
     "ssh-keygen",
     "shellcheck",
+    "mkfs.vfat",
+    "fusefat",
+    "mtype",
 )
 
 

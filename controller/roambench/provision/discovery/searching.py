@@ -6,6 +6,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,10 @@ from roambench.provision.discovery.mdns import browsed
 from roambench.provision.discovery.neighbours import neighbours, own_addresses, swept
 from roambench.provision.discovery.sighting import Sighting
 from roambench.provision.hosts import on_hosts
+from roambench.provision.ssh_options import NoOptionsError, ssh_options
 
 _MDNS_S: Final = 3.0
+_AT_ONCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def found_boards(seen: Sequence[Sighting], login: Login | None, *, every: bool) 
     if login is not None:
         with tempfile.TemporaryDirectory() as scratch:
             hosts = [_stranger(place, number, login) for number, place in enumerate(candidates, start=1)]
-            for one in on_hosts(_nobodys_bench(Path(scratch)), hosts, ask, at_once=32):
+            for one in on_hosts(_nobodys_bench(Path(scratch)), hosts, ask, at_once=_AT_ONCE):
                 if one.value is None:
                     troubles[one.host.address] = one.reason
                 else:
@@ -63,17 +66,26 @@ def found_boards(seen: Sequence[Sighting], login: Login | None, *, every: bool) 
 
 def unknown_to(bench: Bench, found: Sequence[FoundBoard]) -> list[FoundBoard]:
     """Boards that no host of the bench is, by any of its addresses or its name in the network."""
-    known: set[str] = set()
-    for host in bench.hosts:
-        known.add(host.address.lower())
-        with suppress(OSError):
-            known |= {str(entry[4][0]) for entry in socket.getaddrinfo(host.address, None, socket.AF_INET)}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # a name that nobody resolves takes its time
+        known = set().union(*pool.map(_known_as, bench.hosts))
     return [
         board
         for board in found
         if known.isdisjoint(board.addresses)
         and (not board.name or known.isdisjoint((board.name, f"{board.name}.local")))
     ]
+
+
+def _known_as(host: Host) -> set[str]:
+    """Its address as the bench and the user's SSH configuration have it, and what that resolves to."""
+    names = {host.address.lower()}
+    with suppress(NoOptionsError):
+        names.add(ssh_options(host.address, host.ssh_user, host.ssh_port).address.lower())
+    resolved: set[str] = set()
+    for name in names:
+        with suppress(OSError):
+            resolved |= {str(entry[4][0]) for entry in socket.getaddrinfo(name, None, socket.AF_INET)}
+    return names | resolved
 
 
 def seen_from(address: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from roambench.contract.errors import FleetError
-from roambench.contract.whole_file import write_whole
+from roambench.contract.whole_file import take_place, write_whole
 from roambench.provision.first_boot.bookworm import bookworm_files
 from roambench.provision.first_boot.partition import BootPartition, Release
 from roambench.provision.first_boot.settings import FirstBoot
@@ -45,12 +45,25 @@ def write_card(settings: FirstBoot, card: BootPartition, folder: Path, *, dry_ru
         for name in changed:
             path = folder / name
             try:
-                folder.mkdir(parents=True, exist_ok=True)
-                # A FAT has no owners; a folder to copy from has, and the Wi-Fi's key is in it.
-                write_whole(path, files[name], mode=0o600)
+                if folder == card.folder:
+                    _put(path, files[name])
+                else:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    write_whole(path, files[name], mode=0o600)  # the Wi-Fi's key is in it
             except OSError as error:
                 raise FleetError(f"{path}: cannot be written: {error.strerror}") from None
     return WrittenCard(settings, folder, files, changed)
+
+
+def _put(path: Path, content: bytes) -> None:
+    """On a FAT, which has no owners and may refuse every chmod."""
+    draft = path.with_name(f"{path.name}.new")
+    try:
+        draft.write_bytes(content)
+        take_place(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _held(path: Path) -> bytes | None:
