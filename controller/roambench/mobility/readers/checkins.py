@@ -3,9 +3,9 @@
 TSMC2014 (New York, Tokyo) has eight tab-separated columns and no header: user, venue, category id,
 category name, latitude, longitude, timezone offset, UTC time. Other files name their columns in their first
 line; usual names are recognised, others are given (`device=persistentid,time=utc_date+utc_hour,...`; two
-columns joined by `+` make one time). Positions (`device=0,time=1,...`) read a file without a header.
-Columns x and y instead of lat and lon are metres on a plane; their times count from a simulation's start if
-all lie before 1973.
+columns joined by `+` make one time). Positions (`device=0,time=1,...`) read a file without a header. Where no
+column names the device, the file may (`device=@file`). Columns x and y instead of lat and lon are metres on a
+plane; their times count from a simulation's start if all lie before 1973.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from roambench.mobility.readers.fixes import (
 )
 from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
 from roambench.mobility.readers.table_blocks import are_ids, cells_at_once, numbers_at_once
-from roambench.mobility.readers.tables import Layout, columns_needed, layout_of
+from roambench.mobility.readers.tables import BY_FILE, Layout, columns_needed, layout_of, named_by
 from roambench.mobility.readers.times import TIME_FORMATS
 from roambench.mobility.readers.timestamp_columns import timestamps
 from roambench.mobility.trace import FloatColumn
@@ -73,7 +73,8 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     if not text.strip():
         raise TraceError(f"{options.file}: the file is empty")
     layout = _layout(text.removeprefix("\ufeff"), options)
-    table = _Table(options.file, layout, options.time_format, plane="lat" not in layout.columns)
+    device = named_by(options.file) if options.columns.get("device") == BY_FILE else None
+    table = _Table(options.file, layout, options.time_format, "lat" not in layout.columns, device)
     pile = Pile(options.condense)
     if not layout.has_header:
         pile.add(options.condense(table.read(first, line)))
@@ -103,6 +104,7 @@ class _Table:
     layout: Layout
     time_format: str
     plane: bool
+    device: str | None = None  # of all rows; None: a column names it
     furthest_s: int = 0  # the time furthest from 0 of all fixes so far
 
     def read(self, block: bytes, line: int) -> Fixes:
@@ -121,6 +123,7 @@ class _Table:
         cells = cells_at_once(block, self.layout, ("device", "time", *self._axes, "place"), ("place",))
         if cells is None or not all(are_ids(cells[name]) for name in ("device", "place") if name in cells):
             return None
+        rows = len(cells["time"])
         north, east = (numbers_at_once(cells[axis]) for axis in self._axes)
         if north is None or east is None or not self._are_positions(north, east):
             return None
@@ -130,7 +133,11 @@ class _Table:
             return None
         if len(times_s):
             self.furthest_s = max(self.furthest_s, int(np.abs(times_s).max()))
-        devices, device = encoded(cells["device"])
+        devices, device = (
+            encoded(cells["device"])
+            if self.device is None
+            else ((self.device,) if rows else (), np.zeros(rows, np.int32))
+        )
         places, place = encoded(cells["place"]) if "place" in cells else ((), np.full(len(device), -1))
         named = np.array([bool(name) for name in places])
         numbers = np.append(np.where(named, np.cumsum(named) - 1, -1), -1).astype(np.int32)
@@ -178,7 +185,8 @@ class _Table:
         except OverflowError:
             raise ValueError(f"{written!r} is not a time") from None
         north, east = (layout.number(cells, axis) for axis in self._axes)
-        collector.add(layout.text(cells, "device"), t_utc_s, north, east, layout.text(cells, "place"))
+        device = layout.text(cells, "device") if self.device is None else self.device
+        collector.add(device, t_utc_s, north, east, layout.text(cells, "place"))
 
 
 def _layout(first: str, options: ReaderOptions) -> Layout:
@@ -192,8 +200,15 @@ def _layout(first: str, options: ReaderOptions) -> Layout:
         problems.append(f"time_format: {options.time_format!r}, expected one of {', '.join(TIME_FORMATS)}")
     if problems:
         raise ConfigError(problems)
-    layout = layout_of(first, options.columns, _KNOWN, options.file)
-    missing = [field for field in _REQUIRED if field not in layout.columns]
+    by_file = options.columns.get("device") == BY_FILE
+    given = {field: name for field, name in options.columns.items() if not (by_file and field == "device")}
+    layout = layout_of(first, given, _KNOWN, options.file)
+    if by_file:
+        columns = {field: at for field, at in layout.columns.items() if field != "device"}
+        layout = Layout(layout.separator, columns, layout.has_header)
+    missing = [
+        field for field in _REQUIRED if field not in layout.columns and not (by_file and field == "device")
+    ]
     if missing in (["lat", "lon"], ["lat"], ["lon"]) and {"x", "y"} <= set(layout.columns):
         columns = {field: at for field, at in layout.columns.items() if field not in ("lat", "lon")}
         return Layout(layout.separator, columns, layout.has_header)
@@ -217,20 +232,25 @@ def recognises(head: Head) -> str | None:
     try:
         first = head.rows[0].removeprefix("\ufeff")
         layout = _layout(first, ReaderOptions(head.name, columns=head.columns))
-        if not layout.has_header and not (head.columns and _is_row(first, layout)):
+        device = "-" if _names_device(head) else None
+        if not layout.has_header and not (head.columns and _is_row(first, layout, device)):
             return None
     except (ConfigError, TraceError, ValueError):
         return None
-    named = ", ".join(layout.columns)
+    named = ", ".join([*(["device (the file's name)"] if _names_device(head) else []), *layout.columns])
     return f"a header that names {named}" if layout.has_header else f"columns that hold {named}"
 
 
-def _is_row(line: str, layout: Layout) -> bool:
+def _names_device(head: Head) -> bool:
+    return head.columns.get("device") == BY_FILE
+
+
+def _is_row(line: str, layout: Layout, device: str | None) -> bool:
     """Whether the columns at the given positions hold what they should."""
     plane = "lat" not in layout.columns
     for time_format in ("auto", "unix_ms"):
         try:
-            _Table("-", layout, time_format, plane)._collect(
+            _Table("-", layout, time_format, plane, device)._collect(
                 FixCollector("-", plane=plane), line, TIME_FORMATS[time_format]
             )
         except ValueError:

@@ -24,9 +24,10 @@ from roambench.mobility.readers.account import check_id
 from roambench.mobility.readers.documents import Document, Head, numbered_rows
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
 from roambench.mobility.readers.overlaps import IntervalCollector
+from roambench.mobility.readers.tables import BY_FILE
 from roambench.mobility.readers.times import TIME_FORMATS
 
-_MOVEMENT: Final[Mapping[str, str]] = {"device": intervals.BY_FILE, "time": "0", "ap": "1"}
+_MOVEMENT: Final[Mapping[str, str]] = {"device": BY_FILE, "time": "0", "ap": "1"}
 _MOVE: Final = re.compile(r"\d{9,10}(?:\.\d+)?\t[A-Za-z][^\t]*")
 _CARD: Final = re.compile(
     r"(?<![0-9a-f])(?:[0-9a-f]{12}|(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![0-9a-f])",

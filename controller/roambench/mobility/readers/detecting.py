@@ -20,7 +20,7 @@ from roambench.mobility.readers.tables import columns_needed
 
 _LOOKED_AT: Final = 8  # files of a directory or archive
 #: Asked last: what they recognise may be a more special format.
-_GENERAL: Final = ("intervals", "csv")
+_GENERAL: Final = ("haggle", "intervals", "csv")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
 from roambench.mobility.readers.one_contacts import host, hosts_that_are_aps
 from roambench.mobility.readers.overlaps import IntervalCollector
 
-_ROW: Final = re.compile(r"\d+[ \t]+\d+[ \t]+\d+(?:\.\d+)?[ \t]+\d+(?:\.\d+)?(?:[ \t]+\d+[ \t]+\d+)?")
+_ROW: Final = re.compile(r"\d+[ \t]+\d+[ \t]+\d+[ \t]+\d+(?:[ \t]+\d+[ \t]+\d+)?")
 _CALENDAR_S: Final = 100_000_000  # earlier times count from the beginning of the experiment
 
 
@@ -50,7 +50,10 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
 
 def recognises(head: Head) -> str | None:
     """Why a file is likely of this format, by its head; None if it is not."""
-    if head.mostly(_ROW):
+    if not head.mostly(_ROW):
+        return None
+    rows = [row.split() for row in head.rows if _ROW.fullmatch(row.strip())]
+    if all(int(row[2]) <= int(row[3]) for row in rows):
         return "lines of two hosts, a start and an end"
     return None
 

@@ -14,7 +14,6 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import IO, Final
 
 import numpy as np
@@ -28,7 +27,7 @@ from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stati
 from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.table_blocks import after_header, are_ids, cells_at_once
-from roambench.mobility.readers.tables import Layout, columns_needed, layout_of
+from roambench.mobility.readers.tables import BY_FILE, Layout, columns_needed, layout_of, named_by
 from roambench.mobility.readers.times import TIME_FORMATS
 from roambench.mobility.readers.timestamp_columns import timestamps
 
@@ -50,8 +49,6 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "x": ("x", "x_m"),
     "y": ("y", "y_m"),
 }
-#: In a column map: the device is named by the file.
-BY_FILE: Final = "@file"
 #: How an end is written that was not known, or is not yet: nothing, or SQL's NULL as databases export it.
 _NO_END: Final = frozenset(("", "null", r"\n"))
 _BLOCK_BYTES: Final = 8 << 20
@@ -91,7 +88,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         plane = _read_positions(document, layouts[document.path], positions, stays)
     events = Events()
     for document in tables:
-        device = _named_by(document) if by_file else None
+        device = named_by(document.name) if by_file else None
         _read_stays(document, device, layouts[document.path], options, stays, events, positions)
     events.close(stays)
     if not positions:
@@ -112,11 +109,6 @@ def _layout(document: Document, options: ReaderOptions) -> Layout:
 def _first_line(document: Document) -> str:
     with closing(document.lines()) as lines:
         return next((line for line in lines if line.strip()), "").strip("\r\n\ufeff")
-
-
-def _named_by(document: Document) -> str:
-    """`0040965cc5ce` of `movement/0040965cc5ce.mv.gz`."""
-    return PurePosixPath(document.name).name.partition(".")[0] or document.name
 
 
 def _holds_stays(layout: Layout, by_file: bool) -> bool:

@@ -137,7 +137,10 @@ class _Guessing:
             told["ap"] = self._called(ap)
         missing = [field for field, name in told.items() if name == "..."]
         if missing:
-            self._notes.append(f"could not tell which column is {', '.join(missing)}: put it for the dots")
+            hint = "; if each file is one device's: device=@file" if "device" in missing else ""
+            self._notes.append(
+                f"could not tell which column is {', '.join(missing)}: put it for the dots{hint}"
+            )
         return Proposal(reader, told, self._time_format, tuple(self._notes))
 
     def _called(self, column: _Column) -> str:

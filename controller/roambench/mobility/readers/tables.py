@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final
 
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers.account import number
 
+#: In a column map: the device is named by the file.
+BY_FILE: Final = "@file"
 BLANKS: Final = " "  # the separator that stands for any run of blanks
 
 
@@ -62,6 +65,12 @@ def layout_of(first: str, given: Mapping[str, str], known: Mapping[str, Sequence
     for field, names in asked.items():
         columns[field] = tuple(_position(cells, name, field, file) for name in names)
     return Layout(separator, columns, has_header=True)
+
+
+def named_by(file: str) -> str:
+    """The device that a file names: `0040965cc5ce` of `movement/0040965cc5ce.mv.gz`."""
+    name = PurePath(file).name
+    return name.partition(".")[0] or name
 
 
 def separator_of(first: str) -> str:

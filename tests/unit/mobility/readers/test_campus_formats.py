@@ -78,6 +78,30 @@ def test_any_stays_may_be_of_the_device_that_their_file_names(tmp_path):
     assert "device (the file's name)" in detect([tmp_path], columns)[0].reason
 
 
+def test_positions_may_be_of_the_device_that_their_file_names(tmp_path, rows):
+    clean = "".join(f"2020-05-01 0{hour}:00:00,40.7,-74.0\n" for hour in range(3))
+    (tmp_path / "anna.csv").write_text("time,lat,lon\n" + clean)
+    (tmp_path / "ben.csv").write_text("time,lat,lon\n2020-05-01 00:00:00,40.8,-74.1\nodd\n")
+    columns = {"device": "@file"}
+    fixes = read("csv", tmp_path, columns=columns)
+    assert [who for who, *_ in rows(fixes)] == ["anna", "anna", "anna", "ben"]
+    assert (fixes.rows, fixes.malformed) == (5, 1)
+    assert detect([tmp_path], columns)[0].reader == "csv"
+    (tmp_path / "carl.csv").write_text("1588291200,40.8,-74.1\n")
+    columns = {"device": "@file", "time": "0", "lat": "1", "lon": "2"}
+    fixes = read("csv", tmp_path / "carl.csv", columns=columns)
+    assert rows(fixes) == [("carl", 1_588_291_200, 40.8, -74.1, "")]
+    assert "device (the file's name)" in detect([tmp_path / "carl.csv"], columns)[0].reason
+
+
+def test_a_simulators_whole_numbers_are_no_contacts(tmp_path):
+    (tmp_path / "m.txt").write_text(
+        "0 10 0 100 0 100\n"
+        + "".join(f"{at} {who} {90 - at} {at}\n" for at in range(0, 11, 5) for who in (0, 1))
+    )
+    assert detect([tmp_path / "m.txt"])[0].reader == "one-movement"
+
+
 def test_columns_of_the_cards_are_not_asked_for(movement):
     with pytest.raises(ConfigError, match="the columns of dartmouth-movement are known"):
         read("dartmouth-movement", movement, columns={"time": "0"})
