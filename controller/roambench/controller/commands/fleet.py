@@ -11,6 +11,7 @@ from roambench.controller.commands import (
     fleet_fetch,
     fleet_image,
     fleet_influx,
+    fleet_interop,
     fleet_lease,
     fleet_list,
     fleet_power,
@@ -26,6 +27,7 @@ fleet_app = typer.Typer(
 fleet_list.register(fleet_app)
 fleet_image.register(fleet_app)
 fleet_discover.register(fleet_app)
+fleet_interop.register(fleet_app)
 fleet_provision.register(fleet_app)
 fleet_certs.register(fleet_app)
 fleet_influx.register(fleet_app)
