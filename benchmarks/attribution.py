@@ -20,7 +20,7 @@ from roambench.contract.draws import generator
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.account import account_device
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.samples import PowerSamples
+from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 
 Floats = npt.NDArray[np.float64]

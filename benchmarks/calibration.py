@@ -27,10 +27,10 @@ import numpy.typing as npt
 from setting.virtual_sweep import virtual_sweep
 
 from roambench.contract.link_power import LinkPower
-from roambench.energy.link_fit import LinkFit, fit_link, points_of, pooled
-from roambench.energy.link_models import PARAMETERS, KnownLink
-from roambench.energy.link_sweep import SweepSettings, plan_sweep, sweep_s
-from roambench.energy.link_windows import window_powers
+from roambench.energy.links.fit import LinkFit, fit_link, points_of, pooled
+from roambench.energy.links.models import PARAMETERS, KnownLink
+from roambench.energy.links.sweep import SweepSettings, plan_sweep, sweep_s
+from roambench.energy.links.windows import window_powers
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.meters.emulator.power import RADIO
 

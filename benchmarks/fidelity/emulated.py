@@ -11,7 +11,7 @@ import numpy as np
 from roambench.contract.draws import generator
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import Reading
-from roambench.energy.clock_fit import ClockBurst, ClockFit, ClockProbe
+from roambench.energy.clocks.clock_fit import ClockBurst, ClockFit, ClockProbe
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
 from roambench.meters.emulator.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.signal import PowerSignal

@@ -12,14 +12,14 @@ import numpy as np
 from fidelity.emulated import EmulatedRun, Scenario, emulated
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
-from roambench.energy.clock_fit import ClockBurst, ClockFit, moved
+from roambench.energy.clocks.clock_fit import ClockBurst, ClockFit, moved
+from roambench.energy.clocks.lateness import BOARD_LATENESS_S
+from roambench.energy.clocks.meter_clock import sample_stamps
 from roambench.energy.energy_value import Energy
 from roambench.energy.integrate import PowerCurve
-from roambench.energy.lateness import BOARD_LATENESS_S
 from roambench.energy.ledger import Ledger
-from roambench.energy.meter_clock import sample_stamps
-from roambench.energy.occupancy import MeterWindow
-from roambench.energy.samples import UNUSABLE, PowerSamples
+from roambench.energy.readings.occupancy import MeterWindow
+from roambench.energy.readings.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import with_meter
 from roambench.meters.emulator.signal import PowerSignal
 

@@ -17,10 +17,10 @@ from fidelity.physics.catalogue import WORLDS as OF_PHYSICS
 from fidelity.physics.meters import METERS
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
+from roambench.energy.clocks.meter_clock import sample_stamps
 from roambench.energy.ledger import Kind, Ledger
-from roambench.energy.meter_clock import sample_stamps
-from roambench.energy.occupancy import MeterWindow
-from roambench.energy.samples import PowerSamples
+from roambench.energy.readings.occupancy import MeterWindow
+from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated, with_meter
 from roambench.meters.traits import TRAITS as METER_TRAITS
 

@@ -10,8 +10,8 @@ import numpy as np
 from roambench.contract.draws import generator
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep
-from roambench.energy.samples import PowerSamples
+from roambench.energy.links.sweep import SweepSettings, SweepWindow, plan_sweep
+from roambench.energy.readings.samples import PowerSamples
 from roambench.meters.emulator.power import Activity, PiPower
 from roambench.meters.emulator.virtual import emulate
 

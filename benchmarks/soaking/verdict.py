@@ -22,7 +22,7 @@ from roambench.contract.errors import RoambenchError
 from roambench.contract.phases import Phase
 from roambench.contract.records import Reading, ReadingFlag, RecordKind
 from roambench.controller.run_log import LOG
-from roambench.energy.timeline import partition_check
+from roambench.energy.readings.timeline import partition_check
 from roambench.meters.emulator.truth import Saying, read_said
 from roambench.rounds.records import (
     CloudAggregated,

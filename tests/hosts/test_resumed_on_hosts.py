@@ -18,7 +18,7 @@ from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.composition import run_experiment
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.controller.resuming import NOT_AGAIN
-from roambench.energy.timeline import partition_check
+from roambench.energy.readings.timeline import partition_check
 from roambench.experiment.load import load_experiment
 from roambench.rounds.records import (
     CloudAggregated,

@@ -20,7 +20,7 @@ from roambench.agent.settings import AgentSettings, ChaosSettings
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.contract.records import RecordKind
-from roambench.energy.timeline import partition_check
+from roambench.energy.readings.timeline import partition_check
 from roambench.rounds.records import OrderAnswered, StepClosed
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

@@ -17,7 +17,7 @@ import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.ledger import Ledger
-from roambench.energy.timeline import partition_check
+from roambench.energy.readings.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j, read_truth, read_truths
 from roambench.runs.accounts import DeviceEnergy, RunEnergy
 

@@ -15,7 +15,7 @@ from meter_loggers import PERIOD_S, Fact, Loggers, meter_loggers, stored_facts
 from roambench.contract.draws import generator
 from roambench.contract.events import EventKind
 from roambench.energy.integrate import power_curve
-from roambench.energy.samples import PowerSamples
+from roambench.energy.readings.samples import PowerSamples
 from roambench.spool.influx_settings import InfluxSettings
 
 KILLS = 10

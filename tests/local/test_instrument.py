@@ -14,7 +14,7 @@ import pytest
 
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES
-from roambench.energy.clock_fit import ClockVerdict
+from roambench.energy.clocks.clock_fit import ClockVerdict
 from roambench.rounds.records import ClockProbed, FleetEvent
 from roambench.runs.clocks import ReaderCase, board_clocks
 from roambench.runs.folder import RunFolder

@@ -20,7 +20,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.orders import order_id
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
-from roambench.energy.timeline import partition_check
+from roambench.energy.readings.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j
 from roambench.rounds.records import EdgeAggregated, FleetEvent, OrderAnswered, OutcomeDecided, StepClosed
 from roambench.runs.accounts import DeviceEnergy

@@ -16,7 +16,7 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
-from roambench.energy.timeline import partition_check
+from roambench.energy.readings.timeline import partition_check
 from roambench.rounds.exchanges import PeerTransfer, peer_transfers
 from roambench.rounds.records import (
     FleetEvent,

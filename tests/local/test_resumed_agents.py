@@ -16,7 +16,7 @@ from rich.console import Console
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.composition import run_experiment
 from roambench.controller.kept import GLOBAL_MODEL
-from roambench.energy.timeline import partition_check
+from roambench.energy.readings.timeline import partition_check
 from roambench.experiment.load import load_experiment
 from roambench.rounds.records import ModelsScored, OrderGiven, OutcomeDecided, RunResumed
 from roambench.runs.accounts import account_run, outages_of

@@ -8,7 +8,7 @@ import time
 from rich.console import Console
 
 from roambench.contract.errors import FleetError
-from roambench.energy.baseline import MIN_BASELINE_S
+from roambench.energy.idle.baseline import MIN_BASELINE_S
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Verdict

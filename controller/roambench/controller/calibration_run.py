@@ -19,7 +19,7 @@ from roambench.controller.places.table import AGENT_FLEETS, fleet_of
 from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import learning_task_of
-from roambench.energy.link_sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
+from roambench.energy.links.sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
 from roambench.experiment.sections import Experiment
 from roambench.provision.inventory import load_bench
 from roambench.runs.folder import RunFolder

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.records import AgentEvent
-from roambench.energy.clock_fit import REFUSE_BOUND_NS
+from roambench.energy.clocks.clock_fit import REFUSE_BOUND_NS
 from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.records import ClockProbed
 from roambench.runs.clocks import CONTROLLER_HOST, described

@@ -22,7 +22,7 @@ from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import learning_task_of
-from roambench.energy.overhead import (
+from roambench.energy.idle.overhead import (
     DutyBlock,
     Overhead,
     PowerDifference,
@@ -30,7 +30,7 @@ from roambench.energy.overhead import (
     duty_plan,
     mean_overhead,
 )
-from roambench.energy.samples import UNUSABLE
+from roambench.energy.readings.samples import UNUSABLE
 from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.truth import read_truth
 from roambench.runs.folder import RunFolder

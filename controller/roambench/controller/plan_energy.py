@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from roambench.contract.phases import Phase
 from roambench.controller.plan_fleet import PlannedFleet
 from roambench.controller.plan_rehearsed import Rehearsed
-from roambench.energy.device_power import DevicePower
-from roambench.energy.modelled import EnergyModel
+from roambench.energy.modelled.device_power import DevicePower
+from roambench.energy.modelled.ledger import EnergyModel
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import PORT_MBIT_S, Activity, PiPower

@@ -8,7 +8,7 @@ from typing import Final
 
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.places.table import place_of
-from roambench.energy.device_power import drawn_step_s
+from roambench.energy.modelled.device_power import drawn_step_s
 from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import PiPower
 from roambench.runs.fleet_kinds import FleetKind

@@ -10,18 +10,18 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
-from roambench.energy.attribute import attribute
-from roambench.energy.attribution import Attribution, Verdict
-from roambench.energy.baseline import IdleBaselines, idle_baselines
-from roambench.energy.design_based import DesignBased, design_based, in_doubt, instead
+from roambench.energy.attribution.attribute import attribute
+from roambench.energy.attribution.attribution import Attribution, Verdict
+from roambench.energy.attribution.design_based import DesignBased, design_based, in_doubt, instead
+from roambench.energy.clocks.lateness import LATENESS_PRIOR_S
 from roambench.energy.energy_value import Energy, Part
-from roambench.energy.idle_curve import APART, IdleCurve, idle_curve, work_of
+from roambench.energy.idle.baseline import IdleBaselines, idle_baselines
+from roambench.energy.idle.idle_curve import APART, IdleCurve, idle_curve, work_of
 from roambench.energy.integrate import Floats, PowerCurve, power_curve, span_stamps, trapezoid_by_span
-from roambench.energy.lateness import LATENESS_PRIOR_S
 from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.occupancy import SP2_WINDOW, MeterWindow
-from roambench.energy.samples import FreshSamples, PowerSamples, split_looks
+from roambench.energy.readings.occupancy import SP2_WINDOW, MeterWindow
+from roambench.energy.readings.samples import FreshSamples, PowerSamples, split_looks
 from roambench.energy.uncertainty import MeterCalibration
 
 #: Standard uncertainties within which the rows add up to the whole run.

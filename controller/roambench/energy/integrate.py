@@ -12,8 +12,8 @@ import numpy.typing as npt
 from roambench.contract.phases import PhaseSpan
 from roambench.energy.energy_value import Energy, Part
 from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.occupancy import SP2_WINDOW
-from roambench.energy.samples import PowerSamples, Stamps, Watts, without_bursts
+from roambench.energy.readings.occupancy import SP2_WINDOW
+from roambench.energy.readings.samples import PowerSamples, Stamps, Watts, without_bursts
 
 #: A Smart Power 2 value is the mean of a 264 ms window that ended 0..264 ms before the line was printed.
 SP2_DELAY_S: Final = 0.26

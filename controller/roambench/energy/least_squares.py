@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import linalg
 
-from roambench.energy.occupancy import Columns, Floats, MeterWindow, level_occupancy, occupancy
+from roambench.energy.readings.occupancy import Columns, Floats, MeterWindow, level_occupancy, occupancy
 
 #: Pairs of neighbours in one span; fewer than this do not tell their phase's noise.
 MIN_PAIRS: Final = 8

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
-from roambench.energy.baseline import IdleLevel, idle_level
+from roambench.energy.idle.baseline import IdleLevel, idle_level
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.meters.traits import MeterTraits
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
 from roambench.contract.whole_file import write_whole
-from roambench.energy.link_models import BUILT_IN, KnownLink, LinkModel, Matrix, Provenance
+from roambench.energy.links.models import BUILT_IN, KnownLink, LinkModel, Matrix, Provenance
 from roambench.written.mistakes import did_you_mean, mistakes_of
 from roambench.written.toml_file import read_toml
 

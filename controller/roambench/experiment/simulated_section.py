@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from roambench.energy.device_power import IDLE_W, POWER_SPREAD, TRAIN_W
+from roambench.energy.modelled.device_power import IDLE_W, POWER_SPREAD, TRAIN_W
 from roambench.written.toml_file import Section
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.session import ClockEcho
 from roambench.contract.session import ClockProbe as ProbeFrame
-from roambench.energy.clock_fit import MIN_PROBES, MOST_OFFSET_NS, ClockBurst, ClockProbe
+from roambench.energy.clocks.clock_fit import MIN_PROBES, MOST_OFFSET_NS, ClockBurst, ClockProbe
 from roambench.rounds.records import ClockOccasion, ClockProbed
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from roambench.contract.json_values import json_or_none
-from roambench.energy.samples import UNUSABLE
+from roambench.energy.readings.samples import UNUSABLE
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.provision.meter_steps import PowerSeries

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.energy.baseline import idle_level
+from roambench.energy.idle.baseline import idle_level
 from roambench.energy.least_squares import SP2_STEP_W
 
 #: Left out at every border: the load starts late, the meter's window looks back, clocks agree so well.

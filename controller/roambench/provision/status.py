@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from roambench.energy.throttling import THROTTLE_NAMES
+from roambench.energy.readings.throttling import THROTTLE_NAMES
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.host_clock import host_clock
 from roambench.provision.host_error import HostError

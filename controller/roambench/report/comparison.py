@@ -13,8 +13,8 @@ from rich.markup import escape
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import without_nan
-from roambench.energy.compared_transfer import WAYS
-from roambench.energy.link_models import LinkModel
+from roambench.energy.comparison.transfer import WAYS
+from roambench.energy.links.models import LinkModel
 from roambench.report import numbers
 from roambench.report.console import print_table
 from roambench.report.documents import comparison as comparison_document

@@ -25,7 +25,7 @@ from roambench.contract.orders import (
     UploadReply,
     Vector,
 )
-from roambench.energy.link_model import Direction
+from roambench.energy.links.model import Direction
 from roambench.mobility.trace import Trace
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import OnAnswer, keep_all

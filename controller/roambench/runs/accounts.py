@@ -17,11 +17,11 @@ from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.account import DeviceAccount, account_device
+from roambench.energy.clocks.lateness import lateness_prior_s
 from roambench.energy.energy_value import Energy, total
-from roambench.energy.lateness import lateness_prior_s
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.samples import PowerSamples
-from roambench.energy.timeline import Interval, complete_timeline, without_outages
+from roambench.energy.readings.samples import PowerSamples
+from roambench.energy.readings.timeline import Interval, complete_timeline, without_outages
 from roambench.energy.uncertainty import MeterCalibration, with_meter
 from roambench.rounds.local_updates import local_updates
 from roambench.rounds.records import OrderGiven, RoundRecord, RunResumed

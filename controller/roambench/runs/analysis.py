@@ -11,21 +11,12 @@ import numpy as np
 
 from roambench.contract.json_values import without_nan
 from roambench.contract.sources import own_code
-from roambench.energy import (
-    attribution,
-    baseline,
-    clock_fit,
-    fit_check,
-    idle_curve,
-    integrate,
-    lateness,
-    least_squares,
-    samples,
-    span_powers,
-    timeline,
-    transfer_kinds,
-)
-from roambench.energy.attribution import Attribution
+from roambench.energy import integrate, least_squares
+from roambench.energy.attribution import attribution, fit_check, span_powers, transfer_kinds
+from roambench.energy.attribution.attribution import Attribution
+from roambench.energy.clocks import clock_fit, lateness
+from roambench.energy.idle import baseline, idle_curve
+from roambench.energy.readings import samples, timeline
 from roambench.runs.accounts import RunEnergy
 
 #: Whose constants are assumptions of a ledger.

@@ -11,7 +11,13 @@ from typing import Final
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
-from roambench.energy.clock_fit import FLAG_BOUND_NS, REFUSE_BOUND_NS, ClockBurst, ClockFit, ClockVerdict
+from roambench.energy.clocks.clock_fit import (
+    FLAG_BOUND_NS,
+    REFUSE_BOUND_NS,
+    ClockBurst,
+    ClockFit,
+    ClockVerdict,
+)
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockProbed, RoundRecord
 

@@ -17,7 +17,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
-from roambench.energy.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
+from roambench.energy.clocks.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
 from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.folder import RunFolder
 from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore

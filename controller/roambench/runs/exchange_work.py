@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from roambench.contract.phases import Outcome, Phase
 from roambench.energy.ledger import NONE, OUTCOMES, PHASES, Codes
-from roambench.energy.modelled import ModelledWork
+from roambench.energy.modelled.ledger import ModelledWork
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven
 from roambench.runs.event_log import EventLog, TextColumn, places
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.records import AgentEvent
-from roambench.energy.clock_fit import REFUSE_BOUND_NS, ClockBurst, ClockFit, moved
-from roambench.energy.meter_clock import sample_stamps
-from roambench.energy.occupancy import MeterWindow
-from roambench.energy.samples import UNUSABLE, PowerSamples
+from roambench.energy.clocks.clock_fit import REFUSE_BOUND_NS, ClockBurst, ClockFit, moved
+from roambench.energy.clocks.meter_clock import sample_stamps
+from roambench.energy.readings.occupancy import MeterWindow
+from roambench.energy.readings.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
 from roambench.experiment.energy_section import CalibratedMeter, EnergySection
 from roambench.meters.traits import TRAITS, MeterDescription, MeterTraits

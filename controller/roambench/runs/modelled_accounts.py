@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Phase
-from roambench.energy.device_power import DevicePower
 from roambench.energy.ledger import NONE, PHASES, Codes, Numbers
-from roambench.energy.link_models import MOHAWK, LinkModel
-from roambench.energy.modelled import EnergyModel, ModelledLedger, ModelledWork, modelled_ledger
+from roambench.energy.links.models import MOHAWK, LinkModel
+from roambench.energy.modelled.device_power import DevicePower
+from roambench.energy.modelled.ledger import EnergyModel, ModelledLedger, ModelledWork, modelled_ledger
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.exchange_work import exchange_work

@@ -11,7 +11,7 @@ import numpy as np
 
 from roambench.contract.phases import Outcome
 from roambench.energy.ledger import EVERY, Ledger, Rows
-from roambench.energy.to_threshold import CommunicationToThreshold, communication_to_threshold
+from roambench.energy.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.rounds.records import (
     CloudAggregated,
     ModelsScored,

@@ -12,7 +12,7 @@ import pytest
 from roambench.contract.device_time import DeviceClock
 from roambench.controller.pacing import PAUSE_FILE, ClockPace, PauseGate, start_delay_s, step_length_s
 from roambench.controller.places.agents_stage import AgentsStage
-from roambench.energy.fit_check import fewest_offsets, locked_levels
+from roambench.energy.attribution.fit_check import fewest_offsets, locked_levels
 from roambench.experiment.sections import Experiment
 from roambench.rounds.records import ReplayPaused, RoundRecord
 

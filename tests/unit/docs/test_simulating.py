@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roambench.energy.device_power import DevicePower
-from roambench.energy.link_models import MOHAWK
-from roambench.energy.modelled import EnergyModel
+from roambench.energy.links.models import MOHAWK
+from roambench.energy.modelled.device_power import DevicePower
+from roambench.energy.modelled.ledger import EnergyModel
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.runs.info import RunInfo
 from roambench.runs.modelled_accounts import LINK_MODEL_FILE, ModelledEnergy, ledger_of_log

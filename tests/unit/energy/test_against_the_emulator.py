@@ -10,9 +10,9 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
-from roambench.energy.lateness import BOARD_LATENESS_S
+from roambench.energy.clocks.lateness import BOARD_LATENESS_S
 from roambench.energy.ledger import Ledger
-from roambench.energy.samples import PowerSamples
+from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.emulator.signal import PowerSignal

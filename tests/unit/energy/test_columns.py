@@ -10,7 +10,6 @@ import pytest
 
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase
-from roambench.energy.device_power import DevicePower
 from roambench.energy.energy_value import Energy, Part, Term, total
 from roambench.energy.ledger import (
     EVERY,
@@ -23,8 +22,9 @@ from roambench.energy.ledger import (
     LedgerRow,
     running_sum,
 )
-from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
-from roambench.energy.modelled import EnergyModel, ModelledWork, modelled_ledger
+from roambench.energy.links.models import MOHAWK, KnownLink, LinkModel, Provenance
+from roambench.energy.modelled.device_power import DevicePower
+from roambench.energy.modelled.ledger import EnergyModel, ModelledWork, modelled_ledger
 from roambench.energy.table10 import MeanSd, basis_of, improvement, table10
 
 NAMES = ["pi-01", "pi-02", "pi-03"]

@@ -4,8 +4,8 @@ import pytest
 
 from roambench.contract.link_power import LTE
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
-from roambench.energy.compare import compare_transfers
-from roambench.energy.compared_transfer import Basis, LinkUse
+from roambench.energy.comparison.compare import compare_transfers
+from roambench.energy.comparison.transfer import Basis, LinkUse
 from roambench.energy.ledger import LedgerRow
 
 S = 10**9

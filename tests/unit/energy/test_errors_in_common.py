@@ -10,9 +10,9 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import account_device
-from roambench.energy.lateness import lateness_prior_s
+from roambench.energy.clocks.lateness import lateness_prior_s
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.samples import PowerSamples
+from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
 from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.emulator.shapes import REALISTIC

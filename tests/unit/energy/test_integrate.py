@@ -7,7 +7,7 @@ import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.integrate import covered_by_span, power_curve, trapezoid_by_span, whole_run
-from roambench.energy.samples import PowerSamples
+from roambench.energy.readings.samples import PowerSamples
 
 S = 10**9
 

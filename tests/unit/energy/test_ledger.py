@@ -9,7 +9,7 @@ import pytest
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.account import account_device
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.samples import PowerSamples
+from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT, MeterCalibration
 
 S = 10**9

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.attribute import attribute
-from roambench.energy.attribution import Attribution
-from roambench.energy.constant_powers import Readings, constant_powers
+from roambench.energy.attribution.attribute import attribute
+from roambench.energy.attribution.attribution import Attribution
+from roambench.energy.attribution.constant_powers import Readings, constant_powers
+from roambench.energy.attribution.pieces import pieces_of
+from roambench.energy.attribution.transfer_kinds import kinds_of
 from roambench.energy.integrate import power_curve
 from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.occupancy import SP2_WINDOW
-from roambench.energy.pieces import pieces_of
-from roambench.energy.samples import PowerSamples
-from roambench.energy.transfer_kinds import kinds_of
+from roambench.energy.readings.occupancy import SP2_WINDOW
+from roambench.energy.readings.samples import PowerSamples
 
 S = 10**9
 IDLE_W, MOVING_W, STALLED_W = 2.0, 3.0, 2.1

@@ -8,7 +8,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
-from roambench.energy.link_models import ANY, MOHAWK, KnownLink, LinkModel, Provenance
+from roambench.energy.links.models import ANY, MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.experiment.link_model_file import load_link_model, read_link_model, write_link_model
 
 COVARIANCE = ((0.04, 0.0, -0.3), (0.0, 0.01, -0.1), (-0.3, -0.1, 4.0))

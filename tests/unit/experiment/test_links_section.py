@@ -6,7 +6,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
-from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
+from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.experiment.link_model_file import load_link_model, write_link_model
 from roambench.experiment.load import load_experiment
 

@@ -16,12 +16,12 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_to_bytes
-from roambench.energy.attribute import attribute
-from roambench.energy.compared_transfer import Basis
-from roambench.energy.comparison import Comparison
+from roambench.energy.attribution.attribute import attribute
+from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.transfer import Basis
+from roambench.energy.comparison.verdict import Finding
 from roambench.energy.ledger import Ledger
-from roambench.energy.link_models import ANY, KnownLink, LinkModel, Provenance
-from roambench.energy.verdict import Finding
+from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.virtual import emulate

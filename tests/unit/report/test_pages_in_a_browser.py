@@ -26,8 +26,8 @@ from roambench.controller.ab.ab_plan import Asked, plan_ab
 from roambench.controller.ab.ab_results import ab_table
 from roambench.controller.cli import main
 from roambench.energy.improvement import Measured
-from roambench.energy.link_fit import LinkPoint, fit_link, pooled
-from roambench.energy.link_models import ANY, LinkModel, Provenance
+from roambench.energy.links.fit import LinkPoint, fit_link, pooled
+from roambench.energy.links.models import ANY, LinkModel, Provenance
 from roambench.report.pages.calibration import calibration_page
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
 from roambench.report.traces.pictures import BROWSERS

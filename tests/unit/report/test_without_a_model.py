@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from roambench.contract.phases import Phase
-from roambench.energy.design_based import WithoutModel
+from roambench.energy.attribution.design_based import WithoutModel
+from roambench.energy.attribution.steadiness import NoClock
 from roambench.energy.energy_value import Energy
-from roambench.energy.steadiness import NoClock
 from roambench.report.comparison import RunComparisons
 from roambench.report.documents.energy import energy_document
 from roambench.report.summaries.evidence import RunEvidence, read_runs

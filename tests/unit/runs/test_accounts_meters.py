@@ -16,7 +16,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
-from roambench.energy.attribution import Verdict
+from roambench.energy.attribution.attribution import Verdict
 from roambench.experiment.energy_section import EnergySection
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS, MeterDescription

@@ -8,7 +8,7 @@ import pytest
 
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
-from roambench.energy.clock_fit import ClockVerdict
+from roambench.energy.clocks.clock_fit import ClockVerdict
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockProbed, StepClosed
 from roambench.runs.clocks import ReaderCase, board_clock, board_clocks, described

@@ -152,7 +152,7 @@ def test_a_boot_that_nobody_probed_goes_by_the_boards_wall_clock(folder):
 
 def test_a_drifting_clock_is_taken_as_it_was_in_the_middle_so_that_durations_stay():
     record = [(probed(0, "b", at_s, ahead_s)) for at_s, ahead_s in ((0.0, 1.0), (1000.0, 1.04))]
-    from roambench.energy.clock_fit import ClockBurst
+    from roambench.energy.clocks.clock_fit import ClockBurst
 
     bursts = [ClockBurst(r.at_ns, r.offset_ns, r.bound_ns, r.probes) for r in record]
     assert boots_of({"b": bursts})["b"] == pytest.approx(1.02 * S, abs=10)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from roambench.contract.phases import Outcome, Phase
-from roambench.energy.device_power import DevicePower
 from roambench.energy.ledger import NONE, OUTCOMES, PHASES
-from roambench.energy.link_models import MOHAWK
-from roambench.energy.modelled import EnergyModel
+from roambench.energy.links.models import MOHAWK
+from roambench.energy.modelled.device_power import DevicePower
+from roambench.energy.modelled.ledger import EnergyModel
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, OutcomeDecided
 from roambench.runs.modelled_accounts import ledger_of_log
 

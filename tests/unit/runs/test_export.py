@@ -10,7 +10,7 @@ import pytest
 
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
-from roambench.energy.timeline import partition_check
+from roambench.energy.readings.timeline import partition_check
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS
 from roambench.rounds.records import CloudAggregated, OrderGiven, OutcomeDecided, StepClosed, StepOpened

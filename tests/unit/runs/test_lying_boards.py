@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome
-from roambench.energy.clock_fit import ClockProbe
+from roambench.energy.clocks.clock_fit import ClockProbe
 from roambench.experiment.sections import Experiment
 from roambench.fleet.clock_probes import clock_probed
 from roambench.meters.traits import TRAITS, MeterDescription

@@ -13,7 +13,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Outcome
-from roambench.energy.link_models import MOHAWK, KnownLink, LinkModel, Provenance
+from roambench.energy.links.models import MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.experiment.sections import Experiment
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.rounds.records import (

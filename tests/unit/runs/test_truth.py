@@ -7,7 +7,7 @@ import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.integrate import power_curve
-from roambench.energy.samples import PowerSamples
+from roambench.energy.readings.samples import PowerSamples
 from roambench.runs.truth import board_truth
 
 S = 10**9

@@ -21,7 +21,7 @@ from roambench.controller.commands.run import SetOption
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from roambench.energy.link_sweep import SweepSettings
+    from roambench.energy.links.sweep import SweepSettings
     from roambench.experiment.sections import Experiment
     from roambench.report.summaries.calibration import Calibration
 
@@ -79,7 +79,7 @@ def calibrate(
         folder = file
     else:
         from roambench.controller.run_names import free_folder
-        from roambench.energy.link_sweep import SweepSettings
+        from roambench.energy.links.sweep import SweepSettings
         from roambench.experiment.load import load_experiment
 
         experiment = load_experiment(file, list(set_ or []))

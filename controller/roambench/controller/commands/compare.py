@@ -17,7 +17,7 @@ from roambench.controller.readings_source import (
 )
 
 if TYPE_CHECKING:
-    from roambench.energy.link_models import LinkModel
+    from roambench.energy.links.models import LinkModel
 
 _PIPE_WIDTH: Final = 130
 
@@ -62,7 +62,7 @@ def compare(
 
 
 def _model(name: str) -> LinkModel:
-    from roambench.energy.radio_work import PAPER, paper_radio
+    from roambench.energy.links.radio_work import PAPER, paper_radio
     from roambench.experiment.link_model_file import load_link_model
 
     return paper_radio(name) if name in PAPER.links else load_link_model(name)

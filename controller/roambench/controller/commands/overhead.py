@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from roambench.controller.overhead_run import OverheadResult
-    from roambench.energy.overhead import Overhead, PowerDifference
+    from roambench.energy.idle.overhead import Overhead, PowerDifference
 
 
 def overhead(

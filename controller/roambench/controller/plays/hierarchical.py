@@ -17,7 +17,7 @@ from roambench.controller.plays.stage import Stage
 from roambench.controller.replayed_orders import with_orders
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of, system_of
-from roambench.energy.link_model import DistanceStatistics, link_throughput_mbit_s
+from roambench.energy.links.model import DistanceStatistics, link_throughput_mbit_s
 from roambench.experiment.sections import Experiment
 from roambench.mobility.association import (
     Association,

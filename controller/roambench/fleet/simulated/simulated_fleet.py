@@ -25,7 +25,7 @@ from roambench.contract.orders import (
     UploadReply,
     Vector,
 )
-from roambench.energy.device_power import drawn_step_s
+from roambench.energy.modelled.device_power import drawn_step_s
 from roambench.fleet.simulated.held_models import HeldModels
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows

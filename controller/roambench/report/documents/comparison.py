@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from roambench.energy.compared_transfer import Basis, Transfer
-from roambench.energy.comparison import Comparison, ComparisonTotal
-from roambench.energy.design_based import WithoutModel
+from roambench.energy.attribution.design_based import WithoutModel
+from roambench.energy.comparison.comparison import Comparison, ComparisonTotal
+from roambench.energy.comparison.transfer import Basis, Transfer
 from roambench.energy.energy_value import Energy
 from roambench.report.tables.uncertainty import PARTS, part_j
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from roambench.energy.baseline import IdleBaselines, IdleLevel
-from roambench.energy.compared_transfer import Basis
+from roambench.energy.comparison.transfer import Basis
 from roambench.energy.energy_value import Energy
+from roambench.energy.idle.baseline import IdleBaselines, IdleLevel
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report.documents.comparison import classes, compared, value, without_model
 from roambench.report.summaries.energy import BoardEnergy, EnergySummary

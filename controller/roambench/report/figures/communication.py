@@ -9,9 +9,9 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from roambench.contract.phases import Phase
-from roambench.energy.compared_transfer import Basis, Transfer, Way
-from roambench.energy.comparison import Comparison
-from roambench.energy.verdict import Finding
+from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.transfer import Basis, Transfer, Way
+from roambench.energy.comparison.verdict import Finding
 from roambench.report import numbers
 from roambench.report.figures.figure import INK, PHASE_COLOURS, Figure, drawn, names_axis, safe
 from roambench.report.summaries.run import RunSummary

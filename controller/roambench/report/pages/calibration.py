@@ -7,7 +7,7 @@ import math
 import numpy as np
 import plotly.graph_objects as go
 
-from roambench.energy.link_models import ANY, PARAMETERS, UNITS, KnownLink
+from roambench.energy.links.models import ANY, PARAMETERS, UNITS, KnownLink
 from roambench.report.figures.figure import Figure, drawn, hover, run_colour, safe
 from roambench.report.pages.page import document, warnings
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration

@@ -11,8 +11,8 @@ from typing import Final
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample
-from roambench.energy.clock_fit import ClockVerdict
-from roambench.energy.throttling import THROTTLE_NAMES, ThrottledSpan, throttled_spans
+from roambench.energy.clocks.clock_fit import ClockVerdict
+from roambench.energy.readings.throttling import THROTTLE_NAMES, ThrottledSpan, throttled_spans
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import RoundRecord
 from roambench.runs.accounts import RunEnergy

@@ -12,11 +12,11 @@ import numpy as np
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
-from roambench.energy.link_fit import SP2_QUANTUM_W, LinkFit, fit_link, points_of, pooled
-from roambench.energy.link_models import ANY, PARAMETERS, UNITS, KnownLink, LinkModel, Provenance
-from roambench.energy.link_sweep import SHORTEST_S, SweepWindow
-from roambench.energy.link_windows import window_powers
-from roambench.energy.samples import PowerSamples
+from roambench.energy.links.fit import SP2_QUANTUM_W, LinkFit, fit_link, points_of, pooled
+from roambench.energy.links.models import ANY, PARAMETERS, UNITS, KnownLink, LinkModel, Provenance
+from roambench.energy.links.sweep import SHORTEST_S, SweepWindow
+from roambench.energy.links.windows import window_powers
+from roambench.energy.readings.samples import PowerSamples
 from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.runs.folder import RunFolder
 from roambench.runs.meters import DeviceMeter, device_meter, samples_of

@@ -11,18 +11,18 @@ import numpy as np
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.contract.records import ReadingFlag
-from roambench.energy.baseline import IdleBaselines
-from roambench.energy.compare import compare_transfers
-from roambench.energy.compared_transfer import LinkUse
-from roambench.energy.comparison import Comparison
-from roambench.energy.design_based import WithoutModel, together
+from roambench.energy.attribution.design_based import WithoutModel, together
+from roambench.energy.attribution.fit_check import Misfit
+from roambench.energy.attribution.steadiness import NoClock
+from roambench.energy.comparison.compare import compare_transfers
+from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.transfer import LinkUse
 from roambench.energy.energy_value import Energy
-from roambench.energy.fit_check import Misfit
+from roambench.energy.idle.baseline import IdleBaselines
 from roambench.energy.ledger import Ledger, running_sum
-from roambench.energy.link_model import Direction, megabits
-from roambench.energy.link_models import LinkModel
-from roambench.energy.radio_work import PAPER
-from roambench.energy.steadiness import NoClock
+from roambench.energy.links.model import Direction, megabits
+from roambench.energy.links.models import LinkModel
+from roambench.energy.links.radio_work import PAPER
 from roambench.energy.table10 import Table10, table10
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.summaries.truth_checks import together as all_boards

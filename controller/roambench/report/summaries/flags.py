@@ -8,7 +8,7 @@ from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.account import CLOSURE_U
-from roambench.energy.steadiness import NoClock
+from roambench.energy.attribution.steadiness import NoClock
 from roambench.report.summaries.board_state import BoardState, state_flags
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import RunEvidence

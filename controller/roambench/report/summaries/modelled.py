@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from roambench.contract.phases import Phase
-from roambench.energy.device_power import DevicePower
+from roambench.energy.modelled.device_power import DevicePower
+from roambench.energy.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.energy.table10 import Table10, table10
-from roambench.energy.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.report.summaries.energy import PhaseSum
 from roambench.runs.modelled_accounts import ModelledEnergy, Rate
 

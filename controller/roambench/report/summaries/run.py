@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roambench.energy.comparison import Comparison
-from roambench.energy.link_model import Direction
-from roambench.energy.link_models import LinkModel
+from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.links.model import Direction
+from roambench.energy.links.models import LinkModel
 from roambench.energy.table10 import improvement
 from roambench.mobility.trace import MADE_UP
 from roambench.report.papers.runs import Setting, setting_of

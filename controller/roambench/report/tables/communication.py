@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from roambench.energy.compared_transfer import Basis, Transfer
-from roambench.energy.comparison import Comparison, ComparisonTotal
+from roambench.energy.comparison.comparison import Comparison, ComparisonTotal
+from roambench.energy.comparison.transfer import Basis, Transfer
+from roambench.energy.comparison.verdict import ratio_text
 from roambench.energy.energy_value import Energy
-from roambench.energy.link_model import Direction
-from roambench.energy.radio_work import Modelled
-from roambench.energy.verdict import ratio_text
+from roambench.energy.links.model import Direction
+from roambench.energy.links.radio_work import Modelled
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.run import RunSummary, without

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from roambench.energy.attribution.fit_check import TENTHS
 from roambench.energy.energy_value import Energy
-from roambench.energy.fit_check import TENTHS
 from roambench.energy.ledger import Kind
 from roambench.energy.table10 import Table10, basis_of, improvement
 from roambench.report import numbers

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES
-from roambench.energy.baseline import IdleLevel
 from roambench.energy.energy_value import Energy, UncertaintyBudget
+from roambench.energy.idle.baseline import IdleLevel
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.run import RunSummary

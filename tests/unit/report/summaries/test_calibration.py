@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from roambench.contract.link_power import LinkPower
-from roambench.energy.link_fit import LinkPoint, fit_link, pooled
-from roambench.energy.link_models import ANY, LinkModel, Provenance
+from roambench.energy.links.fit import LinkPoint, fit_link, pooled
+from roambench.energy.links.models import ANY, LinkModel, Provenance
 from roambench.report.pages.calibration import calibration_page, fit_table, parameter_table
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
 

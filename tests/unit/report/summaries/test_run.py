@@ -11,7 +11,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome, Phase
 from roambench.contract.records import AgentEvent
-from roambench.energy.compared_transfer import Basis
+from roambench.energy.comparison.transfer import Basis
 from roambench.meters.traits import MeterDescription
 from roambench.report.report import report
 from roambench.report.summaries.evidence import read_runs

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from roambench.contract.link_power import LinkPower
-from roambench.energy.link_models import KnownLink, LinkModel, Provenance
+from roambench.energy.links.models import KnownLink, LinkModel, Provenance
 from roambench.report.console import print_report
 from roambench.report.report import Report, report
 from roambench.report.tables.energy import table10_rows

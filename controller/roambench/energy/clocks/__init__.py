@@ -1,0 +1,1 @@
+"""Clocks of hosts and meters, laid over each other with a bound; pure."""

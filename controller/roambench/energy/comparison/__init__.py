@@ -1,0 +1,1 @@
+"""Measured beside modelled communication energy, with a verdict; pure."""

@@ -1,0 +1,205 @@
+"""Sums over transfers that were measured and modelled: by board, link and direction, and for a whole run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from roambench.energy.attribution.attribution import RESOLVED_PERIODS
+from roambench.energy.comparison.transfer import Basis, Transfer, Way, rate_of, residual_of
+from roambench.energy.comparison.verdict import Verdict, verdict_of
+from roambench.energy.energy_value import Energy
+from roambench.energy.ledger import Ledger
+from roambench.energy.links.model import megabits
+from roambench.energy.links.models import KnownLink, LinkModel
+from roambench.energy.links.radio_work import Modelled, RadioWork, energy_of
+
+#: A power that readings determined is known to this share at least; one held by the fit's prior to about 1.
+READ_SHARE: Final = 0.25
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonTotal:
+    """A sum over transfers that the meter saw in full.
+
+    `left_out` more had unmeasured time. `resolved_s` of `duration_s` was in transfers that the meter
+    resolves by themselves (R7). `u_linear_j` is the boards' uncertainties of `net` added up as if they were
+    one error. `modelled` lacks a basis that does not speak of every transfer in the sum.
+    """
+
+    transfers: int
+    left_out: int
+    transferred_bytes: int
+    duration_s: float
+    resolved_s: float
+    period_s: float
+    gross: Energy
+    net: Energy
+    u_linear_j: float
+    naive_gross_j: float
+    modelled: Mapping[Basis, Modelled]
+    true_net_j: float  # of emulated boards; NaN where nobody knows it
+
+    @property
+    def resolved(self) -> bool:
+        """R7 for a sum: half of its time is in resolved transfers, or it is long enough as a whole.
+
+        Ten periods spread over boards that hardly saw a transfer each are not enough: there the power was
+        guessed, not read, and a guess would be the same on every board. Then `u_linear_j` is large.
+        """
+        if 2.0 * self.resolved_s >= self.duration_s:
+            return True
+        long = self.duration_s >= RESOLVED_PERIODS * self.period_s
+        return long and self.u_linear_j <= READ_SHARE * abs(self.net.joules)
+
+    @property
+    def achieved_mbit_s(self) -> float:
+        """Mean rate of the transfers, Mbit/s (10^6 bit): all bytes over all their time."""
+        return rate_of(float(megabits(self.transferred_bytes)), self.duration_s)
+
+    def modelled_j(self, basis: Basis) -> float:
+        """NaN where the basis says nothing."""
+        found = self.modelled.get(basis)
+        return math.nan if found is None else found.joules
+
+    def ratio(self, basis: Basis) -> float:
+        """Measured over modelled; NaN where there is nothing to divide by."""
+        modelled_j = self.modelled_j(basis)
+        return self.net.joules / modelled_j if self.transfers and modelled_j > 0.0 else math.nan
+
+    def u_ratio(self, basis: Basis) -> float:
+        """Standard uncertainty of `ratio`, the meter's and the model's."""
+        found = self.modelled.get(basis)
+        if found is None or not self.transfers or found.joules <= 0.0:
+            return math.nan
+        return math.hypot(self.net.u_joules, self.ratio(basis) * found.u_joules) / found.joules
+
+    def u_lasting(self, basis: Basis) -> float:
+        """The part of `u_ratio` that further transfers would leave as it is: gain, idle power and model."""
+        found = self.modelled.get(basis)
+        if found is None or not self.transfers or found.joules <= 0.0:
+            return math.nan
+        budget = self.net.budget
+        measured_j = math.hypot(budget.gain_j, budget.offset_j, budget.baseline_j)
+        return math.hypot(measured_j, self.ratio(basis) * found.u_joules) / found.joules
+
+    def residual_u(self, basis: Basis) -> float:
+        """Measured minus modelled in standard uncertainties of both (`residual_of`); NaN without
+        transfers."""
+        return residual_of(self.net, self.modelled.get(basis)) if self.transfers else math.nan
+
+    def verdict(self, basis: Basis) -> Verdict:
+        """The honest verdict on the model on this basis."""
+        return verdict_of(
+            ratio=self.ratio(basis),
+            u_ratio=self.u_ratio(basis),
+            transfers=self.transfers,
+            left_out=self.left_out,
+            mean_s=self.duration_s / self.transfers if self.transfers else 0.0,
+            period_s=self.period_s,
+            resolved=self.resolved,
+            u_lasting=self.u_lasting(basis),
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All transfers of a run beside Eq. 1, and the ledger they are in: its rows share errors."""
+
+    transfers: tuple[Transfer, ...]
+    ledger: Ledger
+    models: Mapping[Basis, LinkModel]  # where Eq. 1 has its parameters from
+    period_of: Mapping[str, float]  # seconds from line to line of each board's meter; 1 if not there
+    true_net_j: npt.NDArray[np.float64] | None = None  # of the rows of emulated boards, shape (rows,)
+
+    @property
+    def bases(self) -> tuple[Basis, ...]:
+        """The bases that have anything to say about this run, in order."""
+        said = {basis for transfer in self.transfers for basis in transfer.modelled}
+        return tuple(basis for basis in Basis if basis in said)
+
+    @property
+    def download(self) -> ComparisonTotal:
+        """Sum over the transfers to devices."""
+        return self.sum(transfer for transfer in self.transfers if transfer.direction == "down")
+
+    @property
+    def upload(self) -> ComparisonTotal:
+        """Sum over the transfers from devices."""
+        return self.sum(transfer for transfer in self.transfers if transfer.direction == "up")
+
+    @property
+    def exchange(self) -> ComparisonTotal:
+        """Between devices: what each sent and received, the radio's fixed part once for both."""
+        return self.sum(transfer for transfer in self.transfers if transfer.direction == "exchange")
+
+    @property
+    def total(self) -> ComparisonTotal:
+        """Sum over all transfers."""
+        return self.sum(self.transfers)
+
+    def by_class(self) -> dict[tuple[str, Way], ComparisonTotal]:
+        """Sums over all boards by (link, direction), in order of name."""
+        return self._groups(lambda transfer: (transfer.link, transfer.direction))
+
+    def by_device(self) -> dict[tuple[str, str, Way], ComparisonTotal]:
+        """Sums by (device, link, direction), in order of name."""
+        return self._groups(lambda transfer: (transfer.device, transfer.link, transfer.direction))
+
+    def sum(self, transfers: Iterable[Transfer]) -> ComparisonTotal:
+        """Add up transfers of this comparison (R9).
+
+        Measured: gain and fitted power of one board add linearly, boards in quadrature. Modelled: the
+        errors of a set of parameters are the same in all its transfers, so they add linearly
+        (`radio_work.energy_of` for several sets).
+        """
+        chosen = list(transfers)
+        seen = [transfer for transfer in chosen if transfer.seen]
+        rows = np.array([index for transfer in seen for index in transfer.row_indices], np.int64)
+        device = self.ledger.device[rows]
+        boards = (self.ledger.total("net", rows[device == board]) for board in np.unique(device))
+        return ComparisonTotal(
+            len(seen),
+            len(chosen) - len(seen),
+            sum(transfer.transferred_bytes for transfer in seen),
+            math.fsum(transfer.duration_s for transfer in seen),
+            math.fsum(transfer.duration_s for transfer in seen if transfer.resolved),
+            max((self.period_of.get(transfer.device, 1.0) for transfer in chosen), default=1.0),
+            self.ledger.total("gross", rows),
+            self.ledger.total("net", rows),
+            math.fsum(board.u_joules for board in boards),
+            math.fsum(transfer.naive_gross_j for transfer in seen),
+            self._modelled(seen),
+            self._true_net_j(seen),
+        )
+
+    def _true_net_j(self, transfers: Sequence[Transfer]) -> float:
+        if self.true_net_j is None:
+            return math.nan
+        return float(self.true_net_j[[index for item in transfers for index in item.row_indices]].sum())
+
+    def _modelled(self, transfers: Sequence[Transfer]) -> dict[Basis, Modelled]:
+        found = {}
+        for basis in Basis:
+            if not all(basis in transfer.work for transfer in transfers):
+                continue
+            work: dict[tuple[KnownLink, str], RadioWork] = {}
+            for transfer in transfers:
+                model = self.models[basis]
+                own = transfer.device if transfer.device in model.devices else ""
+                key = (model.of(transfer.link, transfer.device), own)
+                work[key] = work.get(key, RadioWork()) + transfer.work[basis]
+            found[basis] = energy_of(work)
+        return found
+
+    def _groups(self, key: Callable[[Transfer], Key]) -> dict[Key, ComparisonTotal]:
+        groups: dict[Key, list[Transfer]] = {}
+        for transfer in self.transfers:
+            groups.setdefault(key(transfer), []).append(transfer)
+        return {name: self.sum(groups[name]) for name in sorted(groups)}  # type: ignore[type-var]

@@ -1,0 +1,1 @@
+"""Idle power: baselines, its drift over a run, and what the instrument itself adds; pure."""

@@ -1,0 +1,1 @@
+"""Modelled energy of virtual devices; pure."""

@@ -1,0 +1,1 @@
+"""Readings and phases of a device in time: samples, what each looked at, timelines, throttling; pure."""
