@@ -133,11 +133,12 @@ def stays(form: str, paths: list[Path], aps: frozenset[str], columns: Mapping[st
     """Of formats that say who was at which access point from when to when."""
     found: set[Stay] = set()
     if form == "intervals":
-        by_file = columns["device"] == "@file"
         for file, line in lines(paths):
             cells = line.split()
-            device = file.name.partition(".")[0] if by_file else cells[int(columns["device"])]
-            ap, start, end = (cells[int(columns[name])] for name in ("ap", "start", "end"))
+            device, ap, start, end = (
+                file.name.partition(".")[0] if columns[name] == "@file" else cells[int(columns[name])]
+                for name in ("device", "ap", "start", "end")
+            )
             if float(end) >= float(start):
                 found.add((device, ap, float(start), float(end)))
             else:

@@ -4,8 +4,8 @@ A table with a header, or a column map. A second table of the access points' pos
 y) may lie beside it: it is the one without a device column. Without it the access points are drawn on a
 made-up grid, which the trace says. Of several access points in a step the one with the longest stay counts.
 With a `time` instead of start and end a row holds until the device's next one; the access point `OFF` (in any
-case) ends it. A stay without an end is left out. A table that names no device may be that of one device,
-named by the file (`device=@file`).
+case) ends it. A stay without an end is left out. A table that names no device, or no access point, may be
+that of one, named by the file (`device=@file`, `ap=@file`).
 """
 
 from __future__ import annotations
@@ -65,17 +65,15 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         raise ConfigError(
             [f"time_format: {options.time_format!r}, expected one of {', '.join(TIME_FORMATS)}"]
         )
-    by_file = options.columns.get("device") == BY_FILE
-    if by_file:
-        columns = {field: name for field, name in options.columns.items() if field != "device"}
-        options = replace(options, columns=columns)
+    by_file = _named_by_files(options.columns)
+    options = replace(options, columns=_columns(options.columns))
     layouts = {document.path: _layout(document, options) for document in documents}
     tables: list[Document] = []
     others: list[Document] = []
     for document in documents:
         (tables if _holds_stays(layouts[document.path], by_file) else others).append(document)
     if not tables:
-        found = {*layouts[documents[0].path].columns, *(["device"] if by_file else [])}
+        found = {*layouts[documents[0].path].columns, *by_file}
         missing = [field for field in ("device", "ap", "start", "end") if field not in found]
         raise TraceError(
             f"{documents[0].path}:1: no table with columns device, ap, start and end (or time): "
@@ -88,8 +86,8 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         plane = _read_positions(document, layouts[document.path], positions, stays)
     events = Events()
     for document in tables:
-        device = named_by(document.name) if by_file else None
-        _read_stays(document, device, layouts[document.path], options, stays, events, positions)
+        fixed = dict.fromkeys(by_file, named_by(document.name))
+        _read_stays(document, fixed, layouts[document.path], options, stays, events, positions)
     events.close(stays)
     if not positions:
         return stays.fixes_without_positions(options.step_s)
@@ -111,8 +109,19 @@ def _first_line(document: Document) -> str:
         return next((line for line in lines if line.strip()), "").strip("\r\n\ufeff")
 
 
-def _holds_stays(layout: Layout, by_file: bool) -> bool:
-    found = {*layout.columns, *(["device"] if by_file else [])}
+def _named_by_files(columns: Mapping[str, str]) -> tuple[str, ...]:
+    """The fields of a column map that the files name: the device, or the access point."""
+    return tuple(field for field in ("device", "ap") if columns.get(field) == BY_FILE)
+
+
+def _columns(columns: Mapping[str, str]) -> dict[str, str]:
+    """The column map without these fields."""
+    by_file = _named_by_files(columns)
+    return {field: name for field, name in columns.items() if field not in by_file}
+
+
+def _holds_stays(layout: Layout, by_file: Sequence[str]) -> bool:
+    found = {*layout.columns, *by_file}
     return {"device", "ap"} <= found and ({"start", "end"} <= found or "time" in found)
 
 
@@ -157,7 +166,7 @@ def _read_positions(
 
 def _read_stays(
     document: Document,
-    device: str | None,
+    fixed: Mapping[str, str],
     layout: Layout,
     options: ReaderOptions,
     stays: IntervalCollector,
@@ -167,7 +176,7 @@ def _read_stays(
     offset_s = round((options.utc_offset_h or 0.0) * 3600)
     tells_ends = {"start", "end"} <= set(layout.columns)
     table = _Table(
-        document.path, device, layout, options.time_format, offset_s, stays, events, positions, tells_ends
+        document.path, fixed, layout, options.time_format, offset_s, stays, events, positions, tells_ends
     )
     events.begin(document.path)
     with document.opened() as file:
@@ -181,7 +190,7 @@ class _Table:
     """One table of stays, read in blocks: clean ones at once, around an odd row line by line."""
 
     path: str
-    device: str | None  # of all rows; None: a column names it
+    fixed: Mapping[str, str]  # the device or the access point of all rows, where no column names it
     layout: Layout
     time_format: str
     offset_s: int
@@ -205,15 +214,17 @@ class _Table:
         if not self.tells_ends and (block.startswith((b"\n", b"\r")) or b"\n\n" in block or b"\n\r" in block):
             return False  # Arrow does not count empty lines, and events are told apart by their lines
         times = ("start", "end") if self.tells_ends else ("time",)
-        named = ("ap",) if self.device is not None else ("device", "ap")
+        named = tuple(field for field in ("device", "ap") if field not in self.fixed)
         cells = cells_at_once(block, self.layout, (*named, *times))
         if cells is None or not all(are_ids(cells[name]) for name in named):
             return False
-        aps = encoded(cells["ap"])
-        if self.device is None:
-            devices = encoded(cells["device"])
-        else:
-            devices = (self.device,), np.zeros(len(aps[1]), np.int32)
+        rows = len(cells[times[0]])
+        devices, aps = (
+            encoded(cells[field])
+            if field in named
+            else (((self.fixed[field],) if rows else ()), np.zeros(rows, np.int32))
+            for field in ("device", "ap")
+        )
         if self.positions and not all(self._stands(name) for name in aps[0]):
             return False
         try:
@@ -233,8 +244,9 @@ class _Table:
         for line, row in _text_rows(io.BytesIO(block), first_line):
             try:
                 cells = self.layout.cells(row)
-                device = self.layout.text(cells, "device") if self.device is None else self.device
-                ap = self.layout.text(cells, "ap")
+                device, ap = (
+                    self.fixed.get(field) or self.layout.text(cells, field) for field in ("device", "ap")
+                )
                 if self.positions and not self._stands(ap):
                     raise ValueError(f"access point {ap[:32]!r} has no position")
                 if self.tells_ends and self.layout.text(cells, "end").lower() in _NO_END:
@@ -261,15 +273,14 @@ def recognises(head: Head) -> str | None:
     """Why a file is likely of this format, by its head; None if it is not."""
     if not head.rows:
         return None
-    by_file = head.columns.get("device") == BY_FILE
-    columns = {field: name for field, name in head.columns.items() if name != BY_FILE}
+    by_file = _named_by_files(head.columns)
     try:
-        layout = layout_of(head.rows[0].strip("\ufeff"), columns, _KNOWN, head.name)
+        layout = layout_of(head.rows[0].strip("\ufeff"), _columns(head.columns), _KNOWN, head.name)
     except (ConfigError, TraceError, ValueError):
         return None
     if not _holds_stays(layout, by_file):
         return None
-    named = ", ".join([*(["device (the file's name)"] if by_file else []), *layout.columns])
+    named = ", ".join([*(f"{field} (the file's name)" for field in by_file), *layout.columns])
     return f"a header that names {named}" if layout.has_header else f"columns that hold {named}"
 
 

@@ -78,6 +78,16 @@ def test_any_stays_may_be_of_the_device_that_their_file_names(tmp_path):
     assert "device (the file's name)" in detect([tmp_path], columns)[0].reason
 
 
+def test_each_access_point_may_have_a_log_of_its_own(tmp_path):
+    (tmp_path / "hall.log").write_text(f"anna {T0} {T0 + 1800}\nben {T0} {T0 + 60}\n")
+    (tmp_path / "lab.log").write_text(f"anna {T0 + 1800} {T0 + 3600}\nben {T0 + 60} {T0 + 3600}\n")
+    columns = {"device": "0", "start": "1", "end": "2", "ap": "@file"}
+    assert stays(read("intervals", tmp_path, columns=columns)) == [("anna", 0, "hall"), ("ben", 0, "lab")]
+    (tmp_path / "lab.log").write_text(f"anna,{T0 + 1800},{T0 + 3600}\n")
+    (tmp_path / "hall.log").write_text(f"anna,{T0},{T0 + 60}\n")
+    assert stays(read("intervals", tmp_path, columns=columns)) == [("anna", 0, "lab")]
+
+
 def test_positions_may_be_of_the_device_that_their_file_names(tmp_path, rows):
     clean = "".join(f"2020-05-01 0{hour}:00:00,40.7,-74.0\n" for hour in range(3))
     (tmp_path / "anna.csv").write_text("time,lat,lon\n" + clean)
