@@ -113,7 +113,7 @@ def test_power_goes_through_the_meter_and_takes_the_board_with_it(all_on: BenchH
     assert (said.code, said.rows()["pi3"]["output"]) == (0, "off, 5.10 V")
     told = json.loads(roambench("fleet", "power", all_on.bench, "state", "--json").out)
     assert [row["on"] for row in told] == [True, True, False]
-    said = roambench("fleet", "power", all_on.bench, "cycle", "--only", "pi3", "--off-for", "0.2")
+    said = roambench("fleet", "power", all_on.bench, "cycle", "--only", "pi3")
     assert (said.code, said.rows()["pi3"]["output"]) == (0, "on, 5.10 V")
 
 

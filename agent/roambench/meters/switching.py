@@ -12,10 +12,12 @@ MOST_V: Final = 5.3
 
 @dataclass(frozen=True, slots=True)
 class PowerState:
-    """The meter's report of its output. `volts` is what it is set to, None when it does not report it."""
+    """A switch's report of its output. `volts` is what a meter is set to, None when it does not report it;
+    `detail` what a switch says besides, in one line."""
 
     on: bool
     volts: float | None = None
+    detail: str = ""
 
 
 class PowerSwitch(Protocol):

@@ -24,6 +24,7 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
         "profiles": "roambench.meters.emulator.profiles:PROFILES",
         "readers": "roambench.mobility.readers:READERS",
         "generators": "roambench.mobility.walks:GENERATORS",
+        "switches": "roambench.provision.power.table:SWITCHES",
     }
 )
 

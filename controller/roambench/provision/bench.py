@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.spool.influx_settings import InfluxSettings
@@ -70,6 +70,15 @@ class CardEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerEntry:
+    """What switches a board: a name of `roambench list switches` and its keys, of that row's own class (None:
+    a meter's, which has none)."""
+
+    switch: str = "meter"
+    keys: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """`name` is the device's and its certificate's; `slot` its place in the bench, from 1.
 
@@ -88,6 +97,7 @@ class Host:
     tags: tuple[str, ...]
     machine_id: str = ""
     card: CardEntry = CardEntry()
+    power: PowerEntry = PowerEntry()
 
     def is_called(self, word: str) -> bool:
         """Whether `--only word` means this host: its name or one of its tags."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from roambench.provision.bench import (
     ControllerEntry,
     Host,
     MeterEntry,
+    PowerEntry,
 )
 from roambench.provision.inventory_ranges import RangeMistake, expanded
 from roambench.provision.inventory_rules import broken_rules, host_mistakes
@@ -28,6 +29,7 @@ from roambench.provision.inventory_tables import (
     InfluxTable,
     MeterTable,
 )
+from roambench.provision.power.described import default_mistakes, inherited, power_of
 from roambench.provision.replacements import read_replacements, standing_in
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.written.mistakes import mistakes_of, shown
@@ -52,7 +54,12 @@ def load_bench(path: Path | str) -> Bench:
         bench = _checked(BenchTable, right, (), path.name, [])
     _checked(HostDefaults, defaults, ("defaults",), path.name, problems)
     mistaken = _mistaken(HostDefaults, defaults)
-    hosts = _hosts(tables, _without(defaults, mistaken), path, problems)
+    forgiven: set[str] = set()
+    if isinstance(defaults, Mapping) and isinstance(defaults.get("power"), Mapping):
+        forgiven, told = default_mistakes(defaults["power"])
+        mistaken |= {("power",)} if "switch" in forgiven else {("power", key) for key in forgiven}
+        problems += [f"{path.name}: defaults.{line}" for line in told]
+    hosts = _hosts(tables, _without(defaults, mistaken), path, problems, forgiven)
     if bench is not None:
         problems += [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
     # The meter's table, or one that was to be it: what the hosts' meters lack may stand there.
@@ -109,7 +116,9 @@ def _without(values: Any, mistaken: set[tuple[str, ...]]) -> dict[str, Any]:
     }
 
 
-def _hosts(tables: Any, defaults: Mapping[str, Any], path: Path, problems: list[str]) -> list[Host]:
+def _hosts(
+    tables: Any, defaults: Mapping[str, Any], path: Path, problems: list[str], forgiven: Collection[str]
+) -> list[Host]:
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         problems.append(f"{path.name}: hosts: expected tables [[hosts]], at least one, got {shown(tables)}")
         return []
@@ -126,9 +135,14 @@ def _hosts(tables: Any, defaults: Mapping[str, Any], path: Path, problems: list[
         for single in singles:
             place += 1
             values = {"slot": place, **_over(defaults, single)}
+            power = PowerEntry()
+            if isinstance(values.get("power"), Mapping):
+                values["power"] = inherited(defaults.get("power"), single.get("power"))
+                power, told = power_of(values["power"], values, path.parent, forgiven)
+                found += [f"{path.name}: {entry}.{line}" for line in told]
             host = _checked(HostTable, values, (entry,), path.name, found)
             if host is not None:
-                hosts.append(_host(host, path.parent))
+                hosts.append(_host(host, path.parent, power))
         problems += dict.fromkeys(found)  # an entry's 36 hosts have its mistake only once
     return hosts
 
@@ -147,7 +161,7 @@ def _over(defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def _host(table: HostTable, folder: Path) -> Host:
+def _host(table: HostTable, folder: Path, power: PowerEntry) -> Host:
     return Host(
         name=table.name,
         address=table.address,
@@ -159,6 +173,7 @@ def _host(table: HostTable, folder: Path) -> Host:
         interface=table.interface,
         tags=tuple(dict.fromkeys(table.tags)),
         card=_card(table.card, folder),
+        power=power,
     )
 
 

@@ -67,7 +67,7 @@ def _at(table: Mapping[str, Any], path: Path, index: int, count: int, *, ranged:
         here = (*path, key)
         match value:
             case str():
-                found[key] = _number(key, _RANGE.sub(lambda match: _digits(match, index), value), value)
+                found[key] = _number(here, _RANGE.sub(lambda match: _digits(match, index), value), value)
             case Mapping():
                 found[key] = _at(value, here, index, count, ranged=ranged)
             case list() if ranged and key not in _LISTS:
@@ -86,6 +86,7 @@ def _digits(match: re.Match[str], index: int) -> str:
     return str(int(first) + index).zfill(len(first))
 
 
-def _number(key: str, text: str, written: str) -> str | int:
-    """A range alone where a number belongs is a number: `slot = "[1:36]"`."""
-    return int(text) if key in _NUMBERS and _RANGE.fullmatch(written) else text
+def _number(path: Path, text: str, written: str) -> str | int:
+    """A range alone where a number belongs is a number: `slot = "[1:36]"`, `power.port = "[1:36]"`."""
+    number = path[-1] in _NUMBERS or path[0] == "power"
+    return int(text) if number and _RANGE.fullmatch(written) else text

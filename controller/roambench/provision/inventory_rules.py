@@ -12,6 +12,7 @@ from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.ports import host_port
 from roambench.provision.bench import NO_METER, Host, MeterEntry
 from roambench.provision.inventory_tables import ControllerTable, InfluxTable
+from roambench.provision.power.described import outlet_of
 from roambench.spool.influx_settings import url_mistake
 from roambench.written.mistakes import did_you_mean
 
@@ -55,6 +56,7 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[s
         ("meter.port", [(host.meter.port, host) for host in hosts if _shared(host.meter)]),
         # Or whoever switches one board off switches another one off.
         ("meter.wifi_hop", [(host.meter.wifi_hop, host) for host in hosts if host.meter.wifi_hop]),
+        ("power", [(outlet, host) for host in hosts if (outlet := outlet_of(host))]),
     ):
         owners: dict[str, list[Host]] = defaultdict(list)
         for value, host in values:

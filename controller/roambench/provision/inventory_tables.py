@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, Field
@@ -194,6 +194,9 @@ class HostDefaults(Section):
     meter: MeterTable = Field(default_factory=lambda: MeterTable.model_validate({}), description="The meter.")
     card: CardTable = Field(
         default_factory=lambda: CardTable.model_validate({}), description="For `roambench fleet image`."
+    )
+    power: dict[str, Any] | None = Field(
+        None, description="What switches the board: `roambench list switches`; default: its meter."
     )
 
 

@@ -23,7 +23,8 @@ from roambench.provision.checks import Preflight
 from roambench.provision.host_clock import host_clock
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink, on_hosts
-from roambench.provision.meter_power import autorun_of
+from roambench.provision.power.meter import autorun_of
+from roambench.provision.power.switching import seen_switch
 from roambench.provision.preflight_facts import AgentAnswers, HostFacts, Seen
 from roambench.provision.preflight_judge import judge
 
@@ -91,7 +92,8 @@ def look(link: HostLink, *, smoke: bool = True, ends_runs: bool = False) -> Seen
         raise HostError(link.host.name, f"python3: {ran.why}", "roambench fleet provision")
     try:
         facts = HostFacts.read(ran.out, link.host.name)
-        return Seen(facts, clock, agent, autorun=asyncio.run(autorun_of(link.host)))
+        autorun, switch = asyncio.run(autorun_of(link.host)), asyncio.run(seen_switch(link.host))
+        return Seen(facts, clock, agent, autorun=autorun, switch=switch)
     except ConfigError as error:
         raise HostError(link.host.name, error.problems[0]) from None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
+from roambench.provision.power.switching import NOT_ASKED, SeenSwitch
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Seen:
     reason: str = ""
     next_action: str = ""
     autorun: bool | str = "not asked"
+    switch: SeenSwitch = NOT_ASKED
 
 
 def _number(value: object) -> float | None:

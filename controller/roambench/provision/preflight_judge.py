@@ -10,6 +10,7 @@ from roambench.provision import agent_checks, host_checks
 from roambench.provision.agent_checks import Trust
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, HostChecks, Verdict
+from roambench.provision.power.check import power_switch
 from roambench.provision.preflight_facts import Seen
 
 
@@ -72,6 +73,7 @@ def _checks(
         agent_checks.smoke(agent),
         agent_checks.meter_fresh(agent, host),
         agent_checks.autorun(found.autorun, host),
+        *power_switch(found.switch, host),
         agent_checks.port_openers(facts, host),
         agent_checks.idle_watts(facts, agent, host),
     )

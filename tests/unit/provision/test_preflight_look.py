@@ -23,7 +23,7 @@ from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision.agent_build import NOT_MADE
 from roambench.provision.bench import Bench
 from roambench.provision.checks import Verdict
-from roambench.provision.meter_power import autorun_of
+from roambench.provision.power.meter import autorun_of
 from roambench.provision.preflight import builds_of, check
 from roambench.provision.preflight_facts import AgentAnswers, ClockOffset, HostFacts, Seen
 from ssh_server import SshServer, free_port, ssh_server

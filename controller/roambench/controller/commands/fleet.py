@@ -19,6 +19,7 @@ from roambench.controller.commands import (
     fleet_provision,
     fleet_shell,
     fleet_status,
+    fleet_switches,
 )
 
 fleet_app = typer.Typer(
@@ -36,5 +37,6 @@ fleet_lease.register(fleet_app)
 fleet_status.register(fleet_app)
 fleet_shell.register(fleet_app)
 fleet_power.register(fleet_app)
+fleet_switches.register(fleet_app)
 fleet_fetch.register(fleet_app)
 fleet_change.register(fleet_app)

@@ -24,11 +24,12 @@ def list_hosts(
 
     from roambench.controller.commands.outcome_table import add_columns
     from roambench.provision.inventory import load_bench
+    from roambench.provision.power.described import as_written, outlet_of
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     if as_json:
-        print(json.dumps([asdict(host) for host in hosts], indent=2, default=str))
+        print(json.dumps([asdict(host) for host in hosts], indent=2, default=as_written))
         return
     title = f"{loaded.name}: {len(hosts)} hosts, controller {loaded.controller.address}, time from "
     table = Table(title=title + loaded.time_server, title_justify="left", box=None, pad_edge=False)
@@ -46,6 +47,7 @@ def list_hosts(
             "meter": " ".join(filter(None, (meter.driver, meter.serial, "(emulated)" * meter.emulated))),
             "port": meter.port,
             "calibration": f"x {meter.gain:g} {meter.offset_watts:+g} W" if fitted else "",
+            "power": outlet_of(host),
             "tags": " ".join(host.tags),
         }
         rows.append(row)

@@ -1,4 +1,4 @@
-"""`roambench fleet power`: boards on and off at their meters."""
+"""`roambench fleet power`: boards on and off, each by its own switch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from roambench.controller.commands.fleet_options import BenchArgument, JsonOption, LimitOption, OnlyOption
 from roambench.controller.commands.fleet_shell import WaitOption
-from roambench.provision.meter_power import OFF_S, Deed
+from roambench.provision.power.switching import OFF_S, Deed
 
 
 def register(app: typer.Typer) -> None:
@@ -23,16 +23,17 @@ def power(
     limit: LimitOption = None,
     as_json: JsonOption = False,
     off_s: Annotated[
-        float, typer.Option("--off-for", min=0.1, max=600.0, metavar="S", help="For `cycle`.")
+        float, typer.Option("--off-for", min=OFF_S, max=600.0, metavar="S", help="For `cycle`.")
     ] = OFF_S,
     wait_s: WaitOption = 0.0,
     during_run: Annotated[
         bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")
     ] = False,
 ) -> None:
-    """Switch boards at their meters, over the meters' WebSockets (`wifi_hop` in the bench description).
+    """Switch boards by what the bench description's `power` tables name (`roambench list switches`).
 
-    A meter without such a way cannot be switched: its serial port only talks. The table says so.
+    Without such a table at their meters, over the meters' WebSockets (`wifi_hop`). The table says what each
+    switch reports afterwards, or that it cannot be asked.
     """
     import json
 
@@ -42,7 +43,7 @@ def power(
     from roambench.controller.commands.bench_in_hand import in_hand
     from roambench.controller.stopping import run_async
     from roambench.provision.inventory import load_bench
-    from roambench.provision.meter_power import switch_power
+    from roambench.provision.power.switching import switch_power
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
@@ -52,8 +53,10 @@ def power(
         rows = [
             {
                 "host": one.host.name,
+                "done": one.done,
                 "on": one.on,
                 "volts": one.volts,
+                "detail": one.detail,
                 "reason": one.reason,
                 "next_action": one.next_action,
             }
@@ -66,8 +69,9 @@ def power(
             table.add_column(column, overflow="fold")
         for one in switched:
             volts = "" if one.volts is None else f", {one.volts:.2f} V"
-            output = "" if one.on is None else f"{'on' if one.on else 'off'}{volts}"
+            said = "" if one.on is None else f"{'on' if one.on else 'off'}{volts}"
+            output = ", ".join(filter(None, (said, one.detail)))
             table.add_row(one.host.name, output, one.reason, one.next_action)
         Console(highlight=False).print(table, markup=False)
-    if any(one.on is None for one in switched):
+    if not all(one.done for one in switched):
         raise typer.Exit(1)

@@ -20,10 +20,11 @@ class Kind(StrEnum):
     PROFILES = "profiles"
     READERS = "readers"
     GENERATORS = "generators"
+    SWITCHES = "switches"
 
 
 def list_rows(kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".join(Kind))]) -> None:
-    """List the names an experiment can use, ours and those that installed packages add."""
+    """List the names an experiment or a bench can use, ours and those that installed packages add."""
     from rich.console import Console
     from rich.table import Table
 

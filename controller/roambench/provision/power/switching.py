@@ -1,0 +1,142 @@
+"""Boards on and off, each by its own switch, all at once: one answer per host, whatever goes wrong there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from roambench.contract.errors import RoambenchError
+from roambench.meters.switching import PowerState
+from roambench.provision.bench import Host
+from roambench.provision.power.switch import BoardSwitch, Forewarns, short
+from roambench.provision.power.table import SWITCHES
+
+#: Off for so long before on again: capacitors, and a card that still writes.
+OFF_S: Final = 5.0
+#: Longer than any switch of ours may take; it ends those of other packages that forgot to end themselves.
+MOST_S: Final = 300.0
+
+
+class Deed(StrEnum):
+    """A command for the boards' power. `STATE` only asks the switches."""
+
+    ON = "on"
+    OFF = "off"
+    CYCLE = "cycle"
+    STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """`done`: the deed was done, and a switch that can be asked says so. Otherwise `reason` says why not.
+
+    `on` is what the switch says afterwards, None where it says nothing; `detail` what it says besides.
+    """
+
+    host: Host
+    done: bool
+    on: bool | None = None
+    volts: float | None = None
+    detail: str = ""
+    reason: str = ""
+    next_action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSwitch:
+    """A switch that was asked and not switched. `asked` is False where there is nobody to ask.
+
+    `trouble`: why it may cut the board's power by itself. `reason`: why it gives no answer.
+    """
+
+    asked: bool = False
+    on: bool | None = None
+    detail: str = ""
+    trouble: str = ""
+    reason: str = ""
+    next_action: str = ""
+
+
+NOT_ASKED: Final = SeenSwitch()
+
+
+async def switch_power(hosts: Sequence[Host], deed: Deed, off_s: float = OFF_S) -> list[Switched]:
+    """All at once; one answer per host, in their order. Never raises for a host."""
+    return list(await asyncio.gather(*(_one(host, deed, off_s) for host in hosts)))
+
+
+async def seen_switch(host: Host) -> SeenSwitch:
+    """Ask the host's switch how it stands; never raises. A meter is asked by `meter.autorun_of`."""
+    if host.power.switch == "meter":
+        return NOT_ASKED
+    try:
+        switch = _switch_of(host)
+        async with asyncio.timeout(MOST_S):
+            state = await switch.state()
+            trouble = await switch.trouble() if isinstance(switch, Forewarns) else ""
+    except Exception as error:
+        return SeenSwitch(True, None, "", "", *_told(host, error))
+    if state is None:
+        return SeenSwitch(False, detail="cannot be asked: its power table has no `state`")
+    return SeenSwitch(True, state.on, state.detail, trouble)
+
+
+async def _one(host: Host, deed: Deed, off_s: float) -> Switched:
+    try:
+        switch = _switch_of(host)
+        await _do(switch, deed, off_s)
+        state = await _state(switch)
+    except Exception as error:  # a row of another package may raise anything
+        reason, next_action = _told(host, error)
+        return Switched(host, False, reason=reason, next_action=next_action)
+    if state is not None:
+        return Switched(host, True, state.on, state.volts, short(state.detail))
+    if deed is Deed.STATE:
+        return Switched(
+            host,
+            False,
+            reason="nobody can say: this switch cannot be asked",
+            next_action="give its power table a `state` command, or look at the board",
+        )
+    return Switched(host, True, detail=f"{deed} was done; nothing was read back: this switch cannot be asked")
+
+
+def _switch_of(host: Host) -> BoardSwitch:
+    return SWITCHES.load(host.power.switch).switch(host.power.keys, host)
+
+
+def _told(host: Host, error: Exception) -> tuple[str, str]:
+    """Reason and next action."""
+    if isinstance(error, RoambenchError):
+        reason = getattr(error, "reason", str(error))
+        return short(reason), getattr(error, "next_action", "") or _next_action(host)
+    reason = "no answer" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+    return short(f"switch {host.power.switch!r}: {reason}"), _next_action(host)
+
+
+def _next_action(host: Host) -> str:
+    try:
+        return SWITCHES.load(host.power.switch).next_action
+    except RoambenchError:
+        return ""
+
+
+async def _state(switch: BoardSwitch) -> PowerState | None:
+    async with asyncio.timeout(MOST_S):
+        return await switch.state()
+
+
+async def _do(switch: BoardSwitch, deed: Deed, off_s: float) -> None:
+    try:
+        if deed in (Deed.OFF, Deed.CYCLE):
+            async with asyncio.timeout(MOST_S):
+                await switch.off()
+        if deed is Deed.CYCLE:
+            await asyncio.sleep(off_s)
+    finally:  # also when somebody presses Ctrl-C: a cycle leaves no board off
+        if deed in (Deed.ON, Deed.CYCLE):
+            async with asyncio.timeout(MOST_S):
+                await switch.on()
