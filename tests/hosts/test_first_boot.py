@@ -19,7 +19,7 @@ from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import roambench
 from hosts.lab.command import do
 from hosts.lab.foreign import NATIVE
-from hosts.lab.fresh_card import CALLS, CMDLINE, FreshCard, ship
+from hosts.lab.fresh_card import CALLS, CMDLINE, FreshCard, SeededCard, ship
 from hosts.lab.network import INTERFACE, Network
 
 _INDEX = 9
@@ -45,6 +45,14 @@ timezone = "Asia/Kathmandu"
 """
 _SSID = 'it\'s `a "b" $(reboot) \\ ü;=#'
 _PASSPHRASE = 'cor\'rect $(horse) \\ "battery" 7'
+_NETPLAN = """
+mkdir -p /tmp/root/etc/netplan
+install -m 600 /boot/firmware/radio.yaml /tmp/root/etc/netplan/
+netplan generate --root-dir /tmp/root
+cd /etc/NetworkManager/system-connections
+sed 's/^id=.*/id=bench/' /tmp/root/run/NetworkManager/system-connections/*wlan0* >bench.nmconnection
+chmod 600 bench.nmconnection
+"""
 _RADIO = """
 [hosts.card]
 country = "CH"
@@ -57,9 +65,18 @@ ssid = SSID
 @pytest.fixture
 def card(bench_hosts: BenchHosts) -> Iterator[FreshCard]:
     """In a host of its own on the hosts' network, without power."""
+    yield from _flashed(bench_hosts, FreshCard, "raspios")
+
+
+@pytest.fixture
+def seeded_card(bench_hosts: BenchHosts) -> Iterator[FreshCard]:
+    """As `card`, of an image with cloud-init."""
+    yield from _flashed(bench_hosts, SeededCard, "cloud")
+
+
+def _flashed(bench_hosts: BenchHosts, kind: type[FreshCard], flavour: str) -> Iterator[FreshCard]:
     network = _network(bench_hosts)
-    root = image.root(NATIVE, "raspios")
-    made = FreshCard("fresh", _INDEX, network, bench_hosts.folder, root, "", "raspios")
+    made = kind("fresh", _INDEX, network, bench_hosts.folder, image.root(NATIVE, flavour), "", flavour)
     made.flash()
     network.lay_cable(_INDEX)
     try:
@@ -114,6 +131,44 @@ def test_a_flashed_card_becomes_a_host_that_provisioning_reaches(
     _joins_a_wifi_of_any_name(card, bench_hosts, shipped, tmp_path)
 
 
+@pytest.mark.slow  # its root is made of another flavour
+def test_a_card_of_trixie_becomes_a_host_by_a_real_cloud_init(
+    seeded_card: FreshCard, bench_hosts: BenchHosts, tmp_path: Path
+):
+    """By Debian 12's cloud-init, netplan and NetworkManager; then netplan reads a Wi-Fi of any name."""
+    shipped = tmp_path / "shipped"
+    shutil.copytree(seeded_card.boot, shipped)
+    bench = _bench(tmp_path, seeded_card.address, bench_hosts, _CABLE)
+    made = roambench("fleet", "image", bench, "--boot", seeded_card.boot)
+    assert made.code == 0, made
+    seeded_card.port = 2207
+    seeded_card.start(None)
+    seeded_card.wait()
+    told = seeded_card.inside(
+        "cloud-init status --wait; cloud-init schema -c /boot/firmware/user-data; hostname"
+    )
+    assert "status: done" in told
+    assert "Valid cloud-config" in told
+    assert told.endswith("\ndesk-07\n")
+    assert (
+        seeded_card.inside("passwd --status lab-7 | cut -d' ' -f2; cat /etc/timezone")
+        == "L\nAsia/Kathmandu\n"
+    )
+    seen = roambench("fleet", "provision", bench, "--dry-run")
+    assert seen.code == 0, seen
+
+    bench = _bench(tmp_path, seeded_card.address, bench_hosts, _RADIO)
+    (tmp_path / "passphrase").write_text(f"{_PASSPHRASE}\n")
+    (tmp_path / "passphrase").chmod(0o600)
+    made = roambench("fleet", "image", bench, "--boot", shipped, "--out", tmp_path / "cards")
+    assert made.code == 0, made
+    text = (tmp_path / "cards/desk-07/network-config").read_text()
+    (seeded_card.boot / "radio.yaml").write_text(
+        text.replace("version: 2", "version: 2\n  renderer: NetworkManager")
+    )
+    _networkmanager_reads_the_wifi(seeded_card, _NETPLAN)
+
+
 def test_a_card_is_written_on_a_real_fat(bench_hosts: BenchHosts, tmp_path: Path):
     """One that refuses chmod, as mounted by a program (fusefat), and read by another (mtools)."""
     fat, boot = tmp_path / "bootfs.fat", tmp_path / "bootfs"
@@ -152,16 +207,21 @@ def _joins_a_wifi_of_any_name(
     do("shellcheck", script)
     shutil.copy(script, card.boot)
     (card.boot / script.name).chmod(0o755)
-    card.inside("/boot/firmware/firstrun.sh; nmcli connection reload")
+    _networkmanager_reads_the_wifi(card, "/boot/firmware/firstrun.sh")
 
     told = (card.boot / "firstrun.log").read_text()
     assert [line for line in told.splitlines() if "FAILED" in line] == ["FAILED (1): radio"]  # there is none
+    assert "wifi.powersave=2" in card.inside("NetworkManager --print-config")
+
+
+def _networkmanager_reads_the_wifi(card: FreshCard, script: str) -> None:
+    """As wpa_passphrase has its key, after `script` has laid the connection "bench" where it belongs."""
     asked = "802-11-wireless.ssid,802-11-wireless.hidden,802-11-wireless-security.psk"
-    ssid, hidden, psk = card.inside(f"nmcli -s -e no -g {asked} connection show bench").splitlines()
+    show = f"nmcli connection reload; nmcli -s -e no -g {asked} connection show bench"
+    ssid, hidden, psk = card.inside(f"{script}\n{show}").splitlines()
     assert (ssid, hidden) == (_SSID, "yes")
     words = f"{shlex.quote(_SSID)} {shlex.quote(_PASSPHRASE)}"
     assert f"\n\tpsk={psk}\n" in card.inside(f"wpa_passphrase {words}")
-    assert "wifi.powersave=2" in card.inside("NetworkManager --print-config")
 
 
 def _bench(folder: Path, address: str, hosts: BenchHosts, more: str) -> Path:

@@ -91,6 +91,16 @@ echo "$1:$2" | chpasswd -e
 rm -f /etc/ssh/sshd_config.d/rename_user.conf
 """
 )
+#: What they are once pi-gen's long comments are left out.
+SEED: Final = {
+    "user-data": "#cloud-config\n# user-data\n#hostname: raspberrypi\n",
+    "network-config": "# network-config\n#network:\n#  version: 2\n",
+    "meta-data": "# meta-data\ndsmode: local\ninstance_id: rpios-image\n",
+}
+_WHERE: Final = """\
+datasource_list: [NoCloud]
+system_info: {network: {renderers: [netplan]}}
+"""
 _STAND_INS: Final = {
     "usr/lib/raspberrypi-sys-mods/imager_custom": _IMAGER_CUSTOM,
     "usr/lib/userconf-pi/userconf": _USERCONF,
@@ -171,10 +181,34 @@ class FreshCard(Container):
         for file in self.boot.iterdir():
             file.chmod(0o755)  # as everything on a FAT is
         line = (self.boot / "cmdline.txt").read_text()
-        kernel = [word for word in line.split() if re.match(r"systemd\.|cfg80211\.|quiet", word)]
+        kernel = [word for word in line.split() if re.match(r"systemd\.|cfg80211\.|quiet|ds=", word)]
         return [f"--bind={self.boot}:/boot/firmware", "--capability=CAP_NET_ADMIN", "--", *kernel]
 
     def discard(self) -> None:
         """Off, and out of the reader."""
         self.cut()
         self.card.discard()
+
+
+class SeededCard(FreshCard):
+    """A card whose first boot is cloud-init's, as Trixie's is: of the flavour `cloud`, Debian 12's release.
+
+    What plays Raspberry Pi's own configuration of cloud-init says where the boot partition is, and that
+    NetworkManager has the network.
+    """
+
+    def flash(self) -> None:
+        super().flash()
+        for name, text in SEED.items():
+            (self.boot / name).write_text(text)
+        (self.boot / "cmdline.txt").write_text(f"{CMDLINE.partition(' quiet')[0]} resize\n")
+
+    def _as_flashed(self, root: Path) -> None:
+        super()._as_flashed(root)
+        (root / "etc/cloud/cloud.cfg.d/99-boot-partition.cfg").write_text(_WHERE)
+        seed = root / "var/lib/cloud/seed"
+        seed.mkdir(parents=True)
+        (seed / "nocloud").symlink_to("/boot/firmware")
+        renderer = root / "etc/netplan/00-network-manager.yaml"
+        renderer.write_text("network: {version: 2, renderer: NetworkManager}\n")
+        renderer.chmod(0o600)

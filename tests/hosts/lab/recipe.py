@@ -100,6 +100,8 @@ FLAVOURS: Final[Mapping[str, Flavour]] = {
         user="lab",
         port=2222,
     ),
+    # With what reads the files of a Trixie's first boot, in Debian 12's releases.
+    "cloud": Flavour(packages=("cloud-init", "netplan.io"), base="raspios", sparing=True),
 }
 
 #: Of every flavour, last: each card gets keys and a machine id of its own.
