@@ -51,6 +51,7 @@ class Plan:
     disk_bytes: int
     peak_disk_bytes: int
     core_share: float  # of a core that a thread got just now; below 1 this machine is busy
+    doubts: tuple[str, ...] = ()  # about the movement, which a report of the run will say first
 
 
 def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> list[Plan]:
@@ -118,6 +119,7 @@ def _plan_system(
         disk_bytes=disk,
         peak_disk_bytes=disk + transient_bytes(fleet, learning_task, rehearsed),
         core_share=costs.core_share,
+        doubts=movement.doubts,
     )
 
 

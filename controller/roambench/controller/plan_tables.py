@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 
 from roambench.controller.plan import Plan
 from roambench.report import numbers
@@ -33,6 +34,8 @@ def print_plans(plans: Sequence[Plan], console: Console) -> None:
         soft_wrap=True,
     )
 
+    for doubt in plans[0].doubts:
+        console.print(f"[yellow]![/] {escape(doubt)}", highlight=False, soft_wrap=True)
     share = plans[0].core_share
     if share < BUSY_BELOW:
         console.print(

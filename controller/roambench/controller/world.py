@@ -81,11 +81,16 @@ def movement_of(experiment: Experiment) -> Movement:
     trace = read_trace(Path(section.file)) if section.file else generated(section, experiment.seed)
     aps = fleet.aps
     if aps is None:
-        aps = DEFAULT_APS if trace.ap is None else 0
+        aps = min(DEFAULT_APS, len(trace.place_x_m)) if trace.ap is None else 0
     if aps and trace.made_up:
         raise TraceError(
             f"fleet.aps: expected 0 or nothing, got {aps}: the trace recorded who was at which access point, "
             "but not where these stand, so there is nowhere to draw others"
+        )
+    if aps > len(trace.place_x_m):
+        raise TraceError(
+            f"fleet.aps: expected at most {len(trace.place_x_m)}, the places of the trace (0: its own "
+            f"{len(trace.ap_names)} access points), got {aps}"
         )
     if section.offset >= trace.steps:
         raise TraceError(

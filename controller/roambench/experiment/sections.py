@@ -83,7 +83,8 @@ class FleetSection(Section):
         ge=0,
         json_schema_extra={"expected": "an integer ≥ 0"},
         description="Virtual access points, drawn from the trace's places by the seed; 0: the trace's own. "
-        f"Left out: the trace's own where it recorded who was at which, else {DEFAULT_APS}.",
+        f"Left out: the trace's own where it recorded who was at which, else {DEFAULT_APS}, or "
+        "all of its places if they are fewer.",
     )
     mapping: Literal["top", "waves", "random"] = Field(
         "top",

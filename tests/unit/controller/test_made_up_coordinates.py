@@ -13,6 +13,8 @@ from rich.console import Console
 from roambench.contract.errors import TraceError
 from roambench.controller.cli import main
 from roambench.controller.composition import run_experiment
+from roambench.controller.plan import plan_experiment
+from roambench.controller.plan_tables import print_plans
 from roambench.controller.world import movement_of
 from roambench.experiment.load import load_experiment
 from roambench.mobility.files import read_trace
@@ -190,3 +192,17 @@ def test_a_run_that_draws_others_than_the_recorded_ones_says_so(tmp_path: Path) 
         "the trace recorded who was at which of 4 access points, and fleet.aps drew 2 others"
     )
     assert movement_of(load_experiment(path, ["fleet.aps=0"])).doubts == ()
+    parameters = "{ devices = 30, steps = 40, places = 12, aps = 5 }"
+    (tmp_path / "plain.toml").write_text(f"[trace]\nparameters = {parameters}\n")
+    assert len(movement_of(load_experiment(tmp_path / "plain.toml", [])).trace.ap_names) == 12
+    with pytest.raises(
+        TraceError, match=r"fleet\.aps: expected at most 12, the places of the trace \(0: its own"
+    ):
+        movement_of(load_experiment(tmp_path / "plain.toml", ["fleet.aps=13"]))
+
+
+def test_a_plan_says_so_too(experiment: Path) -> None:
+    console = Console(file=StringIO(), width=200)
+    loaded = load_experiment(experiment, ["learning.train_images=400", "trace.steps=2"])
+    print_plans(plan_experiment(loaded, "rehearsal"), console)
+    assert f"! {SENTENCE}" in console.file.getvalue()  # type: ignore[attr-defined]
