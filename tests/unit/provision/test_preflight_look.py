@@ -161,6 +161,7 @@ ssh_port = {port}
 ssh_key = "{server.client_key}"
 interface = "lo"
 meter = {{ driver = "smartpower2", port = "/dev/null", emulated = true }}
+power = {{ on = "touch {tmp_path}/switched", off = "touch {tmp_path}/{name}-off", state = "echo on" }}
 """
 
     return bench_of(tmp_path, host("pi-01", server.port) + host("pi-02", free_port()))
@@ -207,6 +208,8 @@ def test_a_preflight_asks_all_hosts_and_keeps_who_answered(
     assert (found["torch"].verdict, found["torch"].found) == (Verdict.PASS, "step_s 0.4")
     assert (found["meter"].verdict, found["meter"].found) == (Verdict.PASS, "a reading 0.2 s ago")
     assert (found["idle watts"].verdict, found["idle watts"].found) == (Verdict.PASS, "1.90 W")
+    assert (found["power switch"].verdict, found["power switch"].found) == (Verdict.PASS, "on")
+    assert list(tmp_path.glob("*switched")) + list(tmp_path.glob("*-off")) == []  # asked, not switched
     assert found["Wi-Fi power save"].found == "no such hardware: lo is no radio"
     assert found["certificate"].verdict is Verdict.FAIL  # this machine is no provisioned host
     assert not made.passed

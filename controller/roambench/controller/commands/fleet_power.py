@@ -41,6 +41,7 @@ def power(
     from rich.table import Table
 
     from roambench.controller.commands.bench_in_hand import in_hand
+    from roambench.controller.commands.outcome_table import add_columns
     from roambench.controller.stopping import run_async
     from roambench.provision.inventory import load_bench
     from roambench.provision.power.switching import switch_power
@@ -65,8 +66,7 @@ def power(
         print(json.dumps(rows, indent=2))
     else:
         table = Table(title=f"{loaded.name}: power {deed}", title_justify="left")
-        for column in ("host", "output", "reason", "next action"):
-            table.add_column(column, overflow="fold")
+        add_columns(table, "host", "output", "reason", "next action")
         for one in switched:
             volts = "" if one.volts is None else f", {one.volts:.2f} V"
             said = "" if one.on is None else f"{'on' if one.on else 'off'}{volts}"

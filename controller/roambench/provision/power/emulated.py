@@ -21,6 +21,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 _USER: Final = "admin"
+_MOST_BYTES: Final = 4096
 _MAC: Final = "A8032ABE54DC"
 _REALM: Final = "shellyplus1-" + _MAC.lower()
 
@@ -44,8 +45,12 @@ class EmulatedDevice(ABC):
     asked: list[str] = field(default_factory=list)  # paths, in their order
 
     @abstractmethod
-    def reply(self, path: str, query: Mapping[str, str], authorization: str) -> Reply:
-        """The device's answer to a GET; `authorization` is that header, "" without it."""
+    def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
+        """The device's answer; `authorization` is that header, "" without it."""
+
+    def posted(self, path: str, body: bytes, authorization: str) -> Reply:
+        """The answer to a POST: a form counts as the query."""
+        return self.reply(path, dict(parse_qsl(body.decode(errors="replace"))), authorization, "POST")
 
     def _relay(self, number: str) -> int | None:
         """The index of a relay's number from 0; None where there is none."""
@@ -57,7 +62,7 @@ class EmulatedDevice(ABC):
 class EmulatedTasmota(EmulatedDevice):
     """The commands Power and PulseTime of Tasmota's `/cm`."""
 
-    def reply(self, path: str, query: Mapping[str, str], authorization: str) -> Reply:
+    def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
         """Of `/cm?cmnd=...`."""
         if path != "/cm":
             return Reply(404, "Not found")
@@ -84,7 +89,7 @@ class EmulatedTasmota(EmulatedDevice):
 class EmulatedShelly1(EmulatedDevice):
     """A Shelly of the first generation."""
 
-    def reply(self, path: str, query: Mapping[str, str], authorization: str) -> Reply:
+    def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
         """Of `/shelly`, `/relay/N` and `/settings/relay/N`."""
         if path == "/shelly":
             outputs = len(self.relays)
@@ -112,7 +117,7 @@ class EmulatedShelly2(EmulatedDevice):
 
     nonces: set[str] = field(default_factory=set)
 
-    def reply(self, path: str, query: Mapping[str, str], authorization: str) -> Reply:
+    def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
         """Of `/shelly` and of `/rpc/` with Switch.Set, Switch.GetStatus and Switch.GetConfig."""
         if path == "/shelly":
             told = {
@@ -124,38 +129,52 @@ class EmulatedShelly2(EmulatedDevice):
                 "app": "Plus1",
             }
             return Reply(200, {**told, "ver": "1.4.4", "auth_en": bool(self.password)})
-        if self.password and not self._may(authorization):
+        if self.password and not self._may(authorization, method):
             nonce = secrets.token_hex(16)
             self.nonces.add(nonce)
             asks = f'Digest qop="auth", realm="{_REALM}", nonce="{nonce}", algorithm=SHA-256'
             return Reply(401, "", (("WWW-Authenticate", asks),))
-        method = path.removeprefix("/rpc/")
-        if method not in ("Switch.Set", "Switch.GetStatus", "Switch.GetConfig"):
-            return Reply(404, {"code": 404, "message": f"No handler for {method}"})
+        name = path.removeprefix("/rpc/")
+        if name not in ("Switch.Set", "Switch.GetStatus", "Switch.GetConfig"):
+            return Reply(404, {"code": 404, "message": f"No handler for {name}"})
         if "id" not in query:
             return Reply(500, {"code": -103, "message": "Missing required argument 'id'!"})
         number = self._relay(query["id"])
         if number is None:
             return Reply(500, {"code": -105, "message": f"Argument 'id', value {query['id']} not found!"})
         was_on = self.relays[number]
-        if method == "Switch.Set":
+        if name == "Switch.Set":
             if query.get("on") not in ("true", "false"):
                 return Reply(500, {"code": -103, "message": "Missing required argument 'on'!"})
             self.relays[number] = query["on"] == "true"
             return Reply(200, {"was_on": was_on})
-        if method == "Switch.GetStatus":
+        if name == "Switch.GetStatus":
             return Reply(200, {"id": number, "source": "HTTP_in", "output": was_on})
         after_s = self.auto_off_s
         told = {"id": number, "name": None, "initial_state": "restore_last", "auto_on": False}
         return Reply(200, {**told, "auto_off": after_s > 0.0, "auto_off_delay": after_s or 60.0})
 
-    def _may(self, authorization: str) -> bool:
+    def posted(self, path: str, body: bytes, authorization: str) -> Reply:
+        """Of `/rpc`: a frame with a method and its params."""
+        try:
+            frame = json.loads(body)
+            name, params = str(frame["method"]), dict(frame.get("params", {}))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return Reply(400, "Bad Request")
+        query = {key: json.dumps(value) for key, value in params.items()}
+        said = self.reply(f"/rpc/{name}", query, authorization, "POST")
+        if said.status == 401:
+            return said
+        part = "result" if said.status == 200 else "error"
+        return Reply(200, {"id": frame.get("id"), "src": _REALM, part: said.values})
+
+    def _may(self, authorization: str, method: str) -> bool:
         """RFC 7616 with SHA-256 and qop=auth."""
         said = {key: quoted or bare for key, quoted, bare in _PARTS.findall(authorization)}
         if not authorization.startswith("Digest ") or said.get("nonce") not in self.nonces:
             return False
         login = _sha256(f"{_USER}:{_REALM}:{self.password}")
-        asked = _sha256(f"GET:{said.get('uri')}")
+        asked = _sha256(f"{method}:{said.get('uri')}")
         middle = ":".join(said.get(key, "") for key in ("nonce", "nc", "cnonce", "qop"))
         return said.get("response") == _sha256(f"{login}:{middle}:{asked}")
 
@@ -178,6 +197,18 @@ def serving(device: EmulatedDevice, host: str = "127.0.0.1", port: int = 0) -> I
                 device.asked.append(self.path)
                 query = dict(parse_qsl(url.query))
                 reply = device.reply(url.path, query, self.headers.get("Authorization", ""))
+            self._send(reply)
+
+        def do_POST(self) -> None:
+            """One answer."""
+            length = self.headers.get("Content-Length", "")
+            body = self.rfile.read(min(int(length), _MOST_BYTES)) if length.isdigit() else b""
+            with lock:
+                device.asked.append(self.path)
+                reply = device.posted(urlsplit(self.path).path, body, self.headers.get("Authorization", ""))
+            self._send(reply)
+
+        def _send(self, reply: Reply) -> None:
             text = reply.values if isinstance(reply.values, str) else json.dumps(reply.values)
             self.send_response(reply.status)
             self.send_header("Content-Type", "text/plain" if text is reply.values else "application/json")

@@ -8,6 +8,7 @@ import shlex
 import socket
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,7 +153,7 @@ async def test_a_device_that_does_not_do_what_it_is_told(tmp_path: Path) -> None
     class Stuck(EmulatedTasmota):
         """Its relay is welded: whatever it is told, it is on."""
 
-        def reply(self, path: str, query: object, authorization: str):  # type: ignore[no-untyped-def,override]
+        def reply(self, path: str, query: object, authorization: str, method: str = "GET"):  # type: ignore[no-untyped-def,override]
             self.relays[0] = True
             return super().reply(path, {"cmnd": "Power1"}, authorization)
 
@@ -340,6 +341,27 @@ async def test_the_emulated_switches_are_a_command(tmp_path: Path) -> None:
     finally:
         process.terminate()
         await process.wait()
+
+
+async def test_the_emulated_shellys_take_what_other_clients_post() -> None:
+    """A form for the first generation, JSON-RPC for the others: so do labgrid's drivers."""
+
+    def posted(url: str, body: bytes) -> dict[str, object]:
+        with urllib.request.urlopen(url, body, timeout=10) as answer:
+            found = json.load(answer)
+        assert isinstance(found, dict)
+        return found
+
+    first, later = EmulatedShelly1([True]), EmulatedShelly2([True, True])
+    with serving(first) as one, serving(later) as two:
+        said = await asyncio.to_thread(posted, f"http://{one}/relay/0", b"turn=off")
+        assert (said["ison"], first.relays) == (False, [False])
+        frame = {"id": 1, "method": "Switch.Set", "params": {"id": 1, "on": False}}
+        said = await asyncio.to_thread(posted, f"http://{two}/rpc", json.dumps(frame).encode())
+        assert (said["id"], said["result"], later.relays) == (1, {"was_on": True}, [True, False])
+        frame = {"id": 2, "method": "Switch.GetStatus", "params": {"id": 9}}
+        said = await asyncio.to_thread(posted, f"http://{two}/rpc", json.dumps(frame).encode())
+        assert said["error"] == {"code": -105, "message": "Argument 'id', value 9 not found!"}
 
 
 async def test_json_of_the_emulated_devices_is_what_the_vendors_show() -> None:
