@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from typing import Final
 import paramiko
 
 Sink = Callable[[bytes], None]
+#: What a command reads: all of it, a file of this machine, or pieces as they are wanted.
+Input = bytes | Path | Iterator[bytes]
 
 _PIECE_BYTES: Final = 256 * 1024
 _LAST_S: Final = 2.0  # what a connection that is gone takes at most to say so
@@ -57,7 +59,7 @@ def ending(exit_code: int) -> str:
 
 
 def perform(
-    channel: paramiko.Channel, command: str, stdin: bytes | Path, *, timeout_s: float, most_bytes: int
+    channel: paramiko.Channel, command: str, stdin: Input, *, timeout_s: float, most_bytes: int
 ) -> Ran:
     """Run `command` to its end and keep what it says; TooMuch beyond `most_bytes` of either output.
 
@@ -78,7 +80,7 @@ def perform(
 def stream(
     channel: paramiko.Channel,
     command: str,
-    stdin: bytes | Path | None,
+    stdin: Input | None,
     out: Sink,
     err: Sink,
     *,
@@ -150,15 +152,14 @@ def _take(channel: paramiko.Channel, receive: Callable[[int], bytes], deadline: 
             raise
 
 
-def _send(channel: paramiko.Channel, stdin: bytes | Path | None, deadline: float) -> None:
+def _send(channel: paramiko.Channel, stdin: Input | None, deadline: float) -> None:
     if stdin is None:  # its input ends when the channel does
         channel.status_event.wait(_left(deadline))
         return
     try:
-        with stdin.open("rb") if isinstance(stdin, Path) else io.BytesIO(stdin) as source:
-            while piece := source.read(_PIECE_BYTES):
-                channel.settimeout(_left(deadline))
-                channel.sendall(piece)
+        for piece in _pieces(stdin):
+            channel.settimeout(_left(deadline))
+            channel.sendall(piece)
         channel.shutdown_write()
     except TimeoutError:
         raise
@@ -166,6 +167,15 @@ def _send(channel: paramiko.Channel, stdin: bytes | Path | None, deadline: float
         if not channel.closed and not channel.eof_received:
             channel.close()  # whoever waits for the command's outputs need wait no more
             raise  # otherwise the command ended without reading: its exit code tells more
+
+
+def _pieces(stdin: Input) -> Iterator[bytes]:
+    if not isinstance(stdin, bytes | Path):
+        yield from stdin
+        return
+    with stdin.open("rb") if isinstance(stdin, Path) else io.BytesIO(stdin) as source:
+        while piece := source.read(_PIECE_BYTES):
+            yield piece
 
 
 def _left(deadline: float) -> float:

@@ -16,7 +16,7 @@ import paramiko
 
 from roambench.contract.errors import RoambenchError
 from roambench.provision.bench import Bench, Host
-from roambench.provision.channel import ConnectionEnded, Ran, Sink, TooMuch, perform, stream
+from roambench.provision.channel import ConnectionEnded, Input, Ran, Sink, TooMuch, perform, stream
 from roambench.provision.host_error import ConnectionLost, HostError
 from roambench.provision.login import CONNECT_S, logged_in
 
@@ -41,7 +41,7 @@ class HostLink:
         command: str,
         *,
         root: bool = False,
-        stdin: bytes | Path = b"",
+        stdin: Input = b"",
         timeout_s: float = _COMMAND_S,
         most_bytes: int = _MOST_BYTES,
     ) -> Ran:
@@ -63,7 +63,7 @@ class HostLink:
         err: Sink,
         *,
         root: bool = False,
-        stdin: bytes | None = b"",
+        stdin: Input | None = b"",
         timeout_s: float = _COMMAND_S,
     ) -> int:
         """As `run`, with both outputs passed on as they come, however much that is; returns the exit code.
@@ -108,7 +108,7 @@ class HostLink:
         command: str,
         *,
         root: bool = False,
-        stdin: bytes | Path = b"",
+        stdin: Input = b"",
         timeout_s: float = _COMMAND_S,
         most_bytes: int = _MOST_BYTES,
     ) -> bytes:

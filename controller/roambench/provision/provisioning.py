@@ -15,9 +15,10 @@ from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import Facts, gather
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
+from roambench.provision.host_error import ConnectionLost, HostError
+from roambench.provision.hosts import HostLink, HostOutcome, on_hosts, open_link
 from roambench.provision.platforms import PLATFORMS
+from roambench.provision.shipping import Sent, ship
 from roambench.provision.step import Plan, Refusal, Step
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
@@ -54,13 +55,24 @@ def provision(
     token = _token(bench)
 
     def work(link: HostLink) -> Provisioned:
-        return _provision(link, builds, token, dry_run=dry_run, report=report)
+        sent = Sent(lambda line: report(link.host, line))
+        with ExitStack() as links:
+            while True:
+                try:
+                    return _provision(link, builds, token, sent, dry_run=dry_run, report=report)
+                except ConnectionLost:
+                    # A link that lives shorter than the wheels take gets them there, too, if it carries some.
+                    if not sent.worth_another():
+                        raise
+                report(link.host, "connection lost while wheels were sent: again")
+                links.close()
+                link = links.enter_context(open_link(bench, link.host))
 
     return on_hosts(bench, hosts, work, at_once=_AT_ONCE)
 
 
 def _provision(
-    link: HostLink, builds: Builds, token: bytes | None, *, dry_run: bool, report: Report
+    link: HostLink, builds: Builds, token: bytes | None, sent: Sent, *, dry_run: bool, report: Report
 ) -> Provisioned:
     began_s = time.monotonic()
     facts = gather(link)
@@ -75,13 +87,13 @@ def _provision(
         wanted = Wanted(link.bench, link.host, build, Identity(reason, credential), token)
     todo = plan(facts, wanted)
     if not dry_run:
-        _perform_all(link, todo, wanted.identity, report)
+        _perform_all(link, todo, wanted.identity, sent, report)
         if todo.steps:
             _look_again(link, build, token)
     return Provisioned(build, todo, time.monotonic() - began_s)
 
 
-def _perform_all(link: HostLink, todo: Plan, identity: Identity, report: Report) -> None:
+def _perform_all(link: HostLink, todo: Plan, identity: Identity, sent: Sent, report: Report) -> None:
     """Until the certificate is there, what fails is told to the ledger, too."""
     with ExitStack() as sending:
         if identity.credential is not None:
@@ -89,21 +101,23 @@ def _perform_all(link: HostLink, todo: Plan, identity: Identity, report: Report)
             sending.enter_context(authority.sending(identity.credential))
         for step in todo.steps:
             report(link.host, f"{step.subject}: {step.reason}")
-            perform(link, step)
+            perform(link, step, sent)
             if step.subject == IDENTITY_SUBJECT:
                 sending.close()
 
 
-def perform(link: HostLink, step: Step) -> None:
+def perform(link: HostLink, step: Step, sent: Sent | None = None) -> None:
     """Do one step; HostError with its subject, and with what is known of such a failure."""
     try:
         for file in step.files:
             link.put(file.content, file.path, mode=file.mode, owner=file.owner)
         if not step.command:
             return
-        ran = link.run(step.command, root=True, stdin=step.stdin or b"", timeout_s=step.timeout_s)
+        if step.shipment is not None:
+            ship(link, step.shipment, sent or Sent(lambda line: None))
+        ran = link.run(step.command, root=True, timeout_s=step.timeout_s)
     except HostError as error:
-        raise HostError(link.host.name, f"{step.subject}: {error.reason}", error.next_action) from None
+        raise type(error)(link.host.name, f"{step.subject}: {error.reason}", error.next_action) from None
     if ran.exit_code == 0:
         return
     if b"No space left" in ran.err:

@@ -23,8 +23,31 @@ class RemoteFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ShippedFile:
+    """One file of a shipment."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """Files of a tar archive here that are to be in `folder`.new on the host."""
+
+    archive: Path
+    folder: str
+    files: tuple[ShippedFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
-    """Write `files`, then run `command` as root with the file `stdin` as input.
+    """Write `files`, ship the `shipment`, then run `command` as root.
 
     `reason` says what was found to be missing or different. `explained` tells what an exit code means, and
     what to do about it. After a step that `restarts` the agent has to be started again.
@@ -34,7 +57,7 @@ class Step:
     reason: str
     command: str = ""
     files: tuple[RemoteFile, ...] = ()
-    stdin: Path | None = None
+    shipment: Shipment | None = None
     timeout_s: float = 60.0
     explained: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     restarts: bool = False

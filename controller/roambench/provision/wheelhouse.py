@@ -30,6 +30,7 @@ from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import take_place, write_whole
 from roambench.provision.platforms import PYTHON, Platform
 from roambench.provision.source_tree import base_requirements
+from roambench.provision.step import ShippedFile
 from roambench.provision.wheel_closure import Wheel, closure
 
 _INDEX: Final = "wheelhouse.json"
@@ -61,6 +62,13 @@ class Wheelhouse:
     hash: str
     archive: Path
     wheels: tuple[Wheel, ...]
+
+    @property
+    def shipped(self) -> tuple[ShippedFile, ...]:
+        """What hosts get: the wheels, and their digests in a file of its own."""
+        sums = _sums(self.wheels)
+        wheels = (ShippedFile(wheel.file, wheel.size_bytes, wheel.sha256) for wheel in self.wheels)
+        return (ShippedFile(_SUMS, len(sums), hashlib.sha256(sums).hexdigest()), *wheels)
 
     @property
     def size_bytes(self) -> int:
@@ -160,9 +168,7 @@ def _pip_download(lines: Sequence[str], platform: Platform, folder: Path, *optio
 
 
 def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel]) -> Wheelhouse:
-    sums = "".join(
-        f"{wheel.sha256}  {wheel.file}\n" for wheel in sorted(wheels, key=lambda w: w.file)
-    ).encode()
+    sums = _sums(wheels)
     digest = hashlib.sha256(sums).hexdigest()[:16]
     archive = folder / f"{digest}.tar"
     fresh = source / "fresh.tar"
@@ -176,6 +182,12 @@ def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel
     index = _Index(platform.machine, digest, tuple(wheels))
     write_whole(folder / _INDEX, json.dumps(asdict(index), indent=1))
     return Wheelhouse(index.machine, index.hash, archive, index.wheels)
+
+
+def _sums(wheels: Iterable[Wheel]) -> bytes:
+    """As `sha256sum` prints them."""
+    ordered = sorted(wheels, key=lambda wheel: wheel.file)
+    return "".join(f"{wheel.sha256}  {wheel.file}\n" for wheel in ordered).encode()
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:

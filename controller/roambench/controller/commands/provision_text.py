@@ -26,8 +26,9 @@ def plan_text(host: Host, done: Provisioned) -> str:
     for number, step in enumerate(done.plan.steps, start=1):
         lines.append(f"  {number}. {step.subject}: {step.reason}")
         lines += [f"       write {_file_text(file)}" for file in step.files]
-        if step.stdin is not None:
-            lines.append(f"       send {step.stdin.name} ({step.stdin.stat().st_size / 1e6:.1f} MB) to")
+        if step.shipment is not None:
+            size = f"{step.shipment.size_bytes / 1e6:.1f} MB"
+            lines.append(f"       send what is not there of {len(step.shipment.files)} files ({size})")
         lines += [f"       # {line}" for line in step.command.strip().splitlines()]
     lines += [f"  -  {skip.subject}: not applicable here: {skip.why}" for skip in done.plan.skips]
     return "\n".join(lines)
