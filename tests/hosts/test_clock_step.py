@@ -103,7 +103,7 @@ def test_a_chrony_that_does_not_start_is_a_reason_in_its_own_words(boards: Bench
 
 
 def test_a_container_s_clock_is_left_alone(provisioned: BenchHosts):
-    said = roambench("fleet", "provision", provisioned.bench, "--dry-run", "--only", "pi3")
+    said = roambench("fleet", "provision", provisioned.bench, "--dry-run", "--diff", "--only", "pi3")
     assert "clock: not applicable here: a container has its machine's clock" in said.out
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ from roambench.provision.wanted import Identity, Wanted
 
 #: Hosts at a time: what they are sent goes through one network card and one processor here.
 _AT_ONCE: Final = 12
+#: Of a configuration file.
+_MOST_BYTES: Final = 2**20
 
 Report = Callable[[Host, str], None]
 
@@ -36,6 +39,8 @@ class Provisioned:
     build: AgentBuild
     plan: Plan
     seconds: float
+    #: Of a dry run that was asked for differences: files as they are, by path.
+    found: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -44,12 +49,13 @@ class Provisioned:
 
 
 def provision(
-    bench: Bench, hosts: Sequence[Host], *, dry_run: bool = False, report: Report
+    bench: Bench, hosts: Sequence[Host], *, dry_run: bool = False, diff: bool = False, report: Report
 ) -> list[HostOutcome[Provisioned]]:
     """Make every host what the bench wants; a host where that fails is a row with its reason.
 
     Doing it again changes nothing. `report` gets each step as it begins, from several threads. The wheels
-    are fetched when the first host of a kind needs them. ConfigError for an InfluxDB token that is missing.
+    are fetched when the first host of a kind needs them. `diff`: a dry run also fetches the files that would
+    change. ConfigError for an InfluxDB token that is missing.
     """
     builds = Builds(bench.state_dir)
     token = _token(bench)
@@ -59,7 +65,8 @@ def provision(
         with ExitStack() as links:
             while True:
                 try:
-                    return _provision(link, builds, token, sent, dry_run=dry_run, report=report)
+                    done = _provision(link, builds, token, sent, dry_run=dry_run, report=report)
+                    return replace(done, found=_changing(link, done.plan)) if diff else done
                 except ConnectionLost:
                     # A link that lives shorter than the wheels take gets them there, too, if it carries some.
                     if not sent.worth_another():
@@ -91,6 +98,16 @@ def _provision(
         if todo.steps:
             _look_again(link, build, token)
     return Provisioned(build, todo, time.monotonic() - began_s)
+
+
+def _changing(link: HostLink, todo: Plan) -> dict[str, bytes]:
+    """The files that the plan would change, as they are; those that are not there are empty."""
+    paths = [file.path for step in todo.steps for file in step.files if not file.secret]
+    return {
+        path: link.run(f"cat {shlex.quote(path)}", root=True, most_bytes=_MOST_BYTES).out
+        for path in paths
+        if not path.endswith(".whl")
+    }
 
 
 def _perform_all(link: HostLink, todo: Plan, identity: Identity, sent: Sent, report: Report) -> None:

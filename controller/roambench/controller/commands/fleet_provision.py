@@ -32,7 +32,11 @@ def provision_hosts(
     only: OnlyOption = None,
     limit: LimitOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done on each host, and do nothing.")
+        bool,
+        typer.Option("--dry-run", "--check", help="Show what would be done, equal plans once."),
+    ] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="With --dry-run: how files would change; secrets are not shown.")
     ] = False,
     as_json: JsonOption = False,
     wait_s: WaitOption = 0.0,
@@ -48,12 +52,15 @@ def provision_hosts(
 
     from rich.console import Console
 
+    from roambench.contract.errors import ConfigError
     from roambench.controller.commands.bench_in_hand import in_hand
     from roambench.controller.commands.outcome_table import outcome_table
-    from roambench.controller.commands.provision_text import plan_text, provision_json, state_text
+    from roambench.controller.commands.provision_text import plans_text, provision_json, state_text
     from roambench.provision.inventory import load_bench
     from roambench.provision.provisioning import provision
 
+    if diff and not dry_run:
+        raise ConfigError(["--diff: expected with --dry-run"])
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     progress = Console(highlight=False, soft_wrap=True, stderr=True)
@@ -65,15 +72,13 @@ def provision_hosts(
         contextlib.nullcontext() if dry_run else in_hand(loaded, "provision", wait_s, during_run=during_run)
     )
     with lease:
-        outcomes = provision(loaded, hosts, dry_run=dry_run, report=report)
+        outcomes = provision(loaded, hosts, dry_run=dry_run, diff=diff, report=report)
     if as_json:
         print(provision_json(outcomes, dry_run=dry_run))
     else:
         console = Console(highlight=False)
         if dry_run:
-            for one in outcomes:
-                if one.value is not None:
-                    print(plan_text(one.host, one.value))
+            print(plans_text(outcomes))
         title = f"{loaded.name}: {_count(outcomes, dry_run=dry_run)}"
         console.print(
             outcome_table(title, "state", outcomes, partial(state_text, dry_run=dry_run)), markup=False

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
 from typing import Any
 
 from roambench.provision.bench import Host
 from roambench.provision.hosts import HostOutcome
+from roambench.provision.printable import printable
 from roambench.provision.provisioning import Provisioned
 from roambench.provision.step import RemoteFile, Step
 
@@ -20,18 +23,45 @@ def state_text(done: Provisioned, *, dry_run: bool) -> str:
     return f"to change: {what}" if dry_run else f"changed: {what} ({done.seconds:.0f} s)"
 
 
-def plan_text(host: Host, done: Provisioned) -> str:
-    """Every step with its reason, files and command; secrets are not shown."""
-    lines = [f"{host.name}: build {done.build.hash}, {len(done.plan.steps)} steps"]
+def plans_text(outcomes: Sequence[HostOutcome[Provisioned]]) -> str:
+    """The plans of all hosts that answered; equal ones once. `HOST` stands for each one's name in them."""
+    plans: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.value is not None:
+            plans.setdefault(_plan_text(one.host, one.value), []).append(one.host.name)
+    return "\n".join(f"{_names(hosts)}: {plan}" for plan, hosts in plans.items())
+
+
+def _names(hosts: Sequence[str]) -> str:
+    count = f" ({len(hosts)} hosts)" if len(hosts) > 1 else ""
+    return ", ".join(hosts) + count
+
+
+def _plan_text(host: Host, done: Provisioned) -> str:
+    """Every step with its reason, files, their differences and command; secrets are not shown."""
+    lines = [f"build {done.build.hash}, {len(done.plan.steps)} steps"]
     for number, step in enumerate(done.plan.steps, start=1):
         lines.append(f"  {number}. {step.subject}: {step.reason}")
-        lines += [f"       write {_file_text(file)}" for file in step.files]
+        for file in step.files:
+            secret = ", secret" if file.secret else ""
+            lines.append(f"       write {file.path} ({file.mode:04o} {file.owner}{secret})")
+            lines += [f"       {line}" for line in _difference(file, done.found.get(file.path))]
         if step.shipment is not None:
             size = f"{step.shipment.size_bytes / 1e6:.1f} MB"
             lines.append(f"       send what is not there of {len(step.shipment.files)} files ({size})")
         lines += [f"       # {line}" for line in step.command.strip().splitlines()]
     lines += [f"  -  {skip.subject}: not applicable here: {skip.why}" for skip in done.plan.skips]
-    return "\n".join(lines)
+    own = re.compile(rf"(?<![\w.-]){re.escape(host.name)}(?![\w.-])")
+    return own.sub("HOST", "\n".join(lines))
+
+
+def _difference(file: RemoteFile, found: bytes | None) -> Iterator[str]:
+    """What writing it changes; nothing where that was not asked."""
+    if found is None or file.secret:
+        return
+    before, after = (text.decode(errors="replace").splitlines() for text in (found, file.content))
+    for line in list(unified_diff(before, after, lineterm="", n=1))[2:]:
+        yield printable(line)
 
 
 def provision_json(outcomes: Sequence[HostOutcome[Provisioned]], *, dry_run: bool) -> str:
@@ -68,8 +98,3 @@ def _step(step: Step) -> dict[str, Any]:
         "files": [file.path for file in step.files],
         "command": step.command,
     }
-
-
-def _file_text(file: RemoteFile) -> str:
-    size = "secret" if file.secret else f"{len(file.content)} bytes"
-    return f"{file.path} ({file.mode:04o} {file.owner}, {size})"
