@@ -36,9 +36,9 @@ from roambench.rounds.records import (
     RoundRecord,
     StepClosed,
 )
-from roambench.runs.accounts import account_run, outages_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.measured.accounts import account_run, outages_of
 from soaking.faults import KINDS
 from soaking.underway import Struck
 from soaking.worlds import TIME_SCALE, World

@@ -19,10 +19,10 @@ from roambench.contract.events import EventKind
 from roambench.controller.agents_kept import BY_THE_WALL_CLOCK
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import ClockProbed, RunResumed
-from roambench.runs.accounts import outages_of
 from roambench.runs.checkpoint_file import read_checkpoint, write_checkpoint
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.measured.accounts import outages_of
 from roambench.runs.models import load_model
 
 _PATIENCE_S = 300.0

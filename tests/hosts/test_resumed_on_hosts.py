@@ -29,8 +29,8 @@ from roambench.rounds.records import (
     RunResumed,
     StepClosed,
 )
-from roambench.runs.accounts import account_run, outages_of
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.accounts import account_run, outages_of
 from roambench.runs.models import load_model
 
 _SMALL = ('learning.model="mlp"', "learning.images_per_device=40", "learning.test_images=50")

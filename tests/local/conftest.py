@@ -21,8 +21,8 @@ import pytest
 
 from roambench.contract.errors import RunError
 from roambench.rounds.records import FleetEvent, RoundRecord
-from roambench.runs.accounts import RunEnergy, account_run
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.accounts import RunEnergy, account_run
 from soaking.processes import AgentProcesses, agent_processes, processes_of
 
 Found = TypeVar("Found")

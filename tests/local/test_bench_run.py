@@ -324,7 +324,7 @@ class TestWhatAnAgentCanBeAsked:
 
 
 def account(folder: RunFolder):
-    from roambench.runs.accounts import account_run
+    from roambench.runs.measured.accounts import account_run
 
     energy = account_run(folder, list(folder.read_log()))
     assert energy is not None

@@ -19,7 +19,7 @@ from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.ledger import Ledger
 from roambench.energy.readings.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j, read_truth, read_truths
-from roambench.runs.accounts import DeviceEnergy, RunEnergy
+from roambench.runs.measured.accounts import DeviceEnergy, RunEnergy
 
 # Alone: where others keep the machine busy, lines come late and readings have holes.
 pytestmark = [pytest.mark.timeout(150), pytest.mark.alone]

@@ -16,8 +16,8 @@ from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.clocks.clock_fit import ClockVerdict
 from roambench.rounds.records import ClockProbed, FleetEvent
-from roambench.runs.clocks import ReaderCase, board_clocks
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.clocks import ReaderCase, board_clocks
 
 from .conftest import ROAMBENCH, SMALL, processes_of
 

@@ -23,7 +23,7 @@ from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
 from roambench.energy.readings.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j
 from roambench.rounds.records import EdgeAggregated, FleetEvent, OrderAnswered, OutcomeDecided, StepClosed
-from roambench.runs.accounts import DeviceEnergy
+from roambench.runs.measured.accounts import DeviceEnergy
 
 # Alone: a machine that others use makes holes of its own in the readings.
 pytestmark = [pytest.mark.timeout(150), pytest.mark.alone]

@@ -27,7 +27,7 @@ from roambench.rounds.records import (
     RoundRecord,
     StepClosed,
 )
-from roambench.runs.accounts import RunEnergy
+from roambench.runs.measured.accounts import RunEnergy
 
 pytestmark = pytest.mark.timeout(500)  # on a machine that does other things
 

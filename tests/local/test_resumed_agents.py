@@ -19,8 +19,8 @@ from roambench.controller.kept import GLOBAL_MODEL
 from roambench.energy.readings.timeline import partition_check
 from roambench.experiment.load import load_experiment
 from roambench.rounds.records import ModelsScored, OrderGiven, OutcomeDecided, RunResumed
-from roambench.runs.accounts import account_run, outages_of
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.accounts import account_run, outages_of
 from roambench.runs.models import load_model
 from soaking.processes import processes_of
 

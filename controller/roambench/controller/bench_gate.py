@@ -15,7 +15,7 @@ from roambench.provision.checks import Verdict
 from roambench.provision.meter_map import doubts as meter_doubts
 from roambench.provision.meter_map import read_map
 from roambench.provision.preflight import check
-from roambench.runs.meters import VALID_FOR
+from roambench.runs.measured.meters import VALID_FOR
 
 
 def passed_gate(

@@ -10,7 +10,7 @@ from roambench.contract.records import AgentEvent
 from roambench.energy.clocks.clock_fit import REFUSE_BOUND_NS
 from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.records import ClockProbed
-from roambench.runs.clocks import CONTROLLER_HOST, described
+from roambench.runs.measured.clocks import CONTROLLER_HOST, described
 
 
 class FleetClocks:

@@ -16,7 +16,7 @@ from roambench.experiment.sections import InfluxdbSection
 from roambench.fleet.crashes import logged_if_it_crashes
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
-from roambench.runs.influx_forward import InfluxForwarder
+from roambench.runs.influx.forward import InfluxForwarder
 from roambench.spool.drain import BatchRefused
 from roambench.spool.influx import InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings

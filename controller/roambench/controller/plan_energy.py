@@ -15,7 +15,7 @@ from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.power import PORT_MBIT_S, Activity, PiPower
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
-from roambench.runs.modelled_accounts import ledger_of_log
+from roambench.runs.modelled.accounts import ledger_of_log
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from roambench.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from roambench.runs.folder import RunFolder
-    from roambench.runs.influxql import InfluxServer
+    from roambench.runs.influx.influxql import InfluxServer
     from roambench.runs.info import RunInfo
     from roambench.runs.records import OpenRecords, Records
 
@@ -84,14 +84,14 @@ class _Influx:
 
     @contextmanager
     def _opened(self, folder: RunFolder) -> Iterator[Records]:
-        from roambench.runs.influx_records import InfluxRecords
-        from roambench.runs.influxql import InfluxQL
+        from roambench.runs.influx.influxql import InfluxQL
+        from roambench.runs.influx.records import InfluxRecords
 
         with InfluxQL(self._server(folder)) as server:
             yield InfluxRecords(server, folder.info.run_id, span_of(folder.info))
 
     def _server(self, folder: RunFolder) -> InfluxServer:
-        from roambench.runs.influxql import InfluxServer
+        from roambench.runs.influx.influxql import InfluxServer
 
         own = folder.experiment.influxdb
         url, bucket = self.url or own.url, self.database or own.bucket

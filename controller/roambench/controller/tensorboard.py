@@ -13,9 +13,9 @@ from typing import Any
 from roambench.contract.errors import ConfigError, RunError
 from roambench.energy.ledger import KINDS, Ledger
 from roambench.rounds.records import RoundRecord, StepClosed, StepOpened
-from roambench.runs.accounts import account_run
 from roambench.runs.folder import RunFolder
-from roambench.runs.modelled_accounts import modelled_account
+from roambench.runs.measured.accounts import account_run
+from roambench.runs.modelled.accounts import modelled_account
 
 
 @dataclass(frozen=True, slots=True)

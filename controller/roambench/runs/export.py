@@ -20,12 +20,12 @@ from roambench.rounds.records import (
     StepClosed,
     StepOpened,
 )
-from roambench.runs.accounts import RunEnergy, account_run
-from roambench.runs.analysis import analysis_of
-from roambench.runs.common_clock import on_one_clock
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
-from roambench.runs.modelled_export import export_modelled
+from roambench.runs.measured.accounts import RunEnergy, account_run
+from roambench.runs.measured.analysis import analysis_of
+from roambench.runs.measured.common_clock import on_one_clock
+from roambench.runs.modelled.export import export_modelled
 from roambench.runs.parquet import write_table
 from roambench.runs.record_columns import RecordColumns
 from roambench.runs.records import Records

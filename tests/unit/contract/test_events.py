@@ -13,7 +13,7 @@ from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.report.summaries.learning import incidents
 from roambench.rounds.records import FleetEvent
-from roambench.runs.accounts import phase_begun
+from roambench.runs.measured.accounts import phase_begun
 from roambench.runs.record_store import RecordStore
 
 ROOT = Path(__file__).parents[3]

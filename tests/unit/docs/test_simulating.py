@@ -9,8 +9,8 @@ from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.runs.info import RunInfo
-from roambench.runs.modelled_accounts import LINK_MODEL_FILE, ModelledEnergy, ledger_of_log
-from roambench.runs.modelled_summary import SCHEMA, summary_of
+from roambench.runs.modelled.accounts import LINK_MODEL_FILE, ModelledEnergy, ledger_of_log
+from roambench.runs.modelled.summary import SCHEMA, summary_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "simulating.md").read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ from roambench.contract.records import Reading, RecordKind
 from roambench.controller.cli import app
 from roambench.controller.readings_source import TOKEN_VARIABLES
 from roambench.experiment.sections import InfluxdbSection
-from roambench.runs.influx_records import WINDOW_NS
+from roambench.runs.influx.records import WINDOW_NS
 from roambench.spool.drain import BACKOFF_FIRST_S, BACKOFF_MOST_S
 from roambench.spool.influx_schema import FIELDS, TAGS
 from roambench.spool.line_protocol import BOOT_TAG_CHARACTERS

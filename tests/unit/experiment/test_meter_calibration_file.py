@@ -7,7 +7,7 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 from roambench.experiment.meter_calibration_file import read_meter_calibrations
-from roambench.runs.meters import device_meter
+from roambench.runs.measured.meters import device_meter
 
 GOOD = """
 [pi-01]

@@ -28,7 +28,7 @@ from roambench.fleet.limits import AgentLimits
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockProbed
-from roambench.runs.clocks import ReaderCase, board_clock
+from roambench.runs.measured.clocks import ReaderCase, board_clock
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import PROTOCOL_VERSION
 

@@ -14,10 +14,10 @@ from roambench.energy.readings.timeline import partition_check
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS
 from roambench.rounds.records import CloudAggregated, OrderGiven, OutcomeDecided, StepClosed, StepOpened
-from roambench.runs.accounts import account_run
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.measured.accounts import account_run
 
 S = 1_000_000_000
 SP2 = TRAITS.load("smartpower2")  # what an undescribed meter is taken for

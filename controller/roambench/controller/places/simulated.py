@@ -33,7 +33,7 @@ from roambench.fleet.simulated.trainer import Trainer
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
-from roambench.runs.modelled_accounts import save_link_model_json
+from roambench.runs.modelled.accounts import save_link_model_json
 from roambench.systems.system import StartModel, System
 
 #: Workers of a controller that was killed end after the training in hand.

@@ -12,7 +12,7 @@ from roambench.report.documents.comparison import classes, compared, value, with
 from roambench.report.summaries.energy import BoardEnergy, EnergySummary
 from roambench.report.summaries.modelled import ModelledSummary
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck
-from roambench.runs.modelled_summary import to_threshold_keys
+from roambench.runs.modelled.summary import to_threshold_keys
 
 
 def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:

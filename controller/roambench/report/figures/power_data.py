@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from roambench.contract.phases import Phase
 from roambench.report.summaries.evidence import RunEvidence
-from roambench.runs.accounts import DeviceEnergy, RunEnergy
+from roambench.runs.measured.accounts import DeviceEnergy, RunEnergy
 
 MOST_POINTS: Final = 5000
 #: All boards of all runs together: about 14 bytes of page each.

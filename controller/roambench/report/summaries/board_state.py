@@ -15,8 +15,8 @@ from roambench.energy.clocks.clock_fit import ClockVerdict
 from roambench.energy.readings.throttling import THROTTLE_NAMES, ThrottledSpan, throttled_spans
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import RoundRecord
-from roambench.runs.accounts import RunEnergy
-from roambench.runs.clocks import BoardClock, ReaderCase, board_clocks, described
+from roambench.runs.measured.accounts import RunEnergy
+from roambench.runs.measured.clocks import BoardClock, ReaderCase, board_clocks, described
 
 #: The store that the run folder is filled from.
 CONTROLLER: Final = "controller"

@@ -19,7 +19,7 @@ from roambench.energy.links.windows import window_powers
 from roambench.energy.readings.samples import PowerSamples
 from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.runs.folder import RunFolder
-from roambench.runs.meters import DeviceMeter, device_meter, samples_of
+from roambench.runs.measured.meters import DeviceMeter, device_meter, samples_of
 from roambench.runs.records import Records
 
 #: A parameter known worse than this is worth a longer sweep.

@@ -27,9 +27,9 @@ from roambench.energy.table10 import Table10, table10
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.summaries.truth_checks import together as all_boards
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
-from roambench.runs.accounts import DeviceEnergy, RunEnergy
 from roambench.runs.event_log import EventLog
-from roambench.runs.meters import DeviceMeter
+from roambench.runs.measured.accounts import DeviceEnergy, RunEnergy
+from roambench.runs.measured.meters import DeviceMeter
 
 
 @dataclass(frozen=True, slots=True)

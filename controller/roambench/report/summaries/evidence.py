@@ -18,12 +18,12 @@ from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
 from roambench.report.summaries.instrument import InstrumentCost, instrument_cost
 from roambench.rounds.records import OrderGiven
-from roambench.runs.accounts import RunEnergy, account_run
-from roambench.runs.common_clock import on_one_clock
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
-from roambench.runs.modelled_accounts import ModelledEnergy, modelled_account
+from roambench.runs.measured.accounts import RunEnergy, account_run
+from roambench.runs.measured.common_clock import on_one_clock
+from roambench.runs.modelled.accounts import ModelledEnergy, modelled_account
 from roambench.runs.records import OpenRecords
 
 _ELSEWHERE: Final = (

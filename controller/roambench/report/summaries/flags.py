@@ -14,8 +14,8 @@ from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import RunEvidence
 from roambench.report.summaries.learning import OrderSummary
 from roambench.rounds.records import OrderGiven, ReplayResumed, RunResumed
-from roambench.runs.accounts import outages_of
 from roambench.runs.info import RunState
+from roambench.runs.measured.accounts import outages_of
 
 #: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
 #: device time puts joules into the wrong phase.

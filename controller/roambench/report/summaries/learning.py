@@ -25,8 +25,8 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.event_log import Codes, EventLog
-from roambench.runs.modelled_summary import threshold_step
-from roambench.runs.training_columns import OUTCOMES, TrainingColumns
+from roambench.runs.modelled.summary import threshold_step
+from roambench.runs.modelled.training_columns import OUTCOMES, TrainingColumns
 
 
 @dataclass(frozen=True, slots=True)

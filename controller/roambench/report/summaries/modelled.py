@@ -12,7 +12,7 @@ from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.energy.table10 import Table10, table10
 from roambench.report.summaries.energy import PhaseSum
-from roambench.runs.modelled_accounts import ModelledEnergy, Rate
+from roambench.runs.modelled.accounts import ModelledEnergy, Rate
 
 
 @dataclass(frozen=True, slots=True)

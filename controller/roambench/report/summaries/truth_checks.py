@@ -10,7 +10,7 @@ import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.energy.energy_value import Energy
-from roambench.runs.accounts import DeviceEnergy
+from roambench.runs.measured.accounts import DeviceEnergy
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from roambench.report.numbers import NONE
 from roambench.report.summaries.board_state import BoardState
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import Table
-from roambench.runs.clocks import ReaderCase
+from roambench.runs.measured.clocks import ReaderCase
 
 
 def clock_table(run: RunSummary) -> Table | None:

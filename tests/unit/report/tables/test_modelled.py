@@ -17,7 +17,7 @@ from roambench.report.report import Report, report
 from roambench.report.tables.energy import table10_rows
 from roambench.report.tables.modelled import KEYS, modelled_tables
 from roambench.report.tables.report import comparison_tables
-from roambench.runs.modelled_accounts import save_link_model_json
+from roambench.runs.modelled.accounts import save_link_model_json
 
 Maker = Callable[..., Path]
 VIRTUAL = {"fleet": "simulated", "readings": False, "phases": False}

@@ -12,7 +12,7 @@ from roambench.energy.links.models import MOHAWK
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, OutcomeDecided
-from roambench.runs.modelled_accounts import ledger_of_log
+from roambench.runs.modelled.accounts import ledger_of_log
 
 MODEL = EnergyModel(MOHAWK, DevicePower(2.0, 1.0, 0.0, 1))
 

@@ -8,7 +8,7 @@ import pytest
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.integrate import power_curve
 from roambench.energy.readings.samples import PowerSamples
-from roambench.runs.truth import board_truth
+from roambench.runs.measured.truth import board_truth
 
 S = 10**9
 #: 2 W, from 10 to 20 s 5 W.

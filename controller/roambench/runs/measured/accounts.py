@@ -25,14 +25,14 @@ from roambench.energy.readings.timeline import Interval, complete_timeline, with
 from roambench.energy.uncertainty import MeterCalibration, with_meter
 from roambench.rounds.local_updates import local_updates
 from roambench.rounds.records import OrderGiven, RoundRecord, RunResumed
-from roambench.runs.clocks import BoardClock, board_clocks
-from roambench.runs.common_clock import on_one_clock
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
-from roambench.runs.meters import DeviceMeter, device_meter, samples_of
+from roambench.runs.measured.clocks import BoardClock, board_clocks
+from roambench.runs.measured.common_clock import on_one_clock
+from roambench.runs.measured.meters import DeviceMeter, device_meter, samples_of
+from roambench.runs.measured.truth import BoardTruth, board_truth
 from roambench.runs.record_store import NO_READINGS, ReadingColumns
 from roambench.runs.records import Records
-from roambench.runs.truth import BoardTruth, board_truth
 
 
 @dataclass(frozen=True)

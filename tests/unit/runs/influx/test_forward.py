@@ -10,7 +10,7 @@ import pytest
 from influx_servers import Influxd, free_port
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
-from roambench.runs.influx_forward import InfluxForwarder
+from roambench.runs.influx.forward import InfluxForwarder
 from roambench.runs.record_store import RecordStore
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.record_context import RecordContext

@@ -28,7 +28,7 @@ from roambench.rounds.records import (
 )
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
-from roambench.runs.modelled_accounts import (
+from roambench.runs.modelled.accounts import (
     modelled_account,
     read_link_model_json,
     save_link_model_json,

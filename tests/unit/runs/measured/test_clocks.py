@@ -11,7 +11,7 @@ from roambench.contract.records import AgentEvent
 from roambench.energy.clocks.clock_fit import ClockVerdict
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockProbed, StepClosed
-from roambench.runs.clocks import ReaderCase, board_clock, board_clocks, described
+from roambench.runs.measured.clocks import ReaderCase, board_clock, board_clocks, described
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -12,9 +12,9 @@ from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKi
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS
 from roambench.rounds.records import ClockProbed
-from roambench.runs.accounts import account_run
-from roambench.runs.common_clock import OneClock, boots_of, on_one_clock
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.accounts import account_run
+from roambench.runs.measured.common_clock import OneClock, boots_of, on_one_clock
 from roambench.spool.record_context import RecordContext
 
 S = 1_000_000_000

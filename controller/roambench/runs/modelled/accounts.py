@@ -20,9 +20,9 @@ from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel, ModelledLedger, ModelledWork, modelled_ledger
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn, places
-from roambench.runs.exchange_work import exchange_work
 from roambench.runs.folder import RunFolder
-from roambench.runs.training_columns import PENDING, TrainingColumns
+from roambench.runs.modelled.exchange_work import exchange_work
+from roambench.runs.modelled.training_columns import PENDING, TrainingColumns
 from roambench.runs.whole_file import read_whole, write_whole
 
 #: Beside the event log, where the experiment names another link model than the built-in one.

@@ -15,7 +15,7 @@ from roambench.contract.events import EventKind, event_kind
 from roambench.contract.json_values import from_json
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import NO_METER_CLOCK, AgentEvent, HostSample, RecordKind
-from roambench.runs.influxql import InfluxQL, named, quoted
+from roambench.runs.influx.influxql import InfluxQL, named, quoted
 from roambench.runs.record_store import ReadingColumns
 from roambench.spool.influx_schema import FIELDS, MEASUREMENTS
 

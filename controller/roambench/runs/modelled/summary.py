@@ -24,7 +24,7 @@ from roambench.rounds.records import (
 from roambench.rounds.tally import tally
 from roambench.runs.event_log import EventLog
 from roambench.runs.info import RunInfo
-from roambench.runs.modelled_accounts import ModelledEnergy
+from roambench.runs.modelled.accounts import ModelledEnergy
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.summary/2"

@@ -27,8 +27,8 @@ from roambench.contract.records import (
     RecordKind,
     phase_to_bytes,
 )
-from roambench.runs.influx_records import InfluxRecords
-from roambench.runs.influxql import InfluxQL, InfluxServer
+from roambench.runs.influx.influxql import InfluxQL, InfluxServer
+from roambench.runs.influx.records import InfluxRecords
 from roambench.runs.record_store import RecordStore
 from roambench.spool.influx import InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings

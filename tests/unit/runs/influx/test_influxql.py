@@ -19,8 +19,8 @@ import influx_runs
 from influx_servers import Influxd
 from roambench.contract.errors import ConfigError, LinkError, RunError
 from roambench.contract.records import Reading, RecordKind
-from roambench.runs.influx_records import InfluxRecords
-from roambench.runs.influxql import InfluxQL, InfluxServer, named, quoted
+from roambench.runs.influx.influxql import InfluxQL, InfluxServer, named, quoted
+from roambench.runs.influx.records import InfluxRecords
 
 pytestmark = pytest.mark.lengthy
 

@@ -19,7 +19,7 @@ from roambench.energy.readings.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
 from roambench.experiment.energy_section import CalibratedMeter, EnergySection
 from roambench.meters.traits import TRAITS, MeterDescription, MeterTraits
-from roambench.runs.clocks import BoardClock, ReaderCase, described
+from roambench.runs.measured.clocks import BoardClock, ReaderCase, described
 from roambench.runs.record_store import ReadingColumns
 
 #: A calibration older than this is warned of.

@@ -17,7 +17,7 @@ from roambench.energy.attribution.attribution import Attribution
 from roambench.energy.clocks import clock_fit, lateness
 from roambench.energy.idle import baseline, idle_curve
 from roambench.energy.readings import samples, timeline
-from roambench.runs.accounts import RunEnergy
+from roambench.runs.measured.accounts import RunEnergy
 
 #: Whose constants are assumptions of a ledger.
 _ASSUMING: Final = (

@@ -20,10 +20,10 @@ from roambench.rounds.records import RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
-from roambench.runs.modelled_accounts import ModelledEnergy, modelled_account
-from roambench.runs.modelled_summary import presence, summary_of
+from roambench.runs.modelled.accounts import ModelledEnergy, modelled_account
+from roambench.runs.modelled.summary import presence, summary_of
+from roambench.runs.modelled.training_columns import TrainingColumns
 from roambench.runs.parquet import write_table
-from roambench.runs.training_columns import TrainingColumns
 from roambench.runs.whole_file import write_whole
 
 _LEDGER = pa.schema(

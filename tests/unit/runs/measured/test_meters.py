@@ -21,12 +21,12 @@ from roambench.experiment.energy_section import EnergySection
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.rounds.records import ClockOccasion, ClockProbed, RoundRecord
-from roambench.runs.accounts import DeviceEnergy, account_run
-from roambench.runs.analysis import analysis_of
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
-from roambench.runs.meters import DeviceMeter, device_meter
+from roambench.runs.measured.accounts import DeviceEnergy, account_run
+from roambench.runs.measured.analysis import analysis_of
+from roambench.runs.measured.meters import DeviceMeter, device_meter
 
 S = 10**9
 MS = 10**6

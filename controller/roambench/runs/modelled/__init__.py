@@ -1,0 +1,1 @@
+"""Modelled energy of a run on virtual devices: its accounts, a summary, an export."""
