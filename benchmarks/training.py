@@ -28,7 +28,7 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.learning.layout import flatten
 from roambench.learning.malloc import keep_freed_memory
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded, train
 

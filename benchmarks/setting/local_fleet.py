@@ -21,7 +21,7 @@ from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.learning.layout import flatten, layout_of
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.shards import Shard, write_shard
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 

@@ -26,7 +26,7 @@ from roambench.controller.world import Movement, learning_task_of
 from roambench.experiment.sections import Experiment
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds

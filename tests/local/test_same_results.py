@@ -9,7 +9,7 @@ import pytest
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.phases import Outcome
 from roambench.learning.layout import layout_of
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.mobility.files import write_trace
 from roambench.rounds.records import (
     CloudAggregated,

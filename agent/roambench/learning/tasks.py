@@ -22,10 +22,10 @@ from torch import nn
 
 from roambench.contract.errors import ConfigError, DataError, RoambenchError
 from roambench.contract.orders import Vector
-from roambench.learning.dataset import Dataset
-from roambench.learning.datasets import load_dataset
+from roambench.learning.datasets.catalogue import load_dataset
+from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.evaluation import Evaluation, evaluate
-from roambench.learning.models import build, draw_weights
+from roambench.learning.models.build import build, draw_weights
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
 from roambench.learning.shards import Images, Labels

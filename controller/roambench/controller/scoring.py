@@ -10,7 +10,7 @@ from roambench.contract.draws import draw_key
 from roambench.contract.orders import Vector
 from roambench.controller.world import LearningTask
 from roambench.experiment.sections import Experiment
-from roambench.learning.datasets import drawn_subset
+from roambench.learning.datasets.catalogue import drawn_subset
 from roambench.rounds.ports import Score
 
 

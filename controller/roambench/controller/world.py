@@ -16,12 +16,12 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.experiment.learning_section import SyntheticSection
 from roambench.experiment.sections import DEFAULT_APS, Experiment, TraceSection
-from roambench.learning.dataset import Dataset
-from roambench.learning.datasets import drawn_subset
+from roambench.learning.datasets.catalogue import drawn_subset
+from roambench.learning.datasets.dataset import Dataset
+from roambench.learning.datasets.synthetic import load_synthetic
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
-from roambench.learning.synthetic import load_synthetic
 from roambench.mobility.files import content_hash, read_trace
 from roambench.mobility.selection import busiest_window_start, repeated, window, with_aps
 from roambench.mobility.slots import on_boards

@@ -17,8 +17,8 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "algorithms": "roambench.systems.catalogue:SYSTEMS",
         "decentralised": "roambench.systems.peers:PEER_SYSTEMS",
-        "datasets": "roambench.learning.datasets:DATASETS",
-        "models": "roambench.learning.model_table:MODELS",
+        "datasets": "roambench.learning.datasets.catalogue:DATASETS",
+        "models": "roambench.learning.models.catalogue:MODELS",
         "partitions": "roambench.learning.partitions:PARTITIONS",
         "meters": "roambench.meters.catalogue:METERS",
         "profiles": "roambench.meters.emulator.profiles:PROFILES",

@@ -14,7 +14,7 @@ from roambench.agent.orders.model_cache import TrainedDescription
 from roambench.contract.errors import DataError, ModelError
 from roambench.contract.json_values import json_or_none
 from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of
-from roambench.learning.archives import Limits, read_members
+from roambench.learning.datasets.archives import Limits, read_members
 from roambench.provision import layout
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink

@@ -15,7 +15,7 @@ from roambench.contract.errors import TraceError
 from roambench.contract.sources import own_code
 from roambench.controller import cli
 from roambench.controller.cli import main
-from roambench.learning.model_table import MODELS
+from roambench.learning.models.catalogue import MODELS
 from roambench.mobility.files import read_trace, write_trace
 from roambench.mobility.readers import READERS
 from small_traces import two_walks

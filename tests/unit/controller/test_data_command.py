@@ -8,7 +8,7 @@ import pytest
 
 from roambench.controller.cli import main
 from roambench.controller.data_tables import class_table
-from roambench.learning.datasets import load_dataset
+from roambench.learning.datasets.catalogue import load_dataset
 from roambench.report.pages.data import bars, data_page, distance_figure, heat_map
 from roambench.report.summaries.data_shares import DataShares, shares_of, spread
 

@@ -15,7 +15,7 @@ from roambench.controller.plays.hierarchical import composed
 from roambench.controller.world import Movement, learning_spec, learning_task_of, movement_of, system_of
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
-from roambench.learning.synthetic import load_synthetic
+from roambench.learning.datasets.synthetic import load_synthetic
 from small_traces import drawn_trace
 
 

@@ -159,8 +159,8 @@ def test_a_task_counts_with_what_it_imports_from_its_own_folder(
     home = tmp_path / "home"
     home.mkdir()
     (home / "pocket_lines.py").write_text(
-        "from roambench.learning.models import mlp\n"
-        "from roambench.learning.datasets import load_dataset\n"
+        "from roambench.learning.models.build import mlp\n"
+        "from roambench.learning.datasets.catalogue import load_dataset\n"
         "from pocket_settings import CLASSES\n"
         "class Lines:\n"
         "    def load(self, folder, download):\n"

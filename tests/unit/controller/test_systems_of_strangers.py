@@ -24,9 +24,9 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from roambench.learning.datasets import load_dataset
+from roambench.learning.datasets.catalogue import load_dataset
 from roambench.learning.evaluation import Evaluation, evaluate
-from roambench.learning.models import mlp
+from roambench.learning.models.build import mlp
 from roambench.learning.partitions import iid
 from roambench.systems.catalogue import SYSTEMS
 from roambench.mobility.walks import GENERATORS

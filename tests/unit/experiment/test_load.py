@@ -6,7 +6,7 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment, FleetSection, from_resolved, resolved
-from roambench.learning.datasets import DATASETS
+from roambench.learning.datasets.catalogue import DATASETS
 from roambench.systems.catalogue import SYSTEMS
 from roambench.systems.peers import PEER_SYSTEMS
 

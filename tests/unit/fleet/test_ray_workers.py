@@ -25,7 +25,7 @@ from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.ray_workers import LentModels, RayWorkers
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.layout import flatten
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(240)]
 

@@ -36,7 +36,7 @@ from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDev
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded
 

@@ -21,7 +21,7 @@ from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.stacked import StackedTrainer
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded
 

@@ -22,7 +22,7 @@ from roambench.fleet.simulated.stacked_model import StackedModel
 from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten
 from roambench.learning.learner import module_of
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
 from roambench.learning.training import TrainingResult, single_threaded, train
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from roambench.learning.evaluation import evaluate
 from roambench.learning.layout import flatten
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 
 #: One pixel in, two classes out: logits are (w0 x, w1 x).
 TINY = nn.Sequential(nn.Flatten(), nn.Linear(1, 2, bias=False))

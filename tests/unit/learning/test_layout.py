@@ -8,7 +8,7 @@ from torch import nn
 from roambench.contract.errors import ModelError
 from roambench.contract.model_blob import decode, encode
 from roambench.learning.layout import Layout, flatten, layout_of, load
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 
 
 def test_the_vector_holds_parameters_in_order_row_by_row():

@@ -8,11 +8,11 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
-from roambench.learning.datasets import load_dataset
+from roambench.learning.datasets.catalogue import load_dataset
 from roambench.learning.evaluation import evaluate
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.partition import partition
 from roambench.learning.shards import Shard
 from roambench.vectors import weighted_mean

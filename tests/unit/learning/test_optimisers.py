@@ -15,7 +15,7 @@ from roambench.contract.local_training import LocalTraining
 from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.optimisers import Adam, optimiser_of, velocities_of, velocity_of
 from roambench.learning.shards import Shard
 from trained_with import trained_with

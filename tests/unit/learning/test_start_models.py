@@ -5,7 +5,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.learning.layout import head_of
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.start_models import START_RULES, StartInputs, start_model
 
 

@@ -12,7 +12,7 @@ from roambench.agent.orders.trainer import Trainer
 from roambench.contract.errors import ConfigError, DataError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.learning.layout import flatten
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
 from roambench.learning.tasks import build_model, load_data, load_task, score, share_out
@@ -21,7 +21,7 @@ TASKS = """
 import numpy as np
 import torch
 from torch import nn
-from roambench.learning.dataset import Dataset
+from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.evaluation import Evaluation
 
 IMAGES = np.arange(6 * 2 * 3 * 5, dtype=np.float32).reshape(6, 2, 3, 5)

@@ -12,7 +12,7 @@ from torch.nn import functional
 from roambench.contract.errors import ConfigError, ModelError
 from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten, layout_of, load
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.training import TrainingResult, single_threaded
 from trained_with import trained_with
 
@@ -214,7 +214,7 @@ import numpy as np
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.learning.layout import flatten
-from roambench.learning.models import build
+from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded, train
 

@@ -20,7 +20,7 @@ from safetensors import safe_open
 
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import TrainReply
-from roambench.learning.archives import Limits
+from roambench.learning.datasets.archives import Limits
 from roambench.provision.host_error import HostError
 from roambench.provision.hosts import HostLink
 from roambench.provision.outstanding import Outstanding, read_outstanding, save_outstanding

@@ -18,7 +18,7 @@ def list_() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from roambench.learning.datasets import DATASETS, availability
+    from roambench.learning.datasets.catalogue import DATASETS, availability
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("data set", no_wrap=True)

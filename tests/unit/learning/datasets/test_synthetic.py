@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.learning.datasets import load_dataset
-from roambench.learning.synthetic import load_synthetic
+from roambench.learning.datasets.catalogue import load_dataset
+from roambench.learning.datasets.synthetic import load_synthetic
 
 
 def test_the_synthetic_set_is_normalised_even_and_the_same_every_time():

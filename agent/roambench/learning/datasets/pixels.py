@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.learning.dataset import IMAGE_SIDE
+from roambench.learning.datasets.dataset import IMAGE_SIDE
 from roambench.learning.shards import Images
 
 Pixels = npt.NDArray[np.uint8]  # (n, channels, height, width)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning.downloads import Download, fetch
+from roambench.learning.datasets.downloads import Download, fetch
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning.datasets import load_dataset
-from roambench.learning.emnist import BYCLASS, LETTERS
-from roambench.learning.idx import read_idx, unpacked
+from roambench.learning.datasets.catalogue import load_dataset
+from roambench.learning.datasets.emnist import BYCLASS, LETTERS
+from roambench.learning.datasets.idx import read_idx, unpacked
 
 
 def idx(array: np.ndarray) -> bytes:

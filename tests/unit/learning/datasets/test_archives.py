@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roambench.contract.errors import DataError
-from roambench.learning.archives import Limits, read_members
+from roambench.learning.datasets.archives import Limits, read_members
 
 LIMITS = Limits(member_bytes=1000, total_bytes=100_000)
 FILES = {"set/a.bin": b"first", "set/b.bin": b"second", "../../escaped": b"evil", "/etc/absolute": b"evil"}

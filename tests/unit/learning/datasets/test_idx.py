@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roambench.contract.errors import DataError
-from roambench.learning.idx import parse_idx, read_idx
+from roambench.learning.datasets.idx import parse_idx, read_idx
 
 #: Type 8, three dimensions: 2 images of 2x3 pixels.
 GOOD = bytes.fromhex("00000803 00000002 00000002 00000003") + bytes(range(12))

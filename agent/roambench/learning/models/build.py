@@ -11,7 +11,7 @@ from torch import nn
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.learning.model_table import MODELS
+from roambench.learning.models.catalogue import MODELS
 
 
 def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning.archives import Limits, read_members
-from roambench.learning.downloads import Download, fetch
+from roambench.learning.datasets.archives import Limits, read_members
+from roambench.learning.datasets.downloads import Download, fetch
 
 
 def default_folder(name: str) -> Path:

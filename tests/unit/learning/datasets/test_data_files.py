@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import DataError
-from roambench.learning.data_files import default_folder, read_file
+from roambench.learning.datasets.data_files import default_folder, read_file
 
 
 def test_a_file_is_read_up_to_its_limit_and_not_beyond(tmp_path: Path):

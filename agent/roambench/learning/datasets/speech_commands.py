@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning.archives import Limits, read_members
-from roambench.learning.data_files import default_folder, read_file
-from roambench.learning.dataset import IMAGE_SIDE, Dataset
-from roambench.learning.downloads import Download, fetch
+from roambench.learning.datasets.archives import Limits, read_members
+from roambench.learning.datasets.data_files import default_folder, read_file
+from roambench.learning.datasets.dataset import IMAGE_SIDE, Dataset
+from roambench.learning.datasets.downloads import Download, fetch
 from roambench.learning.shards import Images, Labels
 
 WORDS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

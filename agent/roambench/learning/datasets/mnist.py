@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning import data_files
-from roambench.learning.dataset import Dataset
-from roambench.learning.downloads import Download, fetch
-from roambench.learning.idx import read_idx
-from roambench.learning.pixels import normalised
+from roambench.learning.datasets import data_files
+from roambench.learning.datasets.dataset import Dataset
+from roambench.learning.datasets.downloads import Download, fetch
+from roambench.learning.datasets.idx import read_idx
+from roambench.learning.datasets.pixels import normalised
 from roambench.learning.shards import Images, Labels
 
 _MIRROR: Final = "https://ossci-datasets.s3.amazonaws.com/mnist/"

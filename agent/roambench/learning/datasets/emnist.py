@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.errors import DataError
-from roambench.learning.archives import Limits
-from roambench.learning.data_files import DataFiles, Found
-from roambench.learning.dataset import Dataset
-from roambench.learning.downloads import Download
-from roambench.learning.idx import parse_idx, unpacked
-from roambench.learning.pixels import Pixels, normalised, statistics
+from roambench.learning.datasets.archives import Limits
+from roambench.learning.datasets.data_files import DataFiles, Found
+from roambench.learning.datasets.dataset import Dataset
+from roambench.learning.datasets.downloads import Download
+from roambench.learning.datasets.idx import parse_idx, unpacked
+from roambench.learning.datasets.pixels import Pixels, normalised, statistics
 from roambench.learning.shards import Labels
 
 _SIDE: Final = 28

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.learning.dataset import IMAGE_SIDE, Dataset
+from roambench.learning.datasets.dataset import IMAGE_SIDE, Dataset
 from roambench.learning.shards import Images
 
 TEST_SAMPLES: Final = 360

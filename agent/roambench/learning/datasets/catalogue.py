@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from roambench.contract.draws import generator
 from roambench.contract.table import Table
-from roambench.learning.data_files import default_folder
-from roambench.learning.dataset import Dataset, Loader
+from roambench.learning.datasets.data_files import default_folder
+from roambench.learning.datasets.dataset import Dataset, Loader
 from roambench.learning.shards import Labels
 
 _SUBSET_SEED: Final = 0
@@ -90,63 +90,63 @@ _FILES: Final[dict[str, tuple[str, str]]] = {
 def _digits(folder: Path | None, download: bool) -> Dataset:
     """1,797 real handwritten digits that scikit-learn ships, resized to 32x32: nothing to download."""
     del folder, download  # scikit-learn ships the images
-    from roambench.learning.digits import load_digits
+    from roambench.learning.datasets.digits import load_digits
 
     return load_digits()
 
 
 def _mnist(folder: Path | None, download: bool) -> Dataset:
     """MNIST's 70,000 handwritten digits from their four idx files, padded to 32x32."""
-    from roambench.learning.mnist import load_mnist
+    from roambench.learning.datasets.mnist import load_mnist
 
     return load_mnist(folder, download=download)
 
 
 def _emnist_byclass(folder: Path | None, download: bool) -> Dataset:
     """EMNIST by class: 814,255 handwritten digits and letters, 62 classes, padded to 32x32."""
-    from roambench.learning.emnist import BYCLASS, load_emnist
+    from roambench.learning.datasets.emnist import BYCLASS, load_emnist
 
     return load_emnist(BYCLASS, folder, download=download)
 
 
 def _emnist_letters(folder: Path | None, download: bool) -> Dataset:
     """EMNIST letters: 145,600 handwritten letters, 26 classes, padded to 32x32."""
-    from roambench.learning.emnist import LETTERS, load_emnist
+    from roambench.learning.datasets.emnist import LETTERS, load_emnist
 
     return load_emnist(LETTERS, folder, download=download)
 
 
 def _cifar10(folder: Path | None, download: bool) -> Dataset:
     """CIFAR-10's 60,000 colour photographs of 32x32 from the binary version, 10 classes."""
-    from roambench.learning.cifar import CIFAR10, load_cifar
+    from roambench.learning.datasets.cifar import CIFAR10, load_cifar
 
     return load_cifar(CIFAR10, folder, download=download)
 
 
 def _cifar100(folder: Path | None, download: bool) -> Dataset:
     """CIFAR-100's 60,000 colour photographs of 32x32 from the binary version, 100 fine classes."""
-    from roambench.learning.cifar import CIFAR100, load_cifar
+    from roambench.learning.datasets.cifar import CIFAR100, load_cifar
 
     return load_cifar(CIFAR100, folder, download=download)
 
 
 def _svhn(folder: Path | None, download: bool) -> Dataset:
     """SVHN's 99,289 cropped house numbers of 32x32 in colour, 10 classes."""
-    from roambench.learning.svhn import load_svhn
+    from roambench.learning.datasets.svhn import load_svhn
 
     return load_svhn(folder, download=download)
 
 
 def _har(folder: Path | None, download: bool) -> Dataset:
     """UCI HAR: 10,299 windows of a phone's nine inertial signals as 9x32x32, 6 activities."""
-    from roambench.learning.har import load_har
+    from roambench.learning.datasets.har import load_har
 
     return load_har(folder, download=download)
 
 
 def _speechcommands(folder: Path | None, download: bool) -> Dataset:
     """Speech Commands 0.02: the words zero to nine as 32x32 log-mel pictures."""
-    from roambench.learning.speech_commands import load_speech_commands
+    from roambench.learning.datasets.speech_commands import load_speech_commands
 
     return load_speech_commands(folder, download=download)
 
@@ -154,7 +154,7 @@ def _speechcommands(folder: Path | None, download: bool) -> Dataset:
 def _synthetic(folder: Path | None, download: bool) -> Dataset:
     """7,000 drawn images of 32x32, 10 classes, separable but not at a glance: nothing to download."""
     del folder, download  # drawn from a seed of its own
-    from roambench.learning.synthetic import load_synthetic
+    from roambench.learning.datasets.synthetic import load_synthetic
 
     return load_synthetic()
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roambench.learning.pixels import normalised, statistics
+from roambench.learning.datasets.pixels import normalised, statistics
 
 #: More than are counted at once: the last 904 of 5,000 are white in the second channel, all else is black.
 PIXELS = np.zeros((5000, 2, 2, 4), dtype=np.uint8)

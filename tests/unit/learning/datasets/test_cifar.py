@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning.datasets import load_dataset
+from roambench.learning.datasets.catalogue import load_dataset
 
 
 def record(labels: bytes, red: int, green: int, blue: int, first: int | None = None) -> bytes:

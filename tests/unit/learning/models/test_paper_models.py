@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from roambench.learning.layout import flatten, head_of, layout_of
-from roambench.learning.model_table import MODELS
-from roambench.learning.models import build
+from roambench.learning.models.build import build
+from roambench.learning.models.catalogue import MODELS
 from roambench.learning.training import single_threaded
 from trained_with import trained_with
 

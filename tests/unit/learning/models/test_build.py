@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from roambench.contract.errors import ConfigError
 from roambench.learning.layout import flatten, layout_of
-from roambench.learning.model_table import MODELS
-from roambench.learning.models import build
+from roambench.learning.models.build import build
+from roambench.learning.models.catalogue import MODELS
 
 
 @pytest.mark.parametrize(

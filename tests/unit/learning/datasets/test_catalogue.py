@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning.datasets import DATASETS, load_dataset
-from roambench.learning.digits import enlarge
-from roambench.learning.downloads import Download
-from roambench.learning.mnist import FILES, default_folder, load_mnist, normalise
+from roambench.learning.datasets.catalogue import DATASETS, load_dataset
+from roambench.learning.datasets.digits import enlarge
+from roambench.learning.datasets.downloads import Download
+from roambench.learning.datasets.mnist import FILES, default_folder, load_mnist, normalise
 
 
 def test_digits_are_1437_and_360_real_digits_of_32x32_pixels():
@@ -213,7 +213,7 @@ def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch):
 
 
 def real_mnist() -> Path:
-    root = os.environ.get("ROAMBENCH_DATA") or Path(__file__).parents[3].parent / "shared" / "data"
+    root = os.environ.get("ROAMBENCH_DATA") or Path(__file__).parents[4].parent / "shared" / "data"
     return Path(root) / "mnist"
 
 

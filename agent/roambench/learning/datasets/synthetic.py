@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.learning.dataset import IMAGE_SIDE, Dataset
+from roambench.learning.datasets.dataset import IMAGE_SIDE, Dataset
 from roambench.learning.shards import Images, Labels
 
 TRAIN_IMAGES: Final = 6_000

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.learning.data_files import default_folder, read_file
-from roambench.learning.dataset import Dataset
-from roambench.learning.downloads import Download, fetch
-from roambench.learning.pixels import Pixels, normalised, statistics
+from roambench.learning.datasets.data_files import default_folder, read_file
+from roambench.learning.datasets.dataset import Dataset
+from roambench.learning.datasets.downloads import Download, fetch
+from roambench.learning.datasets.pixels import Pixels, normalised, statistics
 from roambench.learning.shards import Labels
 
 _SITE: Final = "http://ufldl.stanford.edu/housenumbers/"

@@ -1,0 +1,1 @@
+"""Data sets by name: their files, fetched and checked, as normalised images."""

@@ -1,0 +1,1 @@
+"""Models by name: their builders, and the weights that a seed draws."""
