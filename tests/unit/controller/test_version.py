@@ -91,7 +91,7 @@ def test_two_commits_of_one_version_are_told_apart(tmp_path: Path) -> None:
     git("commit", "--quiet", "-m", "first")
     committed = told_by(tree)
     assert committed == without | {"commit": git("rev-parse", "HEAD")}
-    with (tree / "controller" / "roambench" / "energy" / "verdict.py").open("a") as file:
+    with (tree / "controller" / "roambench" / "energy" / "comparison" / "verdict.py").open("a") as file:
         file.write("# edited\n")
     edited = told_by(tree)
     assert edited["commit"] == committed["commit"] + "+changes"
