@@ -11,7 +11,8 @@ from benches import a_bench, a_host
 from roambench.meters.emulator import control
 from roambench.meters.emulator.profiles import Transport
 from roambench.provision.bench import Host
-from roambench.provision.power.switching import Deed, switch_power
+from roambench.provision.power.deed import Deed
+from roambench.provision.power.switching import switch_power
 
 pytestmark = pytest.mark.asyncio
 

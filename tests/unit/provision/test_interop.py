@@ -139,10 +139,11 @@ _EXPORTER = """\
 bench-pi{{n}}:
   location: lab
   NetworkService: {address: 192.168.50.1{{n}}, username: pi}
-  NetworkPowerPort: {model: shelly_gen2, host: 'http://admin:secret@192.168.50.207', index: 0}
+  NetworkPowerPort: {model: shelly_gen2, host: 'http://admin:secret@192.168.50.207', index: {{loop.index0}}}
 # endfor
 Rack_B:
   shell: {cls: NetworkService, address: 192.168.50.9%eth1, username: root, port: 2222, password: x}
+  NetworkPowerPort: {model: gude, host: pdu-1, index: 3}
   USBSerialPort:
     match: {'@ID_PATH': 'pci-0000:03:00.2-usb-0:5.2.4:1.0'}
 serial-only:
@@ -183,10 +184,14 @@ def test_an_exporters_groups_with_a_network_service_are_hosts(tmp_path: Path) ->
         "switched by NetworkPowerPort: model = shelly_gen2, host = http://admin:...@192.168.50.207, index = 0"
     )
     assert notes == [
-        switch, switch, "labgrid calls it Rack_B",
+        switch, switch.replace("index = 0", "index = 1"), "labgrid calls it Rack_B",
         "labgrid reaches it over eth1 of the exporter: ProxyJump in ~/.ssh/config",
         "labgrid logs in with a password: give this host a key (ssh-copy-id)",
+        "switched by NetworkPowerPort: model = gude, host = pdu-1, index = 3",
     ]  # fmt: skip
+    tables = [one.table.get("power") for one in read_labgrid(tmp_path / "exporter.yaml").hosts]
+    assert tables[0] == {"switch": "shelly", "address": "192.168.50.207", "channel": 0}
+    assert tables[2] is None
 
 
 def test_with_places_a_host_is_a_place_and_its_tags_name_the_meter(tmp_path: Path) -> None:

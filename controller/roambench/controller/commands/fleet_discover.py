@@ -33,7 +33,7 @@ def discover(
     ] = None,
     mdns: Annotated[
         bool | None,
-        typer.Option("--mdns/--no-mdns", help="Ask by multicast; default: with the extra roambench[mdns]."),
+        typer.Option("--mdns/--no-mdns", help="Ask by multicast; default: where zeroconf is installed."),
     ] = None,
     bench: Annotated[
         Path | None, typer.Option("--bench", metavar="FILE", help="Leave out the hosts of this bench.")

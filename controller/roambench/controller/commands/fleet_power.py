@@ -8,7 +8,7 @@ import typer
 
 from roambench.controller.commands.fleet_options import BenchArgument, JsonOption, LimitOption, OnlyOption
 from roambench.controller.commands.fleet_shell import WaitOption
-from roambench.provision.power.switching import OFF_S, Deed
+from roambench.provision.power.deed import OFF_S, Deed
 
 
 def register(app: typer.Typer) -> None:

@@ -2,7 +2,7 @@
 
 A host's address, user, port and key are Ansible's own variables, its tags Ansible's groups. What Ansible has
 no word for goes by variables of ours: `meter_driver`, `meter_serial` and the other keys of a meter,
-`roambench_interface`, `roambench_slot`, `roambench_tags`.
+`roambench_interface`, `roambench_slot`, `roambench_tags`, `roambench_power`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Final
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import METER_LINK, Bench, Host, MeterEntry
 from roambench.provision.interop.foreign import ForeignBench, ForeignHost
+from roambench.provision.power.described import as_written
 
 _PATIENCE_S: Final = 120.0
 _MOST_BYTES: Final = 64 * 2**20
@@ -32,6 +33,7 @@ _VARIABLES: Final = {
 }
 _OLD_NAMES: Final = {f"ansible_ssh_{word}": f"ansible_{word}" for word in ("host", "user", "port")}
 _TAGS: Final = "roambench_tags"
+_POWER: Final = "roambench_power"
 _CONTROLLER: Final = "roambench_controller"
 _METER: Final = tuple(name for name in MeterEntry.__dataclass_fields__)
 _SSH_ARGUMENTS: Final = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
@@ -129,10 +131,16 @@ def _variables(bench: Bench, host: Host) -> dict[str, Any]:
     values = {key: getattr(host, key) for key in _VARIABLES}
     values["ssh_key"] = str(host.ssh_key.absolute()) if host.ssh_key else None
     meter = {f"meter_{key}": value for key, value in asdict(host.meter).items() if value not in ("", False)}
+    power = (
+        {}
+        if host.power.keys is None
+        else {_POWER: {"switch": host.power.switch, **as_written(host.power.keys)}}
+    )
     return {
         **{_VARIABLES[key]: value for key, value in values.items() if value is not None},
         **{_CONTROLLER: bench.controller.address, _TAGS: list(host.tags)},
         **meter,
+        **power,
     }
 
 
@@ -158,6 +166,8 @@ def _host(name: str, found: Mapping[str, Any], groups: list[str]) -> ForeignHost
         del meter["port"]  # what a meter with a serial number has by itself
     if meter:
         table["meter"] = meter
+    if isinstance(found.get(_POWER), Mapping):
+        table["power"] = found[_POWER]
     return ForeignHost(table, tuple(_notes(found)))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import jinja2
 import yaml
@@ -25,6 +26,11 @@ _SERVICE: Final = "NetworkService"
 _POWER: Final = "PowerPort"
 _METER: Final = tuple(MeterEntry.__dataclass_fields__)
 _MOST_BYTES: Final = 2**22
+#: By labgrid's model of a NetworkPowerPort: our switch, and its key for labgrid's index.
+_SWITCHES: Final = {
+    "poe_mib": ("poe", "port"),
+    **dict.fromkeys(("shelly_gen1", "shelly_gen2"), ("shelly", "channel")),
+}
 
 
 def read_labgrid(exporter: Path, places: Path | None = None) -> ForeignBench:
@@ -119,6 +125,8 @@ def _host(
     others = [value or key for key, value in words.items() if not key.startswith("meter_")]
     if others:
         table["tags"] = others
+    if switch := next(filter(None, map(_switch, group.items())), None):
+        table["power"] = switch
     meter = {key: _number(words[f"meter_{key}"]) for key in _METER if f"meter_{key}" in words}
     if meter:
         table["meter"] = meter
@@ -142,11 +150,25 @@ def _notes(
     if service.get("password"):
         yield "labgrid logs in with a password: give this host a key (ssh-copy-id)"
     for cls, one in _of_class(group):
-        if cls.endswith(_POWER):
+        if cls.endswith(_POWER) and (_switch((cls, one)) is None or "@" in str(one.get("host", ""))):
             words = ", ".join(
                 f"{key} = {value}" for key, value in one.items() if not isinstance(value, Mapping)
             )
             yield f"switched by {cls}: {_without_password(words)}"
+
+
+def _switch(resource: tuple[str, Any]) -> dict[str, Any] | None:
+    """The `power` table of a power port that we have a switch for."""
+    name, one = resource
+    if not isinstance(one, Mapping) or one.get("cls", name) != "NetworkPowerPort":
+        return None
+    switch, key = _SWITCHES.get(str(one.get("model")), ("", ""))
+    host, index = str(one.get("host", "")), str(one.get("index", ""))
+    try:
+        address = urlsplit(host if "//" in host else f"//{host}").netloc.rpartition("@")[2]
+    except ValueError:
+        return None
+    return {"switch": switch, "address": address, key: int(index)} if switch and index.isdecimal() else None
 
 
 def _without_password(words: str) -> str:

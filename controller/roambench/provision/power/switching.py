@@ -5,28 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from roambench.contract.errors import RoambenchError
 from roambench.meters.switching import PowerState
 from roambench.provision.bench import Host
+from roambench.provision.power.deed import OFF_S, Deed
 from roambench.provision.power.switch import BoardSwitch, Forewarns, short
 from roambench.provision.power.table import SWITCHES
 
-#: Off for so long before on again: capacitors, and a card that still writes.
-OFF_S: Final = 5.0
 #: Longer than any switch of ours may take; it ends those of other packages that forgot to end themselves.
 MOST_S: Final = 300.0
-
-
-class Deed(StrEnum):
-    """A command for the boards' power. `STATE` only asks the switches."""
-
-    ON = "on"
-    OFF = "off"
-    CYCLE = "cycle"
-    STATE = "state"
 
 
 @dataclass(frozen=True, slots=True)

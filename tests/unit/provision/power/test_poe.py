@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from roambench.provision.power.switching import Deed, Switched, seen_switch, switch_power
+from roambench.provision.power.deed import Deed
+from roambench.provision.power.switching import Switched, seen_switch, switch_power
 from ssh_server import free_port
 from switch_benches import secret_file, switched_host
 

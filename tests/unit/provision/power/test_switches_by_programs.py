@@ -14,9 +14,10 @@ import pytest
 from foreign_packages import install as install_package
 from roambench.contract.errors import ConfigError
 from roambench.provision.power import emulated_uhubctl
+from roambench.provision.power.deed import Deed
 from roambench.provision.power.programs import run_program
 from roambench.provision.power.switch import SwitchError
-from roambench.provision.power.switching import Deed, Switched, seen_switch, switch_power
+from roambench.provision.power.switching import Switched, seen_switch, switch_power
 from switch_benches import switched_host
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]

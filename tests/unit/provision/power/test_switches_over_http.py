@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from roambench.provision.power.deed import Deed
 from roambench.provision.power.emulated import (
     EmulatedDevice,
     EmulatedShelly1,
@@ -22,7 +23,7 @@ from roambench.provision.power.emulated import (
     EmulatedTasmota,
     serving,
 )
-from roambench.provision.power.switching import Deed, Switched, seen_switch, switch_power
+from roambench.provision.power.switching import Switched, seen_switch, switch_power
 from switch_benches import secret_file, switched_host
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]

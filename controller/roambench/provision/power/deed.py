@@ -1,0 +1,18 @@
+"""What can be done to the boards' power; the command line knows it without loading a switch."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+#: Off for so long before on again: capacitors, and a card that still writes.
+OFF_S: Final = 5.0
+
+
+class Deed(StrEnum):
+    """A command for the boards' power. `STATE` only asks the switches."""
+
+    ON = "on"
+    OFF = "off"
+    CYCLE = "cycle"
+    STATE = "state"
