@@ -68,7 +68,7 @@ def availability(name: str, folder: Path | None = None) -> Availability | None:
 def _missing(where: str, place: Path) -> list[str]:
     """Call the function at "module:name.of.it"; loaded late, as the loaders are."""
     module, _, path = where.partition(":")
-    found: Any = import_module(f"roambench.learning.{module}")
+    found: Any = import_module(f"roambench.learning.datasets.{module}")
     for part in path.split("."):
         found = getattr(found, part)
     return list(found(place))
