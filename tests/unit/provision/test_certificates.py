@@ -21,6 +21,7 @@ from roambench.provision.hosts import open_link
 from roambench.provision.inventory import load_bench
 from roambench.provision.ledger import Issued, enter
 from roambench.provision.provisioning import _perform_all
+from roambench.provision.shipping import Sent
 from roambench.provision.step import Plan, Step
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT
 from roambench.provision.wanted import Identity
@@ -213,7 +214,7 @@ def test_provisioning_tells_whether_the_certificate_arrived(
             open_link(bench, bench.hosts[0]) as link,
             pytest.raises(HostError, match=f"{fails}: exit code 1"),
         ):
-            _perform_all(link, Plan(tuple(steps), ()), identity, lambda host, text: None)
+            _perform_all(link, Plan(tuple(steps), ()), identity, Sent(print), lambda host, text: None)
     (entry,) = BenchAuthority(bench.state_dir).ledger()
     assert entry.arrived is arrived
 
