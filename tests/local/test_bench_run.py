@@ -310,8 +310,28 @@ class TestWhatAnAgentCanBeAsked:
         before = (ns >= last["monotonic_ns"]) & (ns < answer["began_ns"])  # not the run that ended before
         assert watts[before].max() < idle + 0.5
 
+    def test_a_square_wave_of_load_is_seen_as_it_was_told(self, bench, story):
+        (answer,) = bench.ctl("board-c", "burn", "12", "4", "6")
+        edges = answer["edges_ns"]
+        assert np.allclose(np.diff(edges), 3e9, atol=0.3e9)
+        assert len(edges) == 4
+        (found,) = bench.ctl("board-c", "readings", "30")
+        ns, watts = np.array(found["ns"]), np.array(found["watts"])
+        mean_w = [watts[(ns > begun + 1e9) & (ns < begun + 2.9e9)].mean() for begun in edges]
+        assert min(mean_w[0], mean_w[2]) > max(mean_w[1], mean_w[3]) + 1.0
+        volts_amps = np.array(found["volts"]) * np.array(found["amps"])
+        assert np.allclose(volts_amps, watts, rtol=0.05)
+
     @pytest.mark.parametrize(
-        "words", [("burn",), ("burn", "-1"), ("burn", "nan"), ("burn", "1", "1000"), ("fly",)]
+        "words",
+        [
+            ("burn",),
+            ("burn", "-1"),
+            ("burn", "nan"),
+            ("burn", "1", "1000"),
+            ("burn", "9", "1", "0.1"),
+            ("fly",),
+        ],
     )
     def test_what_cannot_be_asked_is_an_error_and_the_agent_lives(self, bench, story, words):
         (answer,) = bench.ctl("board-a", *words)

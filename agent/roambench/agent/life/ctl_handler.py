@@ -2,9 +2,11 @@
 would cost power.
 
 status                  who it is, its run, spool, meter, clock and board
-readings SECONDS        what the meter said in the last SECONDS: stamps, watts and flags
+readings SECONDS        what the meter said in the last SECONDS: stamps, volts, amps, watts and flags
 smoke                   one SGD step in the trainer's process
-burn SECONDS [CORES]    compute on all cores (or CORES) and do nothing else: `roambench fleet identify`
+burn SECONDS [CORES [PERIOD]]
+                        compute on all cores (or CORES) and do nothing else: `roambench fleet identify`; with
+                        PERIOD (s) on and off in turns, half of it each: `roambench fleet verify`
 spool-export [RUN]      every record that the controller has yet to get, as JSON lines, with an end line
 spool-forget RUN        somebody has that finished run's records now
 spool-dead [RUN]        every record that a store refused for good, and why, as JSON lines
@@ -46,9 +48,21 @@ ASKS: Final = (
 )
 MOST_BURN_S: Final = 600.0
 _SMOKE_PATIENCE_S: Final = 120.0
-_BURN: Final = (
-    "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
-)
+#: Its words are seconds of the monotonic clock, which all processes share: start, end, period (0: no rests).
+_BURN: Final = """
+import sys, time
+start, end, period = map(float, sys.argv[1:])
+now = time.monotonic()
+if now < start:
+    time.sleep(start - now)
+while (now := time.monotonic()) < end:
+    into = (now - start) % period if period else 0.0
+    if period and into >= period / 2:
+        time.sleep(min(period - into, end - now))
+"""
+#: Until the processes are there.
+_STARTING_S: Final = 1.0
+_SHORTEST_PERIOD_S: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -166,7 +180,14 @@ class CtlHandler:
         return {
             "now_ns": self.clock.now_ns(),
             "ns": [reading.monotonic_ns for reading in chosen],
-            "watts": [None if math.isnan(reading.watts) else reading.watts for reading in chosen],
+            **{
+                name: [None if math.isnan(value) else value for value in values]
+                for name, values in (
+                    ("volts", [reading.volts for reading in chosen]),
+                    ("amps", [reading.amps for reading in chosen]),
+                    ("watts", [reading.watts for reading in chosen]),
+                )
+            },
             "flags": [int(reading.flags) for reading in chosen],
         }
 
@@ -182,21 +203,23 @@ class CtlHandler:
 
     async def _burn(self, words: list[str]) -> dict[str, Any]:
         self._only_between_runs("burn")
-        seconds, cores = _burn_words(words)
+        seconds, cores, period_s = _burn_words(words)
         if self._busy:
             raise ValueError(f"burn: {self._busy} already")
         self._busy = f"burning {cores} cores for {seconds:.0f} s"
         burners: list[asyncio.subprocess.Process] = []
+        start_s = time.monotonic() + (_STARTING_S if period_s else 0.0)
+        times = [str(start_s), str(start_s + seconds), str(period_s)]
         began_ns = self.clock.now_ns()
         try:
-            if self.draw is not None:
+            if self.draw is not None and not period_s:
                 self.draw(float(cores))
             burners += [
                 # Executed, not forked: a fork of a process that holds grpc hangs.
-                await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", _BURN, str(seconds))
+                await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", _BURN, *times)
                 for _ in range(cores)
             ]
-            await asyncio.sleep(seconds)
+            edges_ns = await self._turns(start_s, seconds, period_s, cores)
         finally:
             for burner in burners:
                 if burner.returncode is None:
@@ -205,7 +228,26 @@ class CtlHandler:
             if self.draw is not None:
                 self.draw(0.0)
             self._busy = ""
-        return {"ok": True, "cores": cores, "began_ns": began_ns, "ended_ns": self.clock.now_ns()}
+        ended_ns = self.clock.now_ns()
+        return {"ok": True, "cores": cores, "began_ns": began_ns, "ended_ns": ended_ns, "edges_ns": edges_ns}
+
+    async def _turns(self, start_s: float, seconds: float, period_s: float, cores: int) -> list[int]:
+        """Wait for the end of a burn; when it began, rested, began again and so on, by the agent's clock."""
+        if not period_s:
+            await asyncio.sleep(seconds)
+            return []
+        half_s = period_s / 2
+        edges_ns = []
+        for turn in range(math.ceil(seconds / half_s)):
+            await asyncio.sleep(max(0.0, start_s + turn * half_s - time.monotonic()))
+            late_ns = round((time.monotonic() - start_s - turn * half_s) * 1e9)
+            if self.draw is None:
+                edges_ns.append(self.clock.now_ns() - late_ns)  # the processes were on time
+            else:
+                edges_ns.append(self.clock.now_ns())
+                self.draw(float(cores) if turn % 2 == 0 else 0.0)
+        await asyncio.sleep(max(0.0, start_s + seconds - time.monotonic()))
+        return edges_ns
 
     async def _export(self, run: str | None) -> AsyncIterator[str]:
         count = malformed = 0
@@ -225,17 +267,21 @@ class CtlHandler:
             raise ValueError(f"{what}: this device takes part in run {run}; it would cost joules there")
 
 
-def _burn_words(words: list[str]) -> tuple[float, int]:
+def _burn_words(words: list[str]) -> tuple[float, int, float]:
     try:
         seconds = float(words[0])
         cores = int(words[1]) if len(words) > 1 else os.cpu_count() or 1
+        period_s = float(words[2]) if len(words) > 2 else 0.0
     except (IndexError, ValueError):
-        raise ValueError("burn: expected SECONDS, or SECONDS CORES") from None
+        raise ValueError("burn: expected SECONDS, SECONDS CORES, or SECONDS CORES PERIOD") from None
     if not (math.isfinite(seconds) and 0.0 < seconds <= MOST_BURN_S):
         raise ValueError(f"burn: expected 0 to {MOST_BURN_S:.0f} s, got {words[0]}")
     if not 1 <= cores <= 64:
         raise ValueError(f"burn: expected 1 to 64 cores, got {cores}")
-    return seconds, cores
+    if period_s and not _SHORTEST_PERIOD_S <= period_s <= MOST_BURN_S:
+        limits = f"{_SHORTEST_PERIOD_S:g} to {MOST_BURN_S:g}"
+        raise ValueError(f"burn: expected a period of {limits} s, got {words[2]}")
+    return seconds, cores, period_s
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:

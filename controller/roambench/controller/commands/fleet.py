@@ -20,6 +20,7 @@ from roambench.controller.commands import (
     fleet_shell,
     fleet_status,
     fleet_switches,
+    fleet_verify,
 )
 
 fleet_app = typer.Typer(
@@ -33,6 +34,7 @@ fleet_provision.register(fleet_app)
 fleet_certs.register(fleet_app)
 fleet_influx.register(fleet_app)
 fleet_prove.register(fleet_app)
+fleet_verify.register(fleet_app)
 fleet_lease.register(fleet_app)
 fleet_status.register(fleet_app)
 fleet_shell.register(fleet_app)

@@ -1,0 +1,99 @@
+"""All that was seen of one board and its meter, without names, addresses, serial numbers and keys.
+
+A file of it can be sent to somebody else, and judged there again.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import from_json
+
+FORMAT: Final = 1
+_KIT: Final = "kit.json"
+#: Half an hour of readings is 150 kB.
+_MOST_BYTES: Final = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What the meter said, by the host's clock from its first line on; NaN is what a line does not have."""
+
+    at_s: tuple[float, ...]
+    watts: tuple[float | None, ...]
+    volts: tuple[float | None, ...]
+    amps: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One transfer over SSH: "download" (to the board) or "upload", from its first byte there to its last."""
+
+    direction: str
+    first_s: float
+    last_s: float
+    bytes_moved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One line of a preflight."""
+
+    name: str
+    verdict: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """`edges_s` are when all cores began to compute, rested, began again, and so on.
+
+    `rests_s` are (from, until) in which nobody asked the board for anything. `offsets` are (at, offset,
+    bound) of the host's wall clock against the controller's. All times in s.
+    """
+
+    format: int
+    version: str
+    board: str
+    driver: str
+    traits: str
+    nominal_s: float
+    cores: int
+    series: Series
+    edges_s: tuple[float, ...] = ()
+    rests_s: tuple[tuple[float, float], ...] = ()
+    moved: tuple[Moved, ...] = ()
+    offsets: tuple[tuple[float, float, float], ...] = ()
+    checks: tuple[Looked, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def write_kit(path: Path, kit: Kit, report: Sequence[str]) -> None:
+    """The kit and what was made of it, as text; OSError."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_KIT, json.dumps(asdict(kit)))
+        archive.writestr("report.txt", "".join(f"{line}\n" for line in report))
+
+
+def read_kit(path: Path) -> Kit:
+    """ConfigError for a file that is no kit."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(_KIT) as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from None
+    except (zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError, ValueError):
+        raise ConfigError([f"{path}: expected a kit that `roambench fleet verify -o` wrote"]) from None
+    if len(text) > _MOST_BYTES:
+        raise ConfigError([f"{path}: larger than any kit"])
+    kit = from_json(Kit, text, str(path))
+    lengths = {len(part) for part in (kit.series.at_s, kit.series.watts, kit.series.volts, kit.series.amps)}
+    if kit.format != FORMAT or len(lengths) != 1:
+        raise ConfigError([f"{path}: expected a kit of format {FORMAT} with columns of one length"])
+    return kit
