@@ -17,7 +17,7 @@ from hosts.readme_walk import PROVISION, ROOT, Walked, bench_chapter_commands
 from roambench.provision.inventory import load_bench
 
 #: The hosts are provisioned once, after the tests of bare ones; what takes them apart comes last, so that
-#: nothing has to be provisioned again. Any other order works, too, and takes longer.
+#: nothing has to be provisioned again. In another order more is provisioned, and runs of before may be found.
 _FIRST: Final = ("test_lab.py", "test_operate.py", "test_whole_bench.py")
 _LAST: Final = ("test_upgrade.py", "test_unprovision.py", "test_broken_hosts.py")
 _WHOLE: Final = (

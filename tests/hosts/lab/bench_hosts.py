@@ -109,6 +109,9 @@ class BenchHosts:
         while self.state()[name]["init"] in (before, 0) or not self._lets_in(name):
             assert time.monotonic() < deadline_s, f"{name} did not come back in {patience_s:.0f} s"
             time.sleep(0.1)
+        self.inside(
+            name, "systemctl is-system-running --wait || true"
+        )  # what still starts may start sshd again
 
     def down(self) -> None:
         """End the whole set."""
