@@ -57,6 +57,8 @@ def test_the_readings_of_the_last_seconds_come_with_stamps_and_flags() -> None:
     assert told(watch, "10") == {
         "now_ns": 100 * S,
         "ns": [90 * S, 95 * S, 99 * S],
+        "volts": [5.0, 5.0, 5.0],
+        "amps": [0.4, 0.4, 0.4],
         "watts": [2.0, None, 3.0],
         "flags": [0, 0, int(ReadingFlag.INCONSISTENT)],
     }
