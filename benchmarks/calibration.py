@@ -32,7 +32,7 @@ from roambench.energy.links.models import PARAMETERS, KnownLink
 from roambench.energy.links.sweep import SweepSettings, plan_sweep, sweep_s
 from roambench.energy.links.windows import window_powers
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
-from roambench.meters.emulator.power import RADIO
+from roambench.meters.emulator.electric.power import RADIO
 
 SHORT = SweepSettings(sizes_bytes=(1_000_000, 4_000_000), rates_mbit_s=(2.0, 5.0, 15.0, 40.0), idle_s=4.0)
 FULL = SweepSettings()

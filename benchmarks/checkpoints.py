@@ -27,7 +27,7 @@ from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.resume_point import ResumePoint
 from roambench.contract.orders import TrainReply
 from roambench.controller import one_run
-from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.composition import run_experiment
 from roambench.experiment.sections import Experiment
 from roambench.rounds.records import StepClosed

@@ -13,8 +13,8 @@ from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import Reading
 from roambench.energy.clocks.clock_fit import ClockBurst, ClockFit, ClockProbe
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
-from roambench.meters.emulator.power import IDLE, Activity, PiPower
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.power import IDLE, Activity, PiPower
+from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import emulate
 from roambench.meters.traits import TRAITS, MeterTraits

@@ -21,7 +21,7 @@ from roambench.energy.ledger import Ledger
 from roambench.energy.readings.occupancy import MeterWindow
 from roambench.energy.readings.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import with_meter
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.signal import PowerSignal
 
 PHASES: Final = (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
 TRANSFERS: Final = (Phase.DOWNLOAD, Phase.UPLOAD)

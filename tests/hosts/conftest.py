@@ -14,7 +14,7 @@ from hosts.lab.cli import roambench
 from hosts.lab.footprint import footprint
 from hosts.lab.needed import need_tools
 from hosts.readme_walk import PROVISION, ROOT, Walked, bench_chapter_commands
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 
 #: The hosts are provisioned once, after the tests of bare ones; what takes them apart comes last, so that
 #: nothing has to be provisioned again. In another order more is provisioned, and runs of before may be found.

@@ -14,15 +14,15 @@ import pytest
 
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import roambench
-from roambench.provision.agent_build import Builds
 from roambench.provision.facts import gather
-from roambench.provision.hosts import HostLink, HostOutcome, on_hosts
-from roambench.provision.inventory import load_bench
-from roambench.provision.platforms import PLATFORMS
+from roambench.provision.inventory.load import load_bench
 from roambench.provision.provisioning import perform
+from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
 from roambench.provision.step import Step
 from roambench.provision.subjects.clock import clock
 from roambench.provision.wanted import Identity, Wanted
+from roambench.provision.wheels.agent_build import Builds
+from roambench.provision.wheels.platforms import PLATFORMS
 
 _UNITS = "/run/systemd/system"
 _CLIENTS = {

@@ -14,7 +14,7 @@ from hosts.lab.cli import roambench
 from hosts.lab.needed import need_tools
 from hosts.readme_walk import ROOT
 from roambench.contract.phases import Outcome
-from roambench.provision.wheelhouse import LOCK, read_lock
+from roambench.provision.wheels.wheelhouse import LOCK, read_lock
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,

@@ -13,9 +13,9 @@ import pytest
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from hosts.lab.cli import roambench
-from roambench.provision.hosts import on_hosts
-from roambench.provision.inventory import load_bench
-from roambench.provision.rotation import rotate_host
+from roambench.provision.changes.rotation import rotate_host
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.ssh.hosts import on_hosts
 
 _MEND = ("fleet", "certs", "rotate")
 _OTHERS = ("--only", "pi2", "--only", "pi3")

@@ -13,7 +13,7 @@ import pytest
 from hosts.lab import recipe
 from hosts.lab.bench_hosts import BenchHosts
 from roambench.meters.power_switch import Unavailable, power_switch
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 
 
 def test_three_debians_say_who_they_are_and_let_their_user_become_root(bench_hosts: BenchHosts):

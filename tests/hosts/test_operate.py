@@ -15,8 +15,8 @@ import pytest
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import roambench
 from hosts.readme_walk import ROOT
-from roambench.provision.inventory import load_bench
-from roambench.provision.login import host_group
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.ssh.login import host_group
 
 
 @pytest.fixture

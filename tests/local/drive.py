@@ -15,8 +15,8 @@ from pathlib import Path
 from late_agents import late_agents
 from rich.console import Console
 
-from roambench.controller import local_bench
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.benches import local_bench
 from roambench.controller.composition import run_experiment
 from roambench.experiment.load import load_experiment
 

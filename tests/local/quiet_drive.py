@@ -16,7 +16,7 @@ from typing import Any
 
 import drive
 
-from roambench.controller import local_bench
+from roambench.controller.benches import local_bench
 from roambench.fleet.local_agents import LocalAgents
 
 _log_lock = threading.Lock()

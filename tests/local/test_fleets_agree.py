@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller.local_bench import local_bench
+from roambench.controller.benches.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
 from roambench.controller.world import LearningTask, Movement, learning_task_of

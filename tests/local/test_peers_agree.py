@@ -14,8 +14,8 @@ import pytest
 
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Answer, Order, Vector
-from roambench.controller import local_bench as module
-from roambench.controller.local_bench import local_bench
+from roambench.controller.benches import local_bench as module
+from roambench.controller.benches.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.decentralised import PeerWorld, movement_named, peer_settings
 from roambench.experiment.sections import Experiment

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from planned_runs import FACTOR, Happened, near, plan_and_run
 from roambench.controller.cli import app
-from roambench.controller.plan import plan_experiment
+from roambench.controller.plans.plan import plan_experiment
 from roambench.experiment.load import load_experiment
 from roambench.report.report import report
 from roambench.rounds.records import OrderGiven

@@ -17,9 +17,9 @@ from living_agents import LivingBench
 from roambench.provision.bench import Bench
 from roambench.provision.checks import Check, Verdict
 from roambench.provision.identify import identify
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 from roambench.provision.meter_map import Verdict as Proof
-from roambench.provision.preflight import check
+from roambench.provision.preflight.preflight import check
 from ssh_server import ssh_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from roambench.provision.bench import Bench, ControllerEntry, Host, MeterEntry
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 
 _CONTROLLER = '[controller]\naddress = "10.36.0.1"\n'
 

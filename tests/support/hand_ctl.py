@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from roambench.meters.emulator.power import Activity
+from roambench.meters.emulator.electric.power import Activity
 from roambench.meters.emulator.virtual import emulate
 
 

@@ -18,7 +18,7 @@ from roambench.agent.settings import AgentSettings, EmulationSettings, MeterSett
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority, issue_for
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 
 _ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 

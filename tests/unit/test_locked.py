@@ -8,7 +8,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from roambench.provision.wheelhouse import read_lock
+from roambench.provision.wheels.wheelhouse import read_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.orders import AnswerStatus, TransferOrder, order_id
-from roambench.controller.agent_bench import AgentBench
+from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.places.table import AGENT_FLEETS, fleet_of
 from roambench.controller.run_log import logged
@@ -21,7 +21,7 @@ from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import learning_task_of
 from roambench.energy.links.sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
 from roambench.experiment.sections import Experiment
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.whole_file import read_whole, write_whole

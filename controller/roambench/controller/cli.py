@@ -19,9 +19,9 @@ try:
     from roambench.controller.commands.compare import compare
     from roambench.controller.commands.data import data_app
     from roambench.controller.commands.export import export_app
-    from roambench.controller.commands.fleet import fleet_app
+    from roambench.controller.commands.fleet.app import fleet_app
     from roambench.controller.commands.list_rows import list_rows
-    from roambench.controller.commands.meter import meter_app
+    from roambench.controller.commands.meters.app import meter_app
     from roambench.controller.commands.overhead import overhead
     from roambench.controller.commands.pause import pause, resume_replay
     from roambench.controller.commands.report import report
@@ -29,7 +29,7 @@ try:
     from roambench.controller.commands.resume import resume
     from roambench.controller.commands.run import run
     from roambench.controller.commands.sweep import sweep
-    from roambench.controller.commands.trace import trace_app
+    from roambench.controller.commands.traces.app import trace_app
     from roambench.controller.stopping import exit_status, signals_heeded
 except KeyboardInterrupt:  # all this takes half a second to read
     sys.exit(130)

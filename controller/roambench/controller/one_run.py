@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from roambench.contract.model_blob import encode
-from roambench.controller.agent_bench import Watch
-from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.agents.agent_bench import Watch
+from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.places.place import Place
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.plays.hierarchical import HierarchicalWorld

@@ -17,7 +17,7 @@ from roambench.contract.duty import DUTY_OVER, DutyLevel
 from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
-from roambench.controller.agent_bench import AgentBench
+from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.run_log import logged
 from roambench.controller.stopping import STOPPING, run_async

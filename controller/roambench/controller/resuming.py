@@ -12,8 +12,8 @@ from typing import Any, Final
 from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
+from roambench.controller.agents.checkpoints import forget, require_same
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.checkpoints import forget, require_same
 from roambench.controller.kept import kept_announced
 from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place

@@ -8,9 +8,9 @@ import numpy as np
 
 from roambench.contract.json_values import json_or_none
 from roambench.energy.readings.samples import UNUSABLE
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
 from roambench.provision.meter_steps import PowerSeries
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 
 #: Where provisioning puts the agent's command.
 AGENT: Final = "/opt/roambench/current/bin/roambench-agent"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from roambench.provision.facts import Facts
-from roambench.provision.platforms import PLATFORMS, PYTHON
 from roambench.provision.step import Plan, Refusal, Skip, Step
 from roambench.provision.subjects.account import account, folders
 from roambench.provision.subjects.board import board
@@ -19,6 +18,7 @@ from roambench.provision.subjects.packages import packages
 from roambench.provision.subjects.service import running, service
 from roambench.provision.subjects.settings import settings
 from roambench.provision.wanted import Wanted
+from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
 
 Subject = Callable[[Facts, Wanted], Iterator[Step | Skip]]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.provision import layout
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 
 _SCRIPT: Final = Path(__file__).with_name("facts_probe.py")
 _PATIENCE_S: Final = 60.0

@@ -14,10 +14,10 @@ from roambench.contract.errors import RecordConflict
 from roambench.contract.json_values import from_values, json_or_none
 from roambench.contract.whole_file import write_whole
 from roambench.provision.agent_asks import AGENT, ask_agent
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
 from roambench.provision.outstanding import read_outstanding, save_outstanding
 from roambench.provision.printable import printable
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 from roambench.runs.folder import RunFolder
 
 _EXPORT_S: Final = 600.0

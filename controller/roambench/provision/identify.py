@@ -17,10 +17,10 @@ from roambench.agent.readings.meter_watch import KEPT_EVERY_NS, NEWEST
 from roambench.contract.errors import FleetError
 from roambench.provision.agent_asks import ask_agent, ask_burn, ask_readings
 from roambench.provision.bench import NO_METER, Bench, Host
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink, on_hosts, open_link
 from roambench.provision.meter_map import MeterMap, judged, meter_id
 from roambench.provision.meter_steps import BurnWindow, PowerSeries, meters_of_boards, silent_meters
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
 
 BURN_S: Final = 8.0
 REST_S: Final = 10.0

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from roambench.provision.channel import Ran
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
 from roambench.provision.printable import printable
+from roambench.provision.ssh.channel import Ran
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 
 UNIT: Final = "roambench-agent.service"
 #: How long a journal is followed at most.

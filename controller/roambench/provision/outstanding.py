@@ -16,8 +16,8 @@ from roambench.contract.json_values import json_or_none
 from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of
 from roambench.learning.datasets.archives import Limits, read_members
 from roambench.provision import layout
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 from roambench.runs.models import save_model
 
 _READ_S: Final = 600.0

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.agent_build import AgentBuild, Builds
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import Facts, gather
-from roambench.provision.host_error import ConnectionLost, HostError
-from roambench.provision.hosts import HostLink, HostOutcome, on_hosts, open_link
-from roambench.provision.platforms import PLATFORMS
-from roambench.provision.shipping import Sent, ship
+from roambench.provision.ssh.host_error import ConnectionLost, HostError
+from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts, open_link
 from roambench.provision.step import Plan, Refusal, Step
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
+from roambench.provision.wheels.agent_build import AgentBuild, Builds
+from roambench.provision.wheels.platforms import PLATFORMS
+from roambench.provision.wheels.shipping import Sent, ship
 
 #: Hosts at a time: what they are sent goes through one network card and one processor here.
 _AT_ONCE: Final = 12

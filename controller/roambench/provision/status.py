@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from roambench.energy.readings.throttling import THROTTLE_NAMES
 from roambench.provision.agent_asks import ask_agent
-from roambench.provision.host_clock import host_clock
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
+from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.printable import printable
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 
 _CLOCK_EXCHANGES: Final = 3
 _SINCE_BOOT: Final = 16

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roambench.identity.authority import Credential
-from roambench.provision.agent_build import AgentBuild
 from roambench.provision.bench import Bench, Host
+from roambench.provision.wheels.agent_build import AgentBuild
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from hosts.lab.container import Container
 from hosts.lab.network import Network
+from roambench.meters.emulator.electric.power import Activity
 from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.power import Activity
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.meters.power_switch import Unavailable, power_switch
 

@@ -15,7 +15,7 @@ from roambench.controller.ab.ab_runner import _ours
 from roambench.controller.ab.cooling import bench_temperatures
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.sweep.sweep_folder import PointFile, SweepFolder
-from roambench.provision.holding import LEASE_VARIABLE, holding, standing_of
+from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from ssh_server import SshServer, free_port, ssh_server
 
 EXPERIMENT = 'systems = ["mohawk"]\ntrace = { parameters = { devices = 40, steps = 48 }, steps = 6 }\n'

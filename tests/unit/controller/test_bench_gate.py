@@ -12,8 +12,8 @@ from rich.console import Console
 
 from benches import a_bench, a_host
 from roambench.contract.errors import FleetError
-from roambench.controller import bench_gate
-from roambench.controller.bench_gate import energy_doubts, passed_gate
+from roambench.controller.benches import bench_gate
+from roambench.controller.benches.bench_gate import energy_doubts, passed_gate
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Check, HostChecks, Preflight, Verdict

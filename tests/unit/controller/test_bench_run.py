@@ -15,17 +15,17 @@ from hand_agent import bench as hand_bench
 from hand_agent import connected, hand_agent
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.events import EventKind
-from roambench.controller.agent_bench import Watch
-from roambench.controller.bench_fleet import Patience, _all_ready, arrivals, drain, state_of
+from roambench.controller.agents.agent_bench import Watch
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.benches.bench_fleet import Patience, _all_ready, arrivals, drain, state_of
 from roambench.controller.places.bench import BenchPlace, calibration_of
 from roambench.controller.stopping import to_its_end
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
-from roambench.provision.holding import standing_of
-from roambench.provision.inventory import load_bench
-from roambench.provision.lease import LeaseBook
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.leases.holding import standing_of
+from roambench.provision.leases.lease import LeaseBook
 from roambench.runs.folder import RunFolder
 
 BENCH = """
@@ -96,7 +96,7 @@ def test_only_means_hosts_by_name_or_tag(tmp_path, file):
 def test_two_users_cannot_run_at_once(tmp_path, file):
     with BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet()):
         # Inside one's own lease the same process may go on; another process may not.
-        from roambench.provision.holding import LEASE_VARIABLE
+        from roambench.provision.leases.holding import LEASE_VARIABLE
 
         with pytest.MonkeyPatch.context() as elsewhere:
             elsewhere.delenv(LEASE_VARIABLE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from roambench.controller.agents_kept import behind_boards_ns, boot_id, clock_again, was_booted
+from roambench.controller.agents.agents_kept import behind_boards_ns, boot_id, clock_again, was_booted
 from roambench.rounds.records import ClockProbed
 
 S = 10**9

@@ -17,7 +17,7 @@ from roambench.controller.cli import main
 from roambench.experiment.sections import Experiment
 from roambench.provision import journal_lines
 from roambench.provision.bench import Bench
-from roambench.provision.hosts import HostLink
+from roambench.provision.ssh.hosts import HostLink
 from roambench.runs.folder import RunFolder
 from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, Drain

@@ -14,8 +14,8 @@ from roambench.controller.cli import main
 from roambench.experiment.sections import Experiment
 from roambench.provision import journal_lines
 from roambench.provision.bench import Bench
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 from roambench.runs.folder import RunFolder
 from ssh_server import SshServer, ssh_server
 

@@ -13,8 +13,8 @@ from rich.console import Console
 from roambench.contract.errors import TraceError
 from roambench.controller.cli import main
 from roambench.controller.composition import run_experiment
-from roambench.controller.plan import plan_experiment
-from roambench.controller.plan_tables import print_plans
+from roambench.controller.plans.plan import plan_experiment
+from roambench.controller.plans.tables import print_plans
 from roambench.controller.world import movement_of
 from roambench.experiment.load import load_experiment
 from roambench.mobility.files import read_trace

@@ -14,13 +14,13 @@ from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import ExchangeOrder
 from roambench.controller.cli import app
 from roambench.controller.composition import run_experiment
-from roambench.controller.plan import plan_experiment
 from roambench.controller.plan_costs import MachineCosts
-from roambench.controller.plan_energy import agents_joules
-from roambench.controller.plan_exchanges import ExchangeTiming
-from roambench.controller.plan_fleet import PlannedFleet, planned_fleet
-from roambench.controller.plan_rehearsed import AirTime, Batch, Rehearsed
-from roambench.controller.plan_times import planned_times
+from roambench.controller.plans.energy import agents_joules
+from roambench.controller.plans.exchanges import ExchangeTiming
+from roambench.controller.plans.fleet import PlannedFleet, planned_fleet
+from roambench.controller.plans.plan import plan_experiment
+from roambench.controller.plans.rehearsed import AirTime, Batch, Rehearsed
+from roambench.controller.plans.times import planned_times
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
 from roambench.rounds.peer_run import PeerSettings

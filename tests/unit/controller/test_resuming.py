@@ -16,10 +16,10 @@ from rich.console import Console
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, RunError
 from roambench.contract.orders import Vector
-from roambench.controller import checkpoints
-from roambench.controller.agents_kept import MODELS, AgentsKept, boot_id
+from roambench.controller.agents import checkpoints
+from roambench.controller.agents.agents_kept import MODELS, AgentsKept, boot_id
+from roambench.controller.agents.checkpoints import SIMULATION, Checkpoints, made_with
 from roambench.controller.bench_options import USUAL
-from roambench.controller.checkpoints import SIMULATION, Checkpoints, made_with
 from roambench.controller.cli import main
 from roambench.controller.places.bench import BenchPlace
 from roambench.controller.places.table import place_of
@@ -28,8 +28,8 @@ from roambench.controller.stopping import BY_THE_USER
 from roambench.controller.world import movement_of
 from roambench.experiment.sections import Experiment
 from roambench.fleet.model_registry import ModelRegistry
-from roambench.provision.inventory import load_bench
-from roambench.provision.lease import LeaseBook
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.leases.lease import LeaseBook
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.state import initial_state
 from roambench.runs.checkpoint_file import Checkpoint, write_checkpoint

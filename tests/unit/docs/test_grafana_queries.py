@@ -22,7 +22,7 @@ from roambench.contract.records import (
     RecordKind,
     phase_to_bytes,
 )
-from roambench.meters.emulator.power import IDLE, Activity
+from roambench.meters.emulator.electric.power import IDLE, Activity
 from roambench.meters.emulator.virtual import emulate
 from roambench.spool.line_protocol import bench_line
 

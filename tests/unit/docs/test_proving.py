@@ -9,7 +9,7 @@ from roambench.contract.phases import ACTIVE_PHASES
 from roambench.controller.ab.ab_figures import COMPARED
 from roambench.controller.sweep.metrics import METRICS
 from roambench.provision.identify import BURN_S, REST_S
-from roambench.provision.lease import LEASE_S
+from roambench.provision.leases.lease import LEASE_S
 from roambench.provision.meter_map import MAX_AGE_DAYS, Verdict
 
 TEXT = (Path(__file__).parents[3] / "docs" / "proving.md").read_text(encoding="utf-8")

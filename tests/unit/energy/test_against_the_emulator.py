@@ -14,8 +14,8 @@ from roambench.energy.clocks.lateness import BOARD_LATENESS_S
 from roambench.energy.ledger import Ledger
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
-from roambench.meters.emulator.power import IDLE, Activity
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.power import IDLE, Activity
+from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import emulate
 

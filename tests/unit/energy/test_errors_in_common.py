@@ -14,8 +14,8 @@ from roambench.energy.clocks.lateness import lateness_prior_s
 from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
-from roambench.meters.emulator.power import IDLE, Activity
-from roambench.meters.emulator.shapes import REALISTIC
+from roambench.meters.emulator.electric.power import IDLE, Activity
+from roambench.meters.emulator.electric.shapes import REALISTIC
 from roambench.meters.emulator.virtual import emulate
 
 S = 10**9

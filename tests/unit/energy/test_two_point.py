@@ -11,8 +11,8 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.energy.two_point import LoadPoint, calibrate, doubts
 from roambench.energy.uncertainty import uncalibrated
-from roambench.meters.emulator.power import PiPower
-from roambench.meters.emulator.sensor import Ina231, Tolerance, load
+from roambench.meters.emulator.electric.power import PiPower
+from roambench.meters.emulator.electric.sensor import Ina231, Tolerance, load
 from roambench.meters.emulator.virtual import emulate
 from roambench.meters.traits import TRAITS
 

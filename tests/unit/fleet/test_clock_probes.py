@@ -21,7 +21,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
-from roambench.controller.clocks import FleetClocks, check_clocks
+from roambench.controller.agents.clocks import FleetClocks, check_clocks
 from roambench.energy.clocks.clock_fit import ClockVerdict
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.limits import AgentLimits

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from roambench.meters.emulator.draw import BoardDraw
-from roambench.meters.emulator.power import IDLE, Activity, PiPower
-from roambench.meters.emulator.shapes import HARSH, REALISTIC, SHAPES, SPREAD, STEADY, PowerShape
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.draw import BoardDraw
+from roambench.meters.emulator.electric.power import IDLE, Activity, PiPower
+from roambench.meters.emulator.electric.shapes import HARSH, REALISTIC, SHAPES, SPREAD, STEADY, PowerShape
+from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.virtual import emulate
 
 S = 1_000_000_000

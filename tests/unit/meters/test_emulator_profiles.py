@@ -7,11 +7,11 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.records import ReadingFlag
-from roambench.meters.emulator.pac1933 import Pac1933
-from roambench.meters.emulator.power import Activity
+from roambench.meters.emulator.electric.pac1933 import Pac1933
+from roambench.meters.emulator.electric.power import Activity
+from roambench.meters.emulator.electric.sensor import SUPPLY_V
+from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.profiles import PROFILES, Sensor, Transport, profile
-from roambench.meters.emulator.sensor import SUPPLY_V
-from roambench.meters.emulator.signal import PowerSignal
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.meters.emulator.virtual import PARSERS, VirtualRun, emulate
 

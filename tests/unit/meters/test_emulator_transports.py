@@ -13,9 +13,9 @@ from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.meters.catalogue import open_meter
 from roambench.meters.emulator import control
 from roambench.meters.emulator.drivers import DRIVERS, reader
+from roambench.meters.emulator.network.telnet import UNSENT_LIMIT, TelnetPort
 from roambench.meters.emulator.profiles import PROFILES, Transport, profile
 from roambench.meters.emulator.spec import Fault, FaultKind
-from roambench.meters.emulator.telnet import UNSENT_LIMIT, TelnetPort
 from roambench.meters.emulator.truth import energy_j, read_truth
 from roambench.meters.protocol import Meter
 from roambench.meters.sources.websocket import connect_websocket

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from roambench.meters.emulator.board import EmulatedBoard
+from roambench.meters.emulator.network.web import Frame, Smartpower2Web, YtrikozShell, YtrikozWeb
 from roambench.meters.emulator.panel import supply_volts
 from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
-from roambench.meters.emulator.web import Frame, Smartpower2Web, YtrikozShell, YtrikozWeb
 
 SECOND = 1_000_000_000
 

@@ -13,11 +13,11 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import main
-from roambench.controller.commands.meter_calibrate import serial_of, watts_of
+from roambench.controller.commands.meters.calibrate import serial_of, watts_of
 from roambench.experiment.meter_calibration_file import read_meter_calibrations
 from roambench.meters.emulator import control
+from roambench.meters.emulator.electric.power import IDLE, Activity
 from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.ports import parse_port
 from roambench.meters.traits import TRAITS
 

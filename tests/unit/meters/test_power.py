@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from roambench.meters.emulator.power import IDLE, Activity, PiPower
+from roambench.meters.emulator.electric.power import IDLE, Activity, PiPower
 
 
 def test_a_3b_plus_draws_its_published_figures():

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from roambench.meters.emulator.sensor import WINDOW_NS, Ina231, Measurement, Registers, Tolerance, load
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.sensor import (
+    WINDOW_NS,
+    Ina231,
+    Measurement,
+    Registers,
+    Tolerance,
+    load,
+)
+from roambench.meters.emulator.electric.signal import PowerSignal
 
 SECOND = 1_000_000_000
 

@@ -19,8 +19,8 @@ from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.meters.catalogue import open_meter
 from roambench.meters.emulator import control
+from roambench.meters.emulator.electric.power import Activity
 from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.power import Activity
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.truth import energy_j
 from roambench.meters.protocol import Meter
@@ -107,7 +107,7 @@ async def test_an_agent_that_is_killed_leaves_an_idle_board_and_a_running_meter(
     code = (
         "import sys, time; from pathlib import Path\n"
         "from roambench.meters.emulator.feed import WorkFeed\n"
-        "from roambench.meters.emulator.power import Activity\n"
+        "from roambench.meters.emulator.electric.power import Activity\n"
         "feed = WorkFeed(Path(sys.argv[1]), 'pi-00'); feed.send(Activity(busy_cores=1.0), int(sys.argv[2]))\n"
         "print('sent', flush=True); time.sleep(60)\n"
     )

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from roambench.contract.draws import generator
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.signal import PowerSignal
 
 SECOND = 1_000_000_000
 

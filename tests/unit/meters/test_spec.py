@@ -5,7 +5,7 @@ import json
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.meters.emulator.power import PiPower
+from roambench.meters.emulator.electric.power import PiPower
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind, fault_from_values
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.records import ReadingFlag
-from roambench.meters.emulator.power import Activity
+from roambench.meters.emulator.electric.power import Activity
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import VirtualRun, emulate
 from roambench.meters.frames.smartpower2 import Smartpower2Frames

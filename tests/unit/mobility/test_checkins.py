@@ -9,8 +9,8 @@ import pytest
 
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers import READERS
-from roambench.mobility.readers.checkins import read
 from roambench.mobility.readers.fixes import KEPT_MALFORMED, ReaderOptions
+from roambench.mobility.readers.formats.checkins import read
 from roambench.mobility.readers.opening import SourceOptions, read_files
 
 NOON = 1_335_009_600  # 2012-04-21T12:00:00Z

@@ -16,15 +16,15 @@ from roambench.identity.authority import CONTROLLER_NAME, Authority, check, expi
 from roambench.identity.revocation import RevocationList
 from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority, issue_for
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import open_link
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 from roambench.provision.ledger import Issued, enter
 from roambench.provision.provisioning import _perform_all
-from roambench.provision.shipping import Sent
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import open_link
 from roambench.provision.step import Plan, Step
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT
 from roambench.provision.wanted import Identity
+from roambench.provision.wheels.shipping import Sent
 from ssh_server import ssh_server
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import paramiko
 import pytest
 
-from roambench.provision.channel import _give_up, perform
+from roambench.provision.ssh.channel import _give_up, perform
 
 
 class Mute(paramiko.ServerInterface):

@@ -14,17 +14,17 @@ from benches import bench_of
 from roambench.agent.settings import AgentSettings
 from roambench.identity.authority import Credential
 from roambench.provision import layout
-from roambench.provision.agent_build import AgentBuild
 from roambench.provision.bench import Bench
+from roambench.provision.changes.removal import _swapped
 from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
-from roambench.provision.removal import _swapped
 from roambench.provision.step import RemoteFile, Step
 from roambench.provision.subjects.identity import identity_reason
 from roambench.provision.subjects.settings import agent_settings
 from roambench.provision.wanted import Identity, Wanted
-from roambench.provision.wheel_closure import Wheel
-from roambench.provision.wheelhouse import Wheelhouse
+from roambench.provision.wheels.agent_build import AgentBuild
+from roambench.provision.wheels.wheel_closure import Wheel
+from roambench.provision.wheels.wheelhouse import Wheelhouse
 
 _QUIET = BoardFacts(("performance",), {"ACT": "none"}, {}, {"wlan0": "off"}, (), {})
 _CREDENTIAL = Credential(b"cert\n", b"key\n", b"ca\n")

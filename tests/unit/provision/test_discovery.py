@@ -24,7 +24,7 @@ from roambench.provision.discovery.mdns import browsed
 from roambench.provision.discovery.neighbours import neighbours, swept
 from roambench.provision.discovery.searching import unknown_to
 from roambench.provision.discovery.sighting import Sighting, sighting
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 
 #: As dnsmasq 2.90 wrote it: three clients, one of them with an infinite lease, one without a name.
 _DNSMASQ = """\

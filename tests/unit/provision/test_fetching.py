@@ -19,8 +19,8 @@ from roambench.agent.readings.unsent import Unsent as Files
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.experiment.sections import Experiment
 from roambench.provision.fetching import fetch_run, records_of
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 from roambench.runs.folder import RunFolder
 from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool

@@ -17,11 +17,11 @@ import pytest
 
 from benches import bench_of
 from roambench.provision.bench import Bench
-from roambench.provision.host_error import ConnectionLost, HostError
-from roambench.provision.hosts import HostLink, on_hosts, open_link
-from roambench.provision.known_hosts import KnownHosts
-from roambench.provision.login import logged_in
 from roambench.provision.provisioning import perform
+from roambench.provision.ssh.host_error import ConnectionLost, HostError
+from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
+from roambench.provision.ssh.known_hosts import KnownHosts
+from roambench.provision.ssh.login import logged_in
 from roambench.provision.step import Step
 from ssh_server import SshServer, free_port, make_key, ssh_server
 
@@ -234,8 +234,8 @@ def test_a_mistake_of_ours_at_one_host_stops_no_other(bench: Bench, server: SshS
 _TWO_THINGS = """
 import sys
 from pathlib import Path
-from roambench.provision.hosts import on_hosts
-from roambench.provision.inventory import load_bench
+from roambench.provision.ssh.hosts import on_hosts
+from roambench.provision.inventory.load import load_bench
 
 def work(link):
     link.must("what takes long")

@@ -15,7 +15,7 @@ from roambench.provision.bench import Host
 from roambench.provision.interop.ansible import ansible_inventory, listed, read_ansible
 from roambench.provision.interop.foreign import bench_text
 from roambench.provision.interop.labgrid import read_labgrid
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 
 ROOT = Path(__file__).parents[3]
 _INI = """\

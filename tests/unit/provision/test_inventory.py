@@ -9,7 +9,7 @@ import pytest
 from benches import bench_of
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import METER_LINK
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 
 _REPOSITORY = Path(__file__).parents[3]
 

@@ -9,7 +9,7 @@ import paramiko
 import pytest
 
 from roambench.contract.errors import IdentityError
-from roambench.provision.known_hosts import KnownHosts
+from roambench.provision.ssh.known_hosts import KnownHosts
 
 
 @pytest.fixture(scope="module")

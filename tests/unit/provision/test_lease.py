@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import FleetError
-from roambench.provision import lease as lease_module
-from roambench.provision.holding import LEASE_VARIABLE, holding, standing_of
-from roambench.provision.lease import LeaseBook, machine, user
-from roambench.provision.lease_queue import NO_PROCESS, Claim, standing
+from roambench.provision.leases import lease as lease_module
+from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
+from roambench.provision.leases.lease import LeaseBook, machine, user
+from roambench.provision.leases.queue import NO_PROCESS, Claim, standing
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from roambench.contract.errors import FleetError
-from roambench.provision.holding import holding
+from roambench.provision.leases.holding import holding
 
 @dataclass
 class Bench:

@@ -17,10 +17,10 @@ from fabric.exceptions import GroupException
 from benches import bench_of
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import Bench
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostOutcome, on_hosts, open_link
-from roambench.provision.known_hosts import KnownHosts
-from roambench.provision.login import HostConnection, host_group
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostOutcome, on_hosts, open_link
+from roambench.provision.ssh.known_hosts import KnownHosts
+from roambench.provision.ssh.login import HostConnection, host_group
 from ssh_server import SshServer, free_port, make_key, ssh_server
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benches import a_bench, a_host
-from roambench.meters.emulator.power import Activity
+from roambench.meters.emulator.electric.power import Activity
 from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import emulate
 from roambench.provision.identify import _keeps_another

@@ -21,9 +21,9 @@ from safetensors import safe_open
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import TrainReply
 from roambench.learning.datasets.archives import Limits
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink
 from roambench.provision.outstanding import Outstanding, read_outstanding, save_outstanding
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
 
 _BLOB = encode(np.array([0.5, -1.5], dtype=np.float32), "ab" * 16)
 _DIGEST = digest_of(_BLOB)

@@ -12,11 +12,11 @@ import pytest
 from benches import a_host
 from roambench.contract.errors import ConfigError
 from roambench.identity.authority import Authority, serial_of
-from roambench.provision.agent_checks import Trust
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
-from roambench.provision.preflight_facts import AgentAnswers, ClockOffset, HostFacts, Seen, clock_offset
-from roambench.provision.preflight_judge import judge
+from roambench.provision.preflight.agent_checks import Trust
+from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, HostFacts, Seen, clock_offset
+from roambench.provision.preflight.judge import judge
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = Authority.create()

@@ -20,15 +20,15 @@ import pytest
 from benches import a_host, bench_of
 from roambench.meters.emulator import control
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
-from roambench.provision.agent_build import NOT_MADE
 from roambench.provision.bench import Bench
 from roambench.provision.checks import Verdict
 from roambench.provision.power.meter import autorun_of
-from roambench.provision.preflight import builds_of, check
-from roambench.provision.preflight_facts import AgentAnswers, ClockOffset, HostFacts, Seen
+from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, HostFacts, Seen
+from roambench.provision.preflight.preflight import builds_of, check
+from roambench.provision.wheels.agent_build import NOT_MADE
 from ssh_server import SshServer, free_port, ssh_server
 
-PROBE = str(files("roambench.provision").joinpath("preflight_probe.py"))
+PROBE = str(files("roambench.provision.preflight").joinpath("probe.py"))
 
 
 def probed(root: Path, interface: str = "wlan0") -> HostFacts:

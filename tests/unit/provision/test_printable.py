@@ -9,8 +9,8 @@ import pytest
 from benches import bench_of
 from roambench.controller.cli import main
 from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
-from roambench.provision.host_error import HostError
 from roambench.provision.printable import printable
+from roambench.provision.ssh.host_error import HostError
 from roambench.provision.status import status_of
 from ssh_server import ssh_server
 

@@ -14,7 +14,7 @@ from benches import bench_of
 from roambench.contract.errors import FleetError
 from roambench.controller.cli import main
 from roambench.provision.bench import Bench
-from roambench.provision.holding import LEASE_VARIABLE, holding
+from roambench.provision.leases.holding import LEASE_VARIABLE, holding
 from ssh_server import SshServer, free_port, ssh_server
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from benches import bench_of
-from roambench.controller.commands.provision_text import plans_text
-from roambench.provision.agent_build import AgentBuild
-from roambench.provision.hosts import HostOutcome
+from roambench.controller.commands.fleet.provision_text import plans_text
 from roambench.provision.provisioning import Provisioned
+from roambench.provision.ssh.hosts import HostOutcome
 from roambench.provision.step import Plan, RemoteFile, Skip, Step
-from roambench.provision.wheelhouse import Wheelhouse
+from roambench.provision.wheels.agent_build import AgentBuild
+from roambench.provision.wheels.wheelhouse import Wheelhouse
 
 
 def test_equal_plans_are_shown_once_with_what_would_change_and_no_secret(tmp_path: Path) -> None:

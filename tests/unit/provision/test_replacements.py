@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.inventory import load_bench
-from roambench.provision.replacements import Replacement, read_replacements, write_replacements
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.inventory.replacements import Replacement, read_replacements, write_replacements
 
 _BENCH = """
 [controller]

@@ -20,12 +20,19 @@ from roambench.contract.errors import ConfigError
 from roambench.provision import layout
 from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority
+from roambench.provision.changes.replacing import (
+    _MOVING,
+    _hand_over,
+    _is_free,
+    from_card,
+    replace_board,
+    take_back,
+)
 from roambench.provision.facts import Facts
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import open_link
-from roambench.provision.inventory import load_bench
-from roambench.provision.replacements import Replacement, read_replacements, write_replacements
-from roambench.provision.replacing import _MOVING, _hand_over, _is_free, from_card, replace_board, take_back
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.inventory.replacements import Replacement, read_replacements, write_replacements
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import open_link
 from roambench.provision.subjects.settings import agent_settings
 from ssh_server import ssh_server
 

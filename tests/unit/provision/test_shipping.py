@@ -18,10 +18,10 @@ import pytest
 from benches import bench_of
 from roambench.provision import layout
 from roambench.provision.bench import Bench
-from roambench.provision.host_error import ConnectionLost, HostError
-from roambench.provision.hosts import open_link
-from roambench.provision.shipping import Sent, ship
+from roambench.provision.ssh.host_error import ConnectionLost, HostError
+from roambench.provision.ssh.hosts import open_link
 from roambench.provision.step import Shipment, ShippedFile
+from roambench.provision.wheels.shipping import Sent, ship
 from ssh_server import SshServer, ssh_server
 
 HASH = "0123456789abcdef"

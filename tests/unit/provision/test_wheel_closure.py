@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.platforms import PLATFORMS
-from roambench.provision.wheel_closure import Wheel, closure
+from roambench.provision.wheels.platforms import PLATFORMS
+from roambench.provision.wheels.wheel_closure import Wheel, closure
 
 _PI = PLATFORMS["aarch64"].markers
 _INDEX = {

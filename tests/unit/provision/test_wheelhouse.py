@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError, FleetError
-from roambench.provision import wheelhouse
-from roambench.provision.platforms import PLATFORMS
-from roambench.provision.wheelhouse import LOCK, build_wheelhouse, read_lock
+from roambench.provision.wheels import wheelhouse
+from roambench.provision.wheels.platforms import PLATFORMS
+from roambench.provision.wheels.wheelhouse import LOCK, build_wheelhouse, read_lock
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -23,7 +23,7 @@ from roambench.energy.comparison.verdict import Finding
 from roambench.energy.ledger import Ledger
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.experiment.sections import Experiment
-from roambench.meters.emulator.power import IDLE, Activity, PiPower
+from roambench.meters.emulator.electric.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.virtual import emulate
 from roambench.report.comparison import compare_runs
 from roambench.report.summaries.evidence import read_runs

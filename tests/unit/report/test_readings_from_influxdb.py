@@ -16,7 +16,7 @@ from roambench.contract.errors import RoambenchError
 from roambench.contract.records import RecordKind
 from roambench.controller.cli import app
 from roambench.controller.readings_source import span_of
-from roambench.meters.emulator.power import IDLE, Activity
+from roambench.meters.emulator.electric.power import IDLE, Activity
 from roambench.meters.emulator.virtual import emulate
 from roambench.report.report import report
 from roambench.runs.folder import RunFolder

@@ -10,8 +10,8 @@ from typing import Final
 from roambench.agent.settings import EmulationSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.phases import Phase
+from roambench.meters.emulator.electric.power import CORES, IDLE, PORT_MBIT_S, Activity
 from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.power import CORES, IDLE, PORT_MBIT_S, Activity
 
 #: Device seconds between two looks at the agent's own CPU time.
 OWN_COST_PERIOD_S: Final = 2.0

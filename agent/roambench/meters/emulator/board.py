@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from roambench.meters.emulator.draw import BoardDraw
+from roambench.meters.emulator.electric.draw import BoardDraw
+from roambench.meters.emulator.electric.pac1933 import Pac1933
+from roambench.meters.emulator.electric.power import IDLE, Activity
+from roambench.meters.emulator.electric.sensor import Ina231, SensorChip
+from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.firmware import Firmware, Said
 from roambench.meters.emulator.outlet import Outlet
-from roambench.meters.emulator.pac1933 import Pac1933
-from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.emulator.profiles import FirmwareProfile, Sensor, Transport, profile
-from roambench.meters.emulator.sensor import Ina231, SensorChip
-from roambench.meters.emulator.signal import PowerSignal
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault
 
 #: The signal begins this long before the first tick, so that the first window lies inside it.

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from roambench.meters.emulator.addresses import unix_address
-from roambench.meters.emulator.power import Activity
+from roambench.meters.emulator.electric.power import Activity
 
 
 class WorkFeed:

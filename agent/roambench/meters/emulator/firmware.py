@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from roambench.contract.draws import generator
+from roambench.meters.emulator.electric.sensor import SensorChip
 from roambench.meters.emulator.lines import Printout
 from roambench.meters.emulator.outlet import Outlet
 from roambench.meters.emulator.panel import Panel
 from roambench.meters.emulator.profiles import FirmwareProfile, Transport, WattHours
-from roambench.meters.emulator.sensor import SensorChip
 from roambench.meters.emulator.spec import Fault, FaultKind
 
 #: Ten bits a byte.

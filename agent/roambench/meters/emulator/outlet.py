@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.signal import PowerSignal
 
 
 class Outlet:

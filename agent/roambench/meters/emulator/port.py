@@ -16,13 +16,13 @@ from typing import Final
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.meters.emulator.board import LEAD_NS, EmulatedBoard
-from roambench.meters.emulator.power import Activity
+from roambench.meters.emulator.electric.power import Activity
+from roambench.meters.emulator.network.telnet import TelnetPort
+from roambench.meters.emulator.network.web import YtrikozShell, web_console
+from roambench.meters.emulator.network.websocket import WebsocketPort
 from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import PORT_FAULTS, EmulatorSpec, Fault, FaultKind, udp_address
-from roambench.meters.emulator.telnet import TelnetPort
 from roambench.meters.emulator.truth import SaidNotes, TruthLog
-from roambench.meters.emulator.web import YtrikozShell, web_console
-from roambench.meters.emulator.websocket import WebsocketPort
 
 #: The line discipline holds 4095 bytes; beyond this the unread ones are thrown away. More would wait where a
 #: reader that opens the port cannot flush them, and arrive as if they were new.

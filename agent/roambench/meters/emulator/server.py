@@ -20,8 +20,8 @@ from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.json_values import from_json
 from roambench.contract.last_signals import run_to_its_end
 from roambench.meters.emulator.addresses import unix_address
+from roambench.meters.emulator.electric.power import IDLE, Activity
 from roambench.meters.emulator.port import MeterPort
-from roambench.meters.emulator.power import IDLE, Activity
 from roambench.meters.emulator.spec import EmulatorSpec, fault_from_values
 
 #: Host seconds between heartbeats in the truth files.

@@ -9,9 +9,9 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json, from_values
-from roambench.meters.emulator.power import PiPower
+from roambench.meters.emulator.electric.power import PiPower
+from roambench.meters.emulator.electric.shapes import STEADY, PowerShape
 from roambench.meters.emulator.profiles import Transport, profile
-from roambench.meters.emulator.shapes import STEADY, PowerShape
 
 
 class FaultKind(StrEnum):

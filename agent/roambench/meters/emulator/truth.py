@@ -20,7 +20,7 @@ from pathlib import Path
 
 from roambench.contract.errors import MeterError
 from roambench.contract.line_file import mend_last_line
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.signal import PowerSignal
 
 HEADER = "ns,watts,idle_watts"
 _OLD_HEADER = "ns,watts"

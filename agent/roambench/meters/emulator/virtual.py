@@ -12,10 +12,10 @@ from roambench.contract.records import Reading
 from roambench.meters.catalogue import METERS
 from roambench.meters.driver import Driver
 from roambench.meters.emulator.board import EmulatedBoard
-from roambench.meters.emulator.power import Activity, PiPower
+from roambench.meters.emulator.electric.power import Activity, PiPower
+from roambench.meters.emulator.electric.shapes import STEADY, PowerShape
+from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.profiles import Transport, profile
-from roambench.meters.emulator.shapes import STEADY, PowerShape
-from roambench.meters.emulator.signal import PowerSignal
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.meters.frames.parser import FrameParser
 from roambench.meters.frames.smartpower2 import Smartpower2Frames

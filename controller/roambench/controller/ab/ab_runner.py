@@ -25,8 +25,8 @@ from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.sweep.pool import run_points
 from roambench.controller.sweep.sweep_folder import SweepFolder
 from roambench.energy.improvement import Measured
-from roambench.provision.holding import holding
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.leases.holding import holding
 from roambench.report.console import print_table
 from roambench.runs.database import naming
 from roambench.runs.lock import WriterLock

@@ -12,8 +12,8 @@ import psutil
 
 from roambench.controller.places.table import fleet_of
 from roambench.provision.bench import Bench, Host
-from roambench.provision.hosts import HostLink, on_hosts
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.ssh.hosts import HostLink, on_hosts
 
 #: Temperatures by board or sensor, in degrees Celsius; empty where none can be read.
 Thermometer = Callable[[], Mapping[str, float]]

@@ -72,8 +72,8 @@ def run(
     if plan:
         from rich.console import Console
 
-        from roambench.controller.plan import plan_experiment
-        from roambench.controller.plan_tables import print_plans
+        from roambench.controller.plans.plan import plan_experiment
+        from roambench.controller.plans.tables import print_plans
 
         print_plans(plan_experiment(experiment, fleet, only or ()), Console())
         return

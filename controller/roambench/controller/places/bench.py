@@ -14,11 +14,11 @@ from rich.console import Console
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import kept_in
-from roambench.controller.agent_bench import AgentBench
-from roambench.controller.bench_fleet import bench_fleet
-from roambench.controller.bench_gate import energy_doubts, passed_gate
+from roambench.controller.agents.agent_bench import AgentBench
+from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.benches.bench_fleet import bench_fleet
+from roambench.controller.benches.bench_gate import energy_doubts, passed_gate
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
@@ -27,8 +27,8 @@ from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
 from roambench.provision.bench import Bench, Host, MeterEntry
-from roambench.provision.holding import Held, holding
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.leases.holding import Held, holding
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from rich.console import Console
 
-from roambench.controller.checkpoints import Checkpoints
-from roambench.controller.local_bench import LocalBench, local_bench
+from roambench.controller.agents.checkpoints import Checkpoints
+from roambench.controller.benches.local_bench import LocalBench, local_bench
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plays.play import Play

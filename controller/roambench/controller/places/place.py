@@ -10,9 +10,9 @@ from typing import ClassVar, Protocol, Self
 
 from rich.console import Console
 
-from roambench.controller.agent_bench import AgentBench
+from roambench.controller.agents.agent_bench import AgentBench
+from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.checkpoints import Checkpoints
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask, versions

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rich.console import Console
 
-from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import HostStage, Stage

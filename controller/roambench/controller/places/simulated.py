@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from roambench.contract.orders import TrainOrder
-from roambench.controller.checkpoints import SIMULATION, Checkpoints
+from roambench.controller.agents.checkpoints import SIMULATION, Checkpoints
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.plays.play import Play

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from roambench.contract.orders import Vector
-from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.kept import average_kept
 from roambench.controller.plays.stage import Stage
 from roambench.controller.scoring import TestSetEvaluator

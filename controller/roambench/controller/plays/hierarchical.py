@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from roambench.contract.orders import Vector
-from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.kept import global_model_kept
 from roambench.controller.plays.stage import Stage
 from roambench.controller.replayed_orders import with_orders

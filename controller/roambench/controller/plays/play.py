@@ -7,7 +7,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from roambench.controller.checkpoints import Checkpoints
+from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask, Movement
 from roambench.experiment.sections import Experiment

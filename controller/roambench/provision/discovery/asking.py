@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from roambench.provision.hosts import HostLink
 from roambench.provision.printable import printable
+from roambench.provision.ssh.hosts import HostLink
 
 _MOST_BYTES: Final = 1 << 16
 _LONGEST: Final = 100

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from roambench.provision.discovery.boards import FoundBoard
-from roambench.provision.inventory_tables import NAME_PATTERN
+from roambench.provision.inventory.tables import NAME_PATTERN
 from roambench.provision.printable import printable
 
 #: What a board is called that nobody has named.

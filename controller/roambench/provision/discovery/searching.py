@@ -19,8 +19,8 @@ from roambench.provision.discovery.leases import read_leases
 from roambench.provision.discovery.mdns import browsed
 from roambench.provision.discovery.neighbours import neighbours, own_addresses, swept
 from roambench.provision.discovery.sighting import Sighting
-from roambench.provision.hosts import on_hosts
-from roambench.provision.ssh_options import NoOptionsError, ssh_options
+from roambench.provision.ssh.hosts import on_hosts
+from roambench.provision.ssh.options import NoOptionsError, ssh_options
 
 _MDNS_S: Final = 3.0
 _AT_ONCE: Final = 32

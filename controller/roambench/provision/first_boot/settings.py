@@ -14,8 +14,8 @@ from typing import Final
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import Bench, Host
 from roambench.provision.first_boot.wifi import pre_shared_key
-from roambench.provision.login import public_key
-from roambench.provision.ssh_options import NoOptionsError, SshOptions, ssh_options
+from roambench.provision.ssh.login import public_key
+from roambench.provision.ssh.options import NoOptionsError, SshOptions, ssh_options
 
 #: Where the Wi-Fi's passphrase may be instead of a file; it goes before that.
 PASSPHRASE_VARIABLE: Final = "ROAMBENCH_WIFI_PASSPHRASE"

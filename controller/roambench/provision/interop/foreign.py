@@ -11,7 +11,7 @@ from typing import Any
 import tomlkit
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
 from roambench.provision.printable import printable
 
 

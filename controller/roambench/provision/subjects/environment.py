@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
-from roambench.provision.host_checks import LEAST_DISK_BYTES
+from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
 from roambench.provision.step import RemoteFile, Shipment, Skip, Step
 from roambench.provision.wanted import Wanted
 

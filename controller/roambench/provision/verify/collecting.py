@@ -13,10 +13,10 @@ from roambench.energy.readings.samples import UNUSABLE
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.checks import Check
-from roambench.provision.host_clock import host_clock
-from roambench.provision.host_error import HostError
-from roambench.provision.hosts import HostLink, open_link
-from roambench.provision.preflight import check
+from roambench.provision.preflight.host_clock import host_clock
+from roambench.provision.preflight.preflight import check
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink, open_link
 from roambench.provision.verify.kit import FORMAT, Kit, Looked, Moved, Series
 
 #: Of the square wave: no multiple of any meter's period is near, so that lines fall everywhere in it.

@@ -17,7 +17,7 @@ from roambench.contract.errors import MeterError
 from roambench.contract.phases import ACTIVE_PHASES, PhaseSpan
 from roambench.energy.idle.baseline import BASELINE_PHASES
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
-from roambench.meters.emulator.signal import PowerSignal
+from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.truth import read_truths
 
 Floats = npt.NDArray[np.float64]

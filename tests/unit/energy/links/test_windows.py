@@ -11,7 +11,7 @@ from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.links.sweep import SweepPoint, SweepWindow
 from roambench.energy.links.windows import window_powers
 from roambench.energy.readings.samples import PowerSamples
-from roambench.meters.emulator.power import Activity, PiPower
+from roambench.meters.emulator.electric.power import Activity, PiPower
 from roambench.meters.emulator.virtual import emulate
 
 POWER = replace(PiPower(), tx_w=0.2, rx_w=0.2, tx_w_per_mbit_s=0.010, rx_w_per_mbit_s=0.005)

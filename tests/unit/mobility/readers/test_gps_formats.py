@@ -15,11 +15,11 @@ from roambench.mobility.files import content_hash
 from roambench.mobility.importing import import_trace
 from roambench.mobility.projection import Box
 from roambench.mobility.readers import gps_blocks
-from roambench.mobility.readers.cabspotting import read as read_cab
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.fixes import ReaderOptions
-from roambench.mobility.readers.geolife import read as read_geolife
-from roambench.mobility.readers.tdrive import read as read_tdrive
+from roambench.mobility.readers.formats.cabspotting import read as read_cab
+from roambench.mobility.readers.formats.geolife import read as read_geolife
+from roambench.mobility.readers.formats.tdrive import read as read_tdrive
 from roambench.mobility.recipe import Recipe, build_trace
 
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.readers import READERS, checkins, gps_blocks, intervals
+from roambench.mobility.readers import READERS, gps_blocks
 from roambench.mobility.readers.fixes import Fixes
+from roambench.mobility.readers.formats import checkins, intervals
 from roambench.mobility.readers.opening import SourceOptions, read_files
 from roambench.mobility.readers.times import TIME_FORMATS
 from roambench.mobility.readers.timestamp_columns import timestamps

@@ -9,10 +9,10 @@ import pytest
 from benches import bench_of
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import PowerEntry
-from roambench.provision.inventory import load_bench
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.inventory.replacements import Replacement, standing_in
 from roambench.provision.power.described import outlet_of
 from roambench.provision.power.table import SWITCHES
-from roambench.provision.replacements import Replacement, standing_in
 
 _TOP = '[controller]\naddress = "10.36.0.1"\n[defaults]\nmeter.driver = "none"\n'
 

@@ -1,0 +1,1 @@
+"""The electrical side of an emulated board and meter: draw, signal, sensor."""

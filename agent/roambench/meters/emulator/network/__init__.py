@@ -1,0 +1,1 @@
+"""The emulated meter's network side: telnet, HTTP, WebSocket."""

@@ -1,0 +1,213 @@
+"""A bench on this machine: real agents on emulated boards with emulated meters, started and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.draws import generator
+from roambench.contract.errors import FleetError
+from roambench.controller.agents.agent_bench import AgentBench, Watch, observe, report
+from roambench.controller.agents.agents_kept import BY_THE_WALL_CLOCK, clock_again, was_booted
+from roambench.controller.agents.checkpoints import Checkpoints
+from roambench.controller.agents.clocks import FleetClocks
+from roambench.controller.influx_live import InfluxLive, influx_settings
+from roambench.controller.plays.decentralised import is_decentralised
+from roambench.controller.stopping import to_its_end
+from roambench.controller.world import LearningTask, learning_spec, save_shards
+from roambench.experiment.sections import Experiment
+from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
+from roambench.fleet.link_rates import LinkRates, RatedFleet
+from roambench.fleet.local_agents import LocalAgents, LocalSettings
+from roambench.identity.authority import CONTROLLER_NAME, Authority
+from roambench.meters.emulator.electric.power import PiPower
+from roambench.meters.emulator.electric.shapes import SHAPES
+from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
+from roambench.rounds.records import ClockProbed
+from roambench.runs.folder import RunFolder
+
+#: 36 agents were all there within 20 s on two cores; a loaded machine gets more time before it is an error.
+_HELLO_PATIENCE_S = 90.0
+_DRAIN_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBench(AgentBench):
+    """The processes of this machine besides."""
+
+    agents: LocalAgents
+
+
+@asynccontextmanager
+async def local_bench(
+    experiment: Experiment,
+    learning_task: LearningTask,
+    folder: RunFolder,
+    say: Callable[[str], None],
+    *,
+    agent_cost: bool = False,
+    checkpoints: Checkpoints | None = None,
+) -> AsyncIterator[LocalBench]:
+    """Start the processes of `folder`'s devices; stop and drain them at the end, also on Ctrl-C.
+
+    `agent_cost`: the emulated boards draw what their agents compute, too. `checkpoints`: those of its run,
+    which may have found one to go on from; agents then find in their folders what they left there.
+    """
+    names = folder.info.device_names
+    found = checkpoints.found if checkpoints is not None else None
+    clock = DeviceClock(time.monotonic_ns(), experiment.local.time_scale)
+    if found is not None:
+        clock = clock_again(found.fleet, experiment.local.time_scale, folder.path)
+        if was_booted(found.fleet):
+            folder.doubt(BY_THE_WALL_CLOCK)
+    authority = Authority.create()
+    shards = save_shards(
+        learning_task, {index: folder.path / "agents" / name for index, name in enumerate(names)}
+    )
+    watch = Watch(folder)
+    live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, say))
+
+    def clock_probed(record: ClockProbed) -> None:
+        watch.clock_probed(record)
+        live.clock_probed(record)
+
+    fleet = GrpcFleet(
+        FleetSettings(
+            run_id=folder.info.run_id,
+            names=names,
+            learning=tuple(
+                learning_spec(experiment, learning_task, shards[index]) for index in range(len(names))
+            ),
+            layout=learning_task.layout.fingerprint,
+            deadline_s=experiment.fleet.deadline_s,
+            quiet=experiment.energy.quiet,
+            host=experiment.host.settings(),
+            exchanges=is_decentralised(experiment),
+            part=checkpoints.part if checkpoints is not None else 0,
+            resumes_at=found.next_step if found is not None else 0,
+        ),
+        authority.issue(CONTROLLER_NAME),
+        clock,
+        watch.store,
+        partial(observe, watch, say),
+        clock_observer=clock_probed,
+    )
+    # Unix socket paths end at 108 bytes; a run folder may lie deep.
+    sockets = Path(tempfile.mkdtemp(prefix="roambench-"))
+    agents = LocalAgents(
+        folder.path.resolve(),
+        names,
+        f"127.0.0.1:{fleet.control_port}",
+        authority,
+        clock,
+        replace(_local_settings(experiment), agent_cost=agent_cost, run_id=folder.info.run_id),
+        _emulator(experiment, folder.path.resolve(), names, clock, sockets),
+        say,
+    )
+    await fleet.start()
+    live.start()
+    async with AsyncExitStack() as ending:  # from the last to the first, each also where another one fails
+        ending.callback(shutil.rmtree, folder.path / "identity", ignore_errors=True)
+        ending.callback(shutil.rmtree, sockets, ignore_errors=True)
+        ending.push_async_callback(to_its_end, _forward, live, say)
+        ending.push_async_callback(to_its_end, agents.stop)
+        ending.push_async_callback(to_its_end, _drain, fleet, agents, folder, say)
+        watch.started_s = time.monotonic()
+        await agents.start()
+        async with agents.watched():
+            await _all_ready(watch, names)
+            rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
+            clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
+            yield LocalBench(RatedFleet(fleet, rates), clock, watch, clocks, fleet, agents)
+
+
+async def _drain(
+    fleet: GrpcFleet, agents: LocalAgents, folder: RunFolder, say: Callable[[str], None]
+) -> None:
+    late = await fleet.stop("the run is over", _DRAIN_PATIENCE_S, may_return=agents.may_come_back)
+    if late:
+        say(f"not drained in time: {', '.join(late)} (their spools stay in {folder.path}/agents)")
+
+
+async def _forward(live: InfluxLive, say: Callable[[str], None]) -> None:
+    left = await live.aclose()
+    if left:
+        say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
+
+
+async def _all_ready(watch: Watch, names: tuple[str, ...]) -> None:
+    deadline_s = time.monotonic() + _HELLO_PATIENCE_S
+    while len(watch.ready) < len(names):
+        if watch.not_ready:
+            name, reason = next(iter(sorted(watch.not_ready.items())))
+            raise FleetError(f"{name}: its trainer cannot start: {reason}")
+        if time.monotonic() > deadline_s:
+            missing = ", ".join(sorted(set(names) - watch.ready)[:8])
+            raise FleetError(
+                f"{len(names) - len(watch.ready)} of {len(names)} agents were not ready within "
+                f"{_HELLO_PATIENCE_S:.0f} s: {missing}; see agents/<name>/agent.log in the run folder"
+            )
+        await asyncio.sleep(0.05)
+
+
+def _local_settings(experiment: Experiment) -> LocalSettings:
+    local, influxdb = experiment.local, experiment.influxdb
+    influx = influx_settings(influxdb)
+    if influx is not None:
+        influx.token()  # a file that cannot be read is told before anything starts
+    return LocalSettings(
+        quiet=experiment.energy.quiet,
+        influxdb=influx if influxdb.via == "agents" else None,
+        store_at_controller=influx is None or influxdb.store == "both",
+        cpu_slowdown=local.cpu_slowdown,
+        sgd_step_s=local.sgd_step_s,
+        host=experiment.host.settings(),
+        witness=local.notes,
+    )
+
+
+def _emulator(
+    experiment: Experiment, folder: Path, names: tuple[str, ...], clock: DeviceClock, sockets: Path
+) -> EmulatorSpec:
+    truth = folder / "truth"
+    truth.mkdir(exist_ok=True)
+    return EmulatorSpec(
+        devices=tuple(_emulated(experiment, folder, index, name) for index, name in enumerate(names)),
+        tolerance=0.0,
+        seed=experiment.seed,
+        epoch_ns=clock.epoch_ns,
+        time_scale=clock.time_scale,
+        ahead_ns=clock.ahead_ns,
+        profile=experiment.local.meter_profile,
+        interval_ms=experiment.local.meter_interval_ms or None,
+        socket_path=str(sockets / "work.sock"),
+        truth_dir=str(truth),
+        notes=experiment.local.notes,
+    )
+
+
+def _emulated(experiment: Experiment, folder: Path, index: int, name: str) -> EmulatedDevice:
+    local = experiment.local
+    meters = folder / "meters"
+    meters.mkdir(exist_ok=True)
+    drawn = generator(experiment.seed, "meter gain", index).standard_normal()
+    power = PiPower()
+    if local.radio_spread > 0:
+        power = power.with_drawn_radio(experiment.seed, index, local.radio_spread)
+    stall = Fault(FaultKind.SILENCE, at_s=local.meter_stall_at_s, duration_s=local.meter_stall_s)
+    return EmulatedDevice(
+        name=name,
+        link_path=str(meters / f"{name}.tty"),
+        power=power,
+        shape=SHAPES[local.power_shape],
+        gain=local.meter_gain * (1.0 + local.meter_gain_sd * float(drawn)),
+        faults=(stall,) if local.meter_stall_s > 0 else (),
+    )

@@ -1,0 +1,1 @@
+"""`roambench fleet`: one file per group of its commands."""

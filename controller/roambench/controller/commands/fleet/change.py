@@ -1,0 +1,90 @@
+"""`roambench fleet upgrade` and `replace`: another build, another board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
+from roambench.controller.commands.fleet.shell import WaitOption
+
+if TYPE_CHECKING:
+    from roambench.provision.bench import Host
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
+    app.command("upgrade")(upgrade_hosts)
+    app.command("replace")(replace)
+
+
+def upgrade_hosts(
+    bench: BenchArgument,
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+    wait_s: WaitOption = 0.0,
+) -> None:
+    """Install this source tree's build and see every agent run it; where one does not, its build before
+    comes back. Not during runs: all boards of one run have the same build."""
+    from rich.console import Console
+
+    from roambench.controller.commands.fleet.bench_in_hand import in_hand
+    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.provision.changes.upgrading import Upgraded, upgrade
+    from roambench.provision.inventory.load import load_bench
+
+    def told(done: Upgraded) -> str:
+        return f"{done.build} ({done.version})" + ("" if done.changed else ", as before")
+
+    loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
+    with in_hand(loaded, "upgrade", wait_s, during_run=False):
+        outcomes = upgrade(loaded, hosts, _print_step)
+    table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, told)
+    Console(highlight=False).print(table, markup=False)
+    if any(one.failed for one in outcomes):
+        raise typer.Exit(1)
+
+
+def replace(
+    bench: BenchArgument,
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="The board that died.")],
+    spare: Annotated[
+        str, typer.Argument(metavar="[SPARE]", help="Another host of the bench, to take its place.")
+    ] = "",
+    card: Annotated[
+        Path | None,
+        typer.Option(
+            "--card", metavar="FOLDER", help="Where the dead board's SD card is mounted here (its root)."
+        ),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="BOARD itself is in service again.")] = False,
+) -> None:
+    """Let a spare play a board that died: name, slot, certificate, settings, and what the board had not
+    handed over, if it still answers or its card can be read. Works during a run, too: the spare goes on with
+    the board's orders."""
+    from roambench.contract.errors import ConfigError
+    from roambench.provision.changes.replacing import replace_board, take_back
+    from roambench.provision.inventory.load import load_bench
+
+    loaded = load_bench(bench)
+    if undo == bool(spare) or (undo and card is not None):
+        raise ConfigError(["expected BOARD SPARE [--card FOLDER], or BOARD --undo"])
+    if undo:
+        freed = take_back(loaded, board)
+        print(
+            f"{board} is itself again; next: roambench fleet provision {bench} --only {board} --only {freed}"
+        )
+        return
+    done = replace_board(loaded, loaded.host(board), loaded.host(spare), _print_step, card)
+    print(done.note)
+    print(f"{board} is played by {spare} at {done.host.address} from now on")
+    print(f"next: roambench fleet identify {bench} (it has another meter), before the next run")
+
+
+def _print_step(host: Host, text: str) -> None:
+    import sys
+
+    print(f"{host.name}  {text}", file=sys.stderr)

@@ -1,0 +1,59 @@
+"""`roambench fleet list`: what a bench description says, without asking any host."""
+
+from __future__ import annotations
+
+import typer
+
+from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
+    app.command("list")(list_hosts)
+
+
+def list_hosts(
+    bench: BenchArgument, only: OnlyOption = None, limit: LimitOption = None, as_json: JsonOption = False
+) -> None:
+    """Check a bench description and list its hosts. No host is asked anything."""
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from roambench.controller.commands.fleet.outcome_table import add_columns
+    from roambench.provision.inventory.load import load_bench
+    from roambench.provision.power.described import as_written, outlet_of
+
+    loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
+    if as_json:
+        print(json.dumps([asdict(host) for host in hosts], indent=2, default=as_written))
+        return
+    title = f"{loaded.name}: {len(hosts)} hosts, controller {loaded.controller.address}, time from "
+    table = Table(title=title + loaded.time_server, title_justify="left", box=None, pad_edge=False)
+    rows: list[dict[str, str]] = []
+    for host in hosts:
+        meter = host.meter
+        fitted = meter.gain != 1.0 or meter.offset_watts != 0.0
+        row = {
+            "host": host.name,
+            "address": host.address,
+            "slot": str(host.slot),
+            "login": ":".join(str(word) for word in (host.ssh_user, host.ssh_port) if word)
+            or "as ssh has it",
+            "interface": host.interface,
+            "meter": " ".join(filter(None, (meter.driver, meter.serial, "(emulated)" * meter.emulated))),
+            "port": meter.port,
+            "calibration": f"x {meter.gain:g} {meter.offset_watts:+g} W" if fitted else "",
+            "power": outlet_of(host),
+            "tags": " ".join(host.tags),
+        }
+        rows.append(row)
+    # What no host has is no column.
+    columns = [name for name in rows[0] if any(row[name] for row in rows)] if rows else ["host"]
+    add_columns(table, *columns, whole=("address", "slot", "meter"))
+    for row in rows:
+        table.add_row(*(row[name] for name in columns))
+    Console(highlight=False).print(table, markup=False)

@@ -1,0 +1,77 @@
+"""`roambench fleet power`: boards on and off, each by its own switch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.fleet.shell import WaitOption
+from roambench.provision.power.deed import OFF_S, Deed
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
+    app.command("power")(power)
+
+
+def power(
+    bench: BenchArgument,
+    deed: Annotated[Deed, typer.Argument(help="`off` cuts the power: shut a board down first.")],
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+    as_json: JsonOption = False,
+    off_s: Annotated[
+        float, typer.Option("--off-for", min=OFF_S, max=600.0, metavar="S", help="For `cycle`.")
+    ] = OFF_S,
+    wait_s: WaitOption = 0.0,
+    during_run: Annotated[
+        bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")
+    ] = False,
+) -> None:
+    """Switch boards by what the bench description's `power` tables name (`roambench list switches`).
+
+    Without such a table at their meters, over the meters' WebSockets (`wifi_hop`). The table says what each
+    switch reports afterwards, or that it cannot be asked.
+    """
+    import json
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from roambench.controller.commands.fleet.bench_in_hand import in_hand
+    from roambench.controller.commands.fleet.outcome_table import add_columns
+    from roambench.controller.stopping import run_async
+    from roambench.provision.inventory.load import load_bench
+    from roambench.provision.power.switching import switch_power
+
+    loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
+    with in_hand(loaded, f"power {deed}", wait_s, during_run=during_run or deed is Deed.STATE):
+        switched = run_async(switch_power(hosts, deed, off_s))
+    if as_json:
+        rows = [
+            {
+                "host": one.host.name,
+                "done": one.done,
+                "on": one.on,
+                "volts": one.volts,
+                "detail": one.detail,
+                "reason": one.reason,
+                "next_action": one.next_action,
+            }
+            for one in switched
+        ]
+        print(json.dumps(rows, indent=2))
+    else:
+        table = Table(title=f"{loaded.name}: power {deed}", title_justify="left")
+        add_columns(table, "host", "output", "reason", "next action")
+        for one in switched:
+            volts = "" if one.volts is None else f", {one.volts:.2f} V"
+            said = "" if one.on is None else f"{'on' if one.on else 'off'}{volts}"
+            output = ", ".join(filter(None, (said, one.detail)))
+            table.add_row(one.host.name, output, one.reason, one.next_action)
+        Console(highlight=False).print(table, markup=False)
+    if not all(one.done for one in switched):
+        raise typer.Exit(1)

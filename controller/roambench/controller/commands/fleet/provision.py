@@ -1,0 +1,211 @@
+"""`roambench fleet provision`, `wheelhouse`, `rollback` and `unprovision`: what is installed on the hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+
+if TYPE_CHECKING:
+    from roambench.provision.bench import Host
+    from roambench.provision.provisioning import Provisioned
+    from roambench.provision.ssh.hosts import HostOutcome
+
+WaitOption = Annotated[
+    float, typer.Option("--wait", min=0.0, metavar="S", help="How long to wait for whoever uses the bench.")
+]
+DuringOption = Annotated[bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
+    app.command("provision")(provision_hosts)
+    app.command("wheelhouse")(wheelhouse)
+    app.command("rollback")(roll_back)
+    app.command("unprovision")(unprovision_hosts)
+
+
+def provision_hosts(
+    bench: BenchArgument,
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", "--check", help="Show what would be done, equal plans once."),
+    ] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="With --dry-run: how files would change; secrets are not shown.")
+    ] = False,
+    as_json: JsonOption = False,
+    wait_s: WaitOption = 0.0,
+    during_run: DuringOption = False,
+) -> None:
+    """Install the agent of this source tree on the hosts, with all it needs. Doing it again changes nothing.
+
+    Hosts that cannot be reached or are not fit are rows with a reason and a next action; the others are
+    done. Exit code 1 if any host failed.
+    """
+    import contextlib
+    from functools import partial
+
+    from rich.console import Console
+
+    from roambench.contract.errors import ConfigError
+    from roambench.controller.commands.fleet.bench_in_hand import in_hand
+    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.controller.commands.fleet.provision_text import plans_text, provision_json, state_text
+    from roambench.provision.inventory.load import load_bench
+    from roambench.provision.provisioning import provision
+
+    if diff and not dry_run:
+        raise ConfigError(["--diff: expected with --dry-run"])
+    loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
+    progress = Console(highlight=False, soft_wrap=True, stderr=True)
+
+    def report(host: Host, text: str) -> None:
+        progress.print(f"{host.name}  {text}", markup=False)
+
+    lease = (
+        contextlib.nullcontext() if dry_run else in_hand(loaded, "provision", wait_s, during_run=during_run)
+    )
+    with lease:
+        outcomes = provision(loaded, hosts, dry_run=dry_run, diff=diff, report=report)
+    if as_json:
+        print(provision_json(outcomes, dry_run=dry_run))
+    else:
+        console = Console(highlight=False)
+        if dry_run:
+            print(plans_text(outcomes))
+        title = f"{loaded.name}: {_count(outcomes, dry_run=dry_run)}"
+        console.print(
+            outcome_table(title, "state", outcomes, partial(state_text, dry_run=dry_run)), markup=False
+        )
+    if any(one.failed for one in outcomes):
+        raise typer.Exit(1)
+
+
+def wheelhouse(
+    bench: BenchArgument,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--platform", metavar="MACHINE", help="aarch64 (a Pi; the default), x86_64; repeatable."
+        ),
+    ] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Ask the package index again, even if nothing was changed.")
+    ] = False,
+) -> None:
+    """Fetch the wheels that hosts install, as provisioning does by itself; hosts then need no internet."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from roambench.contract.errors import ConfigError
+    from roambench.provision.inventory.load import load_bench
+    from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
+    from roambench.provision.wheels.source_tree import source_root
+    from roambench.provision.wheels.wheelhouse import build_wheelhouse
+
+    loaded = load_bench(bench)
+    wanted = platform or ["aarch64"]
+    strangers = [name for name in wanted if name not in PLATFORMS]
+    if strangers:
+        raise ConfigError(
+            [f"--platform {name}: expected one of {', '.join(PLATFORMS)}" for name in strangers]
+        )
+    console = Console(highlight=False)
+    for name in wanted:
+        house = build_wheelhouse(loaded.state_dir, source_root(), PLATFORMS[name], refresh=refresh)
+        table = Table(title=f"{name}, Python {PYTHON}", title_justify="left")
+        table.add_column("wheel")
+        table.add_column("version")
+        table.add_column("MB", justify="right")
+        for wheel in house.wheels:
+            table.add_row(wheel.name, wheel.version, f"{wheel.size_bytes / 1e6:.1f}")
+        console.print(table, markup=False)
+        console.print(
+            f"{len(house.wheels)} wheels, {house.size_bytes / 1e6:.1f} MB, installed "
+            f"{house.unpacked_bytes / 1e6:.0f} MB; {house.hash} in {house.archive}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def roll_back(
+    bench: BenchArgument,
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+    wait_s: WaitOption = 0.0,
+    during_run: DuringOption = False,
+) -> None:
+    """Run the build that hosts had before the last one; a second time, the newer one again."""
+    from rich.console import Console
+
+    from roambench.controller.commands.fleet.bench_in_hand import in_hand
+    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.provision.changes.removal import RolledBack, rollback
+    from roambench.provision.inventory.load import load_bench
+    from roambench.provision.ssh.hosts import on_hosts
+
+    def told(done: RolledBack) -> str:
+        return f"{done.build} ({done.version}) instead of {done.instead_of}"
+
+    loaded = load_bench(bench)
+    with in_hand(loaded, "rollback", wait_s, during_run=during_run):
+        outcomes = on_hosts(loaded, loaded.only(only or (), limit), rollback)
+    title = f"{loaded.name}: builds"
+    Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
+    if any(one.failed for one in outcomes):
+        raise typer.Exit(1)
+
+
+def unprovision_hosts(
+    bench: BenchArgument,
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask: readings not collected yet are lost.")
+    ] = False,
+    wait_s: WaitOption = 0.0,
+    during_run: DuringOption = False,
+) -> None:
+    """Remove all that provisioning brought, readings and models on the hosts included."""
+    from rich.console import Console
+
+    from roambench.controller.commands.fleet.bench_in_hand import in_hand
+    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.provision.certificates import BenchAuthority
+    from roambench.provision.changes.removal import Unprovisioned, unprovision
+    from roambench.provision.inventory.load import load_bench
+    from roambench.provision.ssh.hosts import HostLink, on_hosts
+
+    def told(done: Unprovisioned) -> str:
+        return ("removed" if done.found else "nothing was there") + (f"; {done.note}" if done.note else "")
+
+    loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
+    if not yes:
+        typer.confirm(f"Remove everything from {len(hosts)} hosts of {loaded.name}?", abort=True)
+    authority = BenchAuthority(loaded.state_dir)
+
+    def work(link: HostLink) -> Unprovisioned:
+        done = unprovision(link)
+        authority.revoke_name(link.host.name, "unprovisioned")
+        return done
+
+    with in_hand(loaded, "unprovision", wait_s, during_run=during_run):
+        outcomes = on_hosts(loaded, hosts, work)
+    title = f"{loaded.name}: unprovisioned"
+    Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
+    if any(one.failed for one in outcomes):
+        raise typer.Exit(1)
+
+
+def _count(outcomes: list[HostOutcome[Provisioned]], *, dry_run: bool) -> str:
+    failed = sum(one.failed for one in outcomes)
+    changed = sum(one.value is not None and bool(one.value.plan.steps) for one in outcomes)
+    unchanged = len(outcomes) - failed - changed
+    return f"{changed} {'to change' if dry_run else 'changed'}, {unchanged} unchanged, {failed} failed"

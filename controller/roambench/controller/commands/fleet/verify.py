@@ -1,0 +1,74 @@
+"""`roambench fleet verify`: whether a board and its meter are as this project assumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roambench.controller.commands.fleet.options import OnlyOption
+from roambench.controller.commands.fleet.shell import WaitOption
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
+    app.command("verify")(verify)
+
+
+def verify(
+    source: Annotated[
+        Path, typer.Argument(metavar="BENCH|KIT", help="A bench description, or a kit (.zip) to judge again.")
+    ],
+    only: OnlyOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Keep what was seen: a kit without names and keys."),
+    ] = None,
+    minutes: Annotated[
+        float,
+        typer.Option("--minutes", min=1.0, max=10.0, metavar="MIN", help="Of load, on and off in turns."),
+    ] = 10.0,
+    wait_s: WaitOption = 0.0,
+) -> None:
+    """Check on one board with its meter what this project assumes of hardware: which holds, and what else.
+
+    A quarter of an hour: preflight, rest, all cores on and off, transfers both ways. Exit code 1 if anything
+    does not hold. docs/first-contact.md has the list.
+    """
+    from rich.console import Console
+
+    from roambench.contract.errors import ConfigError
+    from roambench.controller.commands.fleet.bench_in_hand import in_hand
+    from roambench.provision.inventory.load import load_bench
+    from roambench.provision.verify.collecting import Pace, collect
+    from roambench.provision.verify.judging import Held, judged
+    from roambench.provision.verify.kit import read_kit, write_kit
+
+    if source.suffix == ".zip":
+        kit = read_kit(source)
+    else:
+        loaded = load_bench(source)
+        hosts = loaded.only(only or ())
+        if len(hosts) != 1:
+            raise ConfigError([f"expected one host, got {len(hosts)}: --only NAME"])
+        progress = Console(highlight=False, soft_wrap=True, stderr=True)
+        with in_hand(loaded, "verify", wait_s, during_run=False):
+            pace = Pace(wave_s=minutes * 60.0)
+            kit = collect(loaded, hosts[0], pace, lambda text: progress.print(text, markup=False))
+    findings = judged(kit)
+    lines = [f"{kit.board}, {kit.driver}, roambench {kit.version}"]
+    for one in findings:
+        lines.append(f"{one.held:9}  {one.assumption}: {one.found}")
+        if one.changes:
+            lines.append(f"{'':9}  -> {one.changes}")
+    counts = {held: sum(one.held is held for one in findings) for held in Held}
+    lines.append(", ".join(f"{count} {held}" for held, count in counts.items()))
+    print("\n".join(lines))
+    if out is not None:
+        try:
+            write_kit(out, kit, lines)
+        except OSError as error:
+            raise ConfigError([f"--out {out}: cannot be written: {error.strerror}"]) from None
+    if counts[Held.FAILS]:
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""`roambench meter`: one file per command."""

@@ -1,0 +1,1 @@
+"""`roambench trace`: its commands."""

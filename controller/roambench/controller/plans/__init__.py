@@ -1,0 +1,1 @@
+"""`--plan`: the hours, joules, bytes and disk that a run would take."""

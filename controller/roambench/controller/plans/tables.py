@@ -1,0 +1,101 @@
+"""A plan as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.markup import escape
+
+from roambench.controller.plans.plan import Plan
+from roambench.report import numbers
+from roambench.report.console import print_table
+from roambench.report.table import Table
+
+#: A thread that gets less of a core than this shares it with somebody.
+BUSY_BELOW: Final = 0.9
+
+
+def print_plans(plans: Sequence[Plan], console: Console) -> None:
+    """Totals per system, then joules by phase, then all systems together."""
+    fleet = plans[0].fleet.name
+    print_table(_totals(plans), console)
+    if any(plan.joules for plan in plans):
+        print_table(_phases(plans), console)
+    wall_s = sum(plan.wall_s for plan in plans)
+    disk = sum(plan.disk_bytes for plan in plans)
+    gross_j = sum(item.gross_j for plan in plans for item in plan.joules)
+    console.print(
+        f"all {numbers.count(len(plans), 'system')} on the {fleet} fleet, one after the other: "
+        f"{hours(wall_s)}, {numbers.joules(gross_j) if gross_j else 'no joules'}, {size(disk)} of disk. "
+        "Nothing was started.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+    for doubt in plans[0].doubts:
+        console.print(f"[yellow]![/] {escape(doubt)}", highlight=False, soft_wrap=True)
+    share = plans[0].core_share
+    if share < BUSY_BELOW:
+        console.print(
+            f"[yellow]![/] this machine is busy: a warm-up step got {share:.0%} of a core. The times are "
+            "those of a free machine",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def hours(seconds: float) -> str:
+    """Hours, and the same as people say it: 0.03 h (1 min 48 s)."""
+    return f"{seconds / 3600.0:,.2f} h ({numbers.seconds(seconds)})"
+
+
+def size(count: float) -> str:
+    """12.3 kB, 4.5 MB, 6.7 GB (powers of 1000)."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000.0:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000.0
+    return f"{count:,.1f} GB"
+
+
+def _totals(plans: Sequence[Plan]) -> Table:
+    lines: list[tuple[str, Callable[[Plan], str]]] = [
+        ("steps", lambda plan: f"{plan.steps:,}"),
+        ("trainings", lambda plan: f"{plan.trainings:,}"),
+        ("  computed", lambda plan: f"{plan.computed:,}"),
+        ("transfers", lambda plan: f"{plan.transfers:,}"),
+        ("bytes moved", lambda plan: size(plan.transferred_bytes)),
+        ("time on this machine", lambda plan: hours(plan.wall_s)),
+        ("  CPU of training", lambda plan: numbers.seconds(plan.cpu_s)),
+        ("device time", lambda plan: hours(plan.device_s)),
+        ("disk", lambda plan: size(plan.disk_bytes)),
+        ("disk while it runs", lambda plan: size(plan.peak_disk_bytes)),
+    ]
+    if any(plan.joules for plan in plans):
+        lines.append(("joules, gross", lambda plan: numbers.joules(sum(i.gross_j for i in plan.joules))))
+        lines.append(("joules, net", lambda plan: numbers.joules(sum(i.net_j for i in plan.joules))))
+    rows = tuple((name, *(told(plan) for plan in plans)) for name, told in lines)
+    head = ("", *(plan.system for plan in plans))
+    return Table("plan", f"Plan: what it will take on the {plans[0].fleet.name} fleet", "", head, rows)
+
+
+def _phases(plans: Sequence[Plan]) -> Table:
+    modelled = plans[0].fleet.is_virtual
+    rows = [
+        (
+            plan.system,
+            item.phase,
+            numbers.seconds(item.seconds),
+            numbers.joules(item.gross_j),
+            numbers.joules(item.idle_j),
+            numbers.joules(item.net_j),
+        )
+        for plan in plans
+        for item in plan.joules
+    ]
+    title = "Joules that will be modelled" if modelled else "Joules that the meters will see"
+    return Table(
+        "plan-joules", title, "", ("system", "phase", "device time", "gross", "idle", "net"), tuple(rows), 2
+    )

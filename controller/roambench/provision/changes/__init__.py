@@ -1,0 +1,1 @@
+"""What changes a provisioned bench: upgrades, rotations, replacements, reboots, removal."""

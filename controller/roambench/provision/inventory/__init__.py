@@ -1,0 +1,1 @@
+"""The description of a bench: its file, its tables and rules, and which spare plays which board."""

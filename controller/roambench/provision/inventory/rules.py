@@ -1,0 +1,132 @@
+"""Rules between the keys of a bench description, each of which is right by itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from urllib.parse import urlsplit
+
+from roambench.contract.errors import ConfigError
+from roambench.meters.catalogue import METERS, driver_row, wired_names
+from roambench.meters.ports import host_port
+from roambench.provision.bench import NO_METER, Host, MeterEntry
+from roambench.provision.inventory.tables import ControllerTable, InfluxTable
+from roambench.provision.power.described import outlet_of
+from roambench.spool.influx_settings import url_mistake
+from roambench.written.mistakes import did_you_mean
+
+_LOOPBACK = ("127.", "localhost", "[::1]")
+
+
+def broken_rules(controller: ControllerTable, influxdb: InfluxTable | None) -> list[str]:
+    """Mistakes of the tables [controller] and [influxdb]."""
+    problems = [] if influxdb is None else _influx_mistakes(influxdb)
+    if controller.control_port == controller.data_port:
+        problems.append(
+            f"controller.data_port: expected another than control_port, got {controller.data_port}"
+        )
+    return problems
+
+
+def _influx_mistakes(influxdb: InfluxTable) -> list[str]:
+    """A host has another loopback than the controller."""
+    mistake = url_mistake(influxdb.url)
+    if mistake is not None:
+        return [f"influxdb.url: {mistake}"]
+    if (urlsplit(influxdb.url).hostname or "") in ("localhost", "127.0.0.1", "::1"):
+        return ["influxdb.url: expected an address that the hosts can reach, not their own loopback"]
+    return []
+
+
+def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[str]:
+    """Mistakes of single hosts, and what two hosts may not share; every line names its hosts.
+
+    Not `meters_known`: the meters may lack what the file wanted them to have.
+    """
+    lines = (
+        line for host in hosts for line in (*_meter_mistakes(host, known=meters_known), *_card_mistakes(host))
+    )
+    problems = list(dict.fromkeys(lines))
+    for what, values in (
+        ("name", [(host.name, host) for host in hosts]),
+        ("slot", [(str(host.slot), host) for host in hosts]),
+        ("address", [(f"{host.address} port {host.ssh_port or 22}", host) for host in hosts]),
+        ("meter.serial", [(host.meter.serial, host) for host in hosts if host.meter.serial]),
+        ("meter.port", [(host.meter.port, host) for host in hosts if _shared(host.meter)]),
+        # Or whoever switches one board off switches another one off.
+        ("meter.wifi_hop", [(host.meter.wifi_hop, host) for host in hosts if host.meter.wifi_hop]),
+        ("power", [(outlet, host) for host in hosts if (outlet := outlet_of(host))]),
+    ):
+        owners: dict[str, list[Host]] = defaultdict(list)
+        for value, host in values:
+            owners[value].append(host)
+        for value, sharing in owners.items():
+            if len(sharing) > 1:
+                names = ", ".join(f"{host.name} (slot {host.slot})" for host in sharing)
+                problems.append(
+                    f"hosts: {what}: expected one host with {value!r}, got {len(sharing)}: {names}"
+                )
+    return problems
+
+
+def _shared(meter: MeterEntry) -> bool:
+    """Whether the port is the same meter from wherever one opens it: an address, not a host's own file."""
+    address = meter.port.partition("?")[0]
+    return bool(address) and not address.startswith(("/", *_LOOPBACK)) and meter.driver != "replay"
+
+
+def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
+    meter, where = host.meter, f"hosts: {host.name}: meter"
+    if meter.wifi_hop:
+        try:
+            host_port(meter.wifi_hop, 81, lambda what: ConfigError([what]))
+        except ConfigError as error:
+            yield f"{where}.wifi_hop: {error}"
+    if meter.driver == NO_METER:
+        if meter.port:
+            yield f"{where}.port: expected none with the driver {NO_METER!r}, got {meter.port!r}"
+        return
+    names = METERS.names()
+    if meter.driver not in names:
+        wanted = f"{NO_METER!r} or a name of `roambench meter list`"
+        near = did_you_mean(meter.driver, names)
+        yield f"{where}.driver: expected {wanted}, got {meter.driver!r}{near}"
+    elif not known:
+        return
+    elif not meter.port:
+        yield f"{where}: expected a port, or a serial, or the driver {NO_METER!r}"
+    elif meter.driver in wired_names():
+        try:
+            driver_row(meter.driver).port(meter.port)
+        except ConfigError as error:
+            yield from (f"{where}.port: {problem}" for problem in error.problems)
+
+
+def _card_mistakes(host: Host) -> Iterator[str]:
+    """Of the table that most benches do not have: between its keys, and with the host's own."""
+    card, where = host.card, f"hosts: {host.name}: card"
+    if card.ssid and not card.country:
+        yield f"{where}.country: is missing, expected the country's two letters with an ssid"
+    if card.ssid and host.interface.startswith("e"):
+        yield f"{where}.ssid: expected none with the interface {host.interface!r}, a cable, got {card.ssid!r}"
+    if not card.subnet:
+        for key in ("gateway", "dns"):
+            if value := getattr(card, key):
+                yield f"{where}.{key}: expected none without a subnet, got {value!r}"
+        return
+    network = IPv4Network(card.subnet)
+    places = [(f"hosts: {host.name}: address", host.address), (f"{where}.gateway", card.gateway)]
+    for key, value in places:
+        if value and not _is_inside(value, network):
+            yield f"{key}: expected an address of card.subnet {network}, got {value!r}"
+
+
+def _is_inside(text: str, network: IPv4Network) -> bool:
+    """Whether it is an address that a machine of the network may have."""
+    try:
+        address = IPv4Address(text)
+    except AddressValueError:
+        return False
+    ends = (network.network_address, network.broadcast_address) if network.prefixlen < 31 else ()
+    return address in network and address not in ends

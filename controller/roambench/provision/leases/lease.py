@@ -1,0 +1,193 @@
+"""The bench's lease on disk: claims in one SQLite file, each transaction alone, nothing kept in memory.
+
+A claim is written, renewed and dropped in transactions that no other process can come between; whoever looks
+first removes the dead. Dead is what was not renewed in time, and at once what was a process of this machine
+that is no more, or of an earlier boot of it: a claim left by `kill -9` does not have to run out. Time is how
+long this machine is up for its own processes, which no step of the wall clock moves, and the wall clock for
+all others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import socket
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from roambench.contract.errors import FleetError
+from roambench.provision.leases.queue import NO_PROCESS, Claim, Standing, standing
+
+#: A process's claim lives so long without being renewed.
+LEASE_S: Final = 60.0
+#: What a transaction of another process may take at most.
+_BUSY_S: Final = 10.0
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS claims(
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    user TEXT NOT NULL, machine TEXT NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL,
+    asked_s REAL NOT NULL, expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0, until_s REAL
+)"""
+#: A machine's id, or its boot's, that it does not tell.
+_UNKNOWN: Final = "-"
+#: What books of older versions lack. `until_s` is when the claim expires by its machine's uptime.
+_ADDED: Final = {"begun": "INTEGER NOT NULL DEFAULT 0", "until_s": "REAL"}
+_COLUMNS: Final = "until_s, number, user, machine, pid, purpose, asked_s, expires_s, begun"
+
+
+class LeaseBook:
+    """The claims on one bench. Every method is one transaction; FleetError where the file cannot be used."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.path = state_dir / "lease.sqlite"
+
+    def standing(self) -> Standing:
+        """The present holder of the bench and the queue behind it; claims of dead processes are dropped."""
+        with self._transaction() as claims:
+            return _standing(claims)
+
+    def claim(self, purpose: str, *, lasts_s: float = LEASE_S, reserve: bool = False) -> int:
+        """Join the queue and get a number; `standing().allows(number)` tells when it is one's turn."""
+        now_s, until_s = time.time(), _uptime_s() + lasts_s
+        pid = NO_PROCESS if reserve else os.getpid()
+        with self._transaction() as claims:
+            _living(claims)
+            found = claims.execute(
+                "INSERT INTO claims(user, machine, pid, purpose, asked_s, expires_s, until_s) "
+                "VALUES (?,?,?,?,?,?,?)",
+                (user(), machine(), pid, purpose, now_s, now_s + lasts_s, until_s),
+            )
+            assert found.lastrowid is not None
+            return found.lastrowid
+
+    def renew(self, number: int, *, lasts_s: float = LEASE_S) -> Standing | None:
+        """Live on; None where the claim is gone (it ran out, or somebody removed it)."""
+        with self._transaction() as claims:
+            if not any(claim.number == number for claim in _living(claims)):
+                return None
+            mine = "UPDATE claims SET expires_s = ?, until_s = ? WHERE number = ?"
+            claims.execute(mine, (time.time() + lasts_s, _uptime_s() + lasts_s, number))
+            return _standing(claims)
+
+    def reserve(self, number: int, *, lasts_s: float) -> bool:
+        """Turn a process's claim, whose turn it is, into its user's reservation; False where it is gone."""
+        with self._transaction() as claims:
+            change = "UPDATE claims SET pid = ?, expires_s = ? WHERE number = ?"
+            return claims.execute(change, (NO_PROCESS, time.time() + lasts_s, number)).rowcount == 1
+
+    def drop(self, number: int) -> bool:
+        """Leave the bench or the queue; False where the claim was gone already."""
+        with self._transaction() as claims:
+            return claims.execute("DELETE FROM claims WHERE number = ?", (number,)).rowcount == 1
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own that holds the write lock: safe with threads, forks and a kill."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            new = not self.path.exists()
+            connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_S)
+            try:
+                if new:
+                    self._share()
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(_SCHEMA)
+                there = {column[1] for column in connection.execute("PRAGMA table_info(claims)")}
+                for name in _ADDED.keys() - there:
+                    connection.execute(f"ALTER TABLE claims ADD COLUMN {name} {_ADDED[name]}")
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                connection.close()  # what was not committed is rolled back
+        except sqlite3.Error as error:
+            raise FleetError(f"{self.path}: the bench's lease cannot be used: {error}") from None
+        except OSError as error:
+            raise FleetError(
+                f"{self.path}: the bench's lease cannot be used: {error.strerror or error}"
+            ) from None
+
+    def _share(self) -> None:
+        """In a folder that a group may write, the group may write the lease, too."""
+        if self.path.parent.stat().st_mode & stat.S_IWGRP:
+            with contextlib.suppress(PermissionError):
+                self.path.chmod(0o660)
+
+
+def user() -> str:
+    """The claimant: the account on this machine."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in some containers
+        name = f"uid-{os.getuid()}"
+    return f"{name}@{socket.gethostname()}"
+
+
+def machine() -> str:
+    """Where a process id can be looked up: this boot of this machine, this process namespace."""
+    parts = [socket.gethostname()]
+    for name in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
+        try:
+            parts.append(Path(name).read_text(encoding="ascii").strip() or _UNKNOWN)
+        except OSError:
+            parts.append(_UNKNOWN)
+    with contextlib.suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(parts)
+
+
+def _was_booted_since(there: str, here: str) -> bool:
+    """Whether `there` is an earlier boot of the machine that `here` is."""
+    (*before, boot), (*same, now) = there.split()[:3], here.split()[:3]
+    return before == same and boot != now and _UNKNOWN not in (*before, boot)
+
+
+def _uptime_s() -> float:
+    """Also while it is suspended; the same for all processes of a boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _standing(claims: sqlite3.Connection) -> Standing:
+    """How the living stand; whose turn it is keeps it from now on."""
+    found = standing(_living(claims))
+    for claim in (found.holder, found.runner):
+        if claim is not None and not claim.begun:
+            claims.execute("UPDATE claims SET begun = 1 WHERE number = ?", (claim.number,))
+    return found
+
+
+def _living(claims: sqlite3.Connection) -> list[Claim]:
+    """The claims that are alive; the others are removed in the same transaction."""
+    here = machine()
+    alive = []
+    for until_s, *row in claims.execute(f"SELECT {_COLUMNS} FROM claims ORDER BY number").fetchall():
+        claim = Claim(*row)
+        claim = replace(claim, begun=bool(claim.begun))
+        by_wall = claim.reserves or claim.machine != here or until_s is None
+        left_s = claim.expires_s - time.time() if by_wall else until_s - _uptime_s()
+        if left_s > 0.0 and not _has_died(claim, here):
+            alive.append(claim)
+        else:
+            claims.execute("DELETE FROM claims WHERE number = ?", (claim.number,))
+    return alive
+
+
+def _has_died(claim: Claim, here: str) -> bool:
+    """Whether its process surely is no more. Another that got the same id lets it run out instead."""
+    if claim.reserves:
+        return False
+    if claim.machine != here:
+        return _was_booted_since(claim.machine, here)
+    try:
+        return bool(psutil.Process(claim.pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False

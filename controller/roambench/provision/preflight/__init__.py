@@ -1,0 +1,1 @@
+"""What a run needs of every host, asked over SSH and judged."""

@@ -1,0 +1,237 @@
+"""Is the host's agent the one we mean, can it train, does its meter say what an idle board draws? Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shlex
+from dataclasses import dataclass
+from typing import Final
+
+from roambench.contract.errors import IdentityError
+from roambench.identity.authority import check, expiry_of, name_of, serial_of
+from roambench.provision.bench import NO_METER, Host
+from roambench.provision.checks import Check, Verdict
+from roambench.provision.preflight.facts import AgentAnswers, HostFacts
+
+_NONE: Final = "no such hardware"
+_PROVISION: Final = "roambench fleet provision"
+#: A meter says something every second; after three it is stale (rule R6).
+_FRESH_S: Final = 3.0
+#: So long a certificate should last still.
+_SOON: Final = dt.timedelta(days=2)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardKind:
+    """A kind of board and its idle power: published figures, with room for radio, Ethernet and the meter.
+
+    `model` begins what the device tree calls the board.
+    """
+
+    model: str
+    least_idle_w: float
+    most_idle_w: float
+
+
+#: The more special name first: a 3B+ is a "3 Model B", too. A 3B+ idles at 1.9 W (1.7 W without HDMI and
+#: LEDs); one busy core makes it 2.7 W, four 5.1 W: what draws that is not idle.
+KINDS: Final = (
+    BoardKind("Raspberry Pi 3 Model B Plus", 1.3, 2.6),
+    BoardKind("Raspberry Pi 3 Model B", 0.8, 2.0),
+    BoardKind("Raspberry Pi 4", 1.8, 4.0),
+    BoardKind("Raspberry Pi 5", 2.0, 5.0),
+    BoardKind("Raspberry Pi Zero 2", 0.3, 1.3),
+)
+#: What the emulator makes of an idle board, whatever the container runs on.
+EMULATED: Final = BoardKind("emulated Raspberry Pi 3B+", 1.3, 2.6)
+
+
+def kind_of(model: str) -> BoardKind | None:
+    """None for a board that nobody has told us about."""
+    return next((kind for kind in KINDS if model.startswith(kind.model)), None)
+
+
+def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str) -> Check:
+    """`this_build`: what this server provisions, "" where that is not known; `most_run` by such hosts."""
+    name, expected = "agent", this_build or most_run
+    if facts.unit != "active" or agent.reason:
+        found = agent.reason or f"roambench-agent.service is {facts.unit or 'not installed'}"
+        log = "see `journalctl -u roambench-agent` there"
+        return Check(name, Verdict.FAIL, found, "running", f"{_PROVISION}; {log}")
+    running = agent.build or facts.build
+    if running != facts.build:
+        return Check(
+            name,
+            Verdict.FAIL,
+            f"runs {_short(running)}, installed is {_short(facts.build)}",
+            "the installed build",
+            "systemctl restart roambench-agent",
+        )
+    if expected and running != expected:
+        return Check(name, Verdict.FAIL, f"build {_short(running)}", f"build {_short(expected)}", _PROVISION)
+    if agent.run:
+        return Check(
+            name,
+            Verdict.FAIL,
+            f"takes part in run {agent.run}",
+            "no run",
+            "wait for it to end; if its controller is gone: roambench-agent ctl end-run",
+        )
+    if agent.ended_run:
+        return Check(
+            name,
+            Verdict.WARN,
+            f"took part in run {agent.ended_run}, whose controller is gone: ended",
+            "no run",
+            "its last records are there: roambench fleet fetch",
+        )
+    if not this_build:
+        return Check(
+            name,
+            Verdict.WARN,
+            f"build {_short(running)}, which most hosts run",
+            "the build of this server, which is not known",
+            f"{_PROVISION} from here",
+        )
+    return Check(name, Verdict.PASS, f"build {_short(running)}")
+
+
+def wheels(facts: HostFacts, expected: str) -> Check:
+    """`expected`: the digest that most hosts of this kind and build have."""
+    if facts.wheels is None:
+        return Check("wheels", Verdict.FAIL, "none installed", "", _PROVISION)
+    if expected and facts.wheels != expected:
+        return Check("wheels", Verdict.FAIL, _short(facts.wheels), _short(expected), _PROVISION)
+    return Check("wheels", Verdict.PASS, _short(facts.wheels))
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whom the bench believes: its authorities' certificates, and the serials that it revoked."""
+
+    authority_pem: bytes
+    revoked: frozenset[int] = frozenset()
+
+
+def certificate(facts: HostFacts, host: Host, trust: Trust | None, now: dt.datetime) -> Check:
+    """`trust` None: the bench has no authority yet, so nobody can tell who issued it."""
+    name = "certificate"
+    if not facts.certificate_pem:
+        return Check(name, Verdict.FAIL, "none", f"one of {host.name}", _PROVISION)
+    pem = facts.certificate_pem.encode()
+    try:
+        if (owner := name_of(pem)) != host.name:
+            return Check(name, Verdict.FAIL, f"of {owner}", f"one of {host.name}", _PROVISION)
+        if trust is not None:
+            check(pem, trust.authority_pem, now=now)
+            if serial_of(pem) in trust.revoked:
+                raise IdentityError("revoked")
+        until = expiry_of(pem)
+    except IdentityError as error:
+        return Check(name, Verdict.FAIL, str(error), "", "roambench fleet certs rotate")
+    found = f"until {until:%F %H:%M} UTC"
+    if until <= now:
+        return Check(name, Verdict.FAIL, f"expired {until:%F}", "", "roambench fleet certs rotate")
+    if until - now < _SOON:
+        return Check(name, Verdict.WARN, found, "two days or more left", "roambench fleet certs rotate")
+    return Check(name, Verdict.PASS, found)
+
+
+def smoke(agent: AgentAnswers) -> Check:
+    """Whether the agent's torch does a step of SGD."""
+    name = "torch"
+    if agent.reason:
+        return Check(name, Verdict.FAIL, "not tried: no agent answers", "a step of SGD", _PROVISION)
+    if agent.smoke_ok is None:
+        return Check(name, Verdict.SKIP, "not tried")
+    if agent.smoke_ok:
+        return Check(name, Verdict.PASS, agent.smoke or "a step of SGD")
+    return Check(
+        name,
+        Verdict.FAIL,
+        agent.smoke,
+        "a step of SGD",
+        "illegal instruction: wheels of another board; provision again, else take it out",
+    )
+
+
+def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
+    """Whether the meter has readings of just now."""
+    name = "meter"
+    if host.meter.driver == NO_METER:
+        return Check(name, Verdict.SKIP, _NONE)
+    if agent.reason:
+        return Check(name, Verdict.FAIL, "not known: no agent answers", "a reading", _PROVISION)
+    age_s = agent.meter_age_s
+    if agent.meter_state == "ok" and age_s is not None and age_s <= _FRESH_S:
+        return Check(name, Verdict.PASS, f"a reading {age_s:.1f} s ago")
+    found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")
+    what_to_do = "is the meter on, is its USB cable in? a Smart Power 2 says nothing while its output is off"
+    if agent.meter_state == "unavailable" and agent.meter_detail:
+        what_to_do = agent.meter_detail  # names the port and the cause, and where it is the latch the way out
+    return Check(name, Verdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)
+
+
+def autorun(told: bool | str, host: Host) -> Check:
+    """Whether the meter's output comes back after a reset. `told`: what it says, or why nobody knows."""
+    name = "autorun"
+    if host.meter.driver == NO_METER:
+        return Check(name, Verdict.SKIP, _NONE)
+    if isinstance(told, str):
+        return Check(name, Verdict.SKIP, told)
+    if told:
+        return Check(name, Verdict.PASS, "on")
+    return Check(
+        name,
+        Verdict.WARN,
+        "off",
+        "on: after a reset of the meter its output, and the board, stay off",
+        f"roambench meter power autorun {shlex.quote(host.meter.port)} --on --driver {host.meter.driver}"
+        + (f" --wifi {host.meter.wifi_hop}" if host.meter.wifi_hop else ""),
+    )
+
+
+def port_openers(facts: HostFacts, host: Host) -> Check:
+    """Whether programs run that open the port of a meter: lines are lost to them, and the meter may reset."""
+    name = "meter's port"
+    if host.meter.emulated or not host.meter.port.startswith("/"):
+        return Check(name, Verdict.SKIP, _NONE)
+    if not facts.port_openers:
+        return Check(name, Verdict.PASS, "nobody else opens serial ports")
+    running = " and ".join(facts.port_openers)
+    return Check(
+        name,
+        Verdict.WARN,
+        f"{running} {'run' if len(facts.port_openers) > 1 else 'runs'}",
+        "no program that opens serial ports by itself: that may reset the meter",
+        f"systemctl mask --now {' '.join(facts.port_openers)}, if nothing on the board needs it",
+    )
+
+
+def idle_watts(facts: HostFacts, agent: AgentAnswers, host: Host) -> Check:
+    """Whether the idle board draws what such a board does."""
+    name = "idle watts"
+    if host.meter.driver == NO_METER:
+        return Check(name, Verdict.SKIP, _NONE)
+    if agent.idle_watts is None:
+        return Check(name, Verdict.FAIL, "no readings", "readings of an idle board", "see the meter's line")
+    watts = host.meter.gain * agent.idle_watts + host.meter.offset_watts
+    kind = EMULATED if host.meter.emulated else kind_of(facts.board)
+    if kind is None:
+        board = facts.board or "this machine"
+        return Check(
+            name, Verdict.WARN, f"{watts:.2f} W", "", f"nobody knows what {board} draws: judge for yourself"
+        )
+    found, expected = f"{watts:.2f} W", f"{kind.least_idle_w:g} to {kind.most_idle_w:g} W ({kind.model})"
+    if kind.least_idle_w <= watts <= kind.most_idle_w:
+        return Check(name, Verdict.PASS, found)
+    what_to_do = (
+        "less than the board needs: is it powered through this meter? roambench fleet identify tells"
+        if watts < kind.least_idle_w
+        else "what runs on the board, what hangs on its USB ports? is the calibration its meter's?"
+    )
+    return Check(name, Verdict.FAIL, found, expected, what_to_do)
+
+
+def _short(digest: str) -> str:
+    return digest[:12] or "unknown"

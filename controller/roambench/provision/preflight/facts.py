@@ -1,0 +1,128 @@
+"""Facts about a host before a run: from the probe that ran there, from its agent, and from the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import from_json
+from roambench.provision.power.switching import NOT_ASKED, SeenSwitch
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """Facts that `probe` found on the host itself. None: not known."""
+
+    os_id: str
+    os_version: str
+    machine: str
+    bits: int
+    python: str
+    board: str  # as the device tree calls it; "" where there is none
+    container: str  # "systemd-nspawn"; "" on a machine of its own
+    machine_id: str
+    unit: str  # "active"
+    build: str
+    wheels: str | None
+    disk_free_bytes: int | None
+    disk_total_bytes: int | None
+    memory_total_bytes: int | None
+    memory_available_bytes: int | None
+    governor: str | None
+    throttled: int | None
+    interface_there: bool
+    wireless: bool
+    power_save: bool | None
+    time_synchronised: bool | None
+    certificate_pem: str | None
+    port_openers: tuple[str, ...] = ()  # programs that run and open serial ports which nobody gave them
+
+    @classmethod
+    def read(cls, text: bytes, host: str) -> HostFacts:
+        """Parse the probe's output; ConfigError for anything else."""
+        return from_json(cls, text, f"{host}: probe")
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """The host's clock minus this machine's, from the quickest of several exchanges; it lies within
+    `bound_s` on either side."""
+
+    offset_s: float
+    bound_s: float
+
+    @property
+    def worst_s(self) -> float:
+        """The largest offset that the measurement allows, in seconds."""
+        return abs(self.offset_s) + self.bound_s
+
+
+def clock_offset(exchanges: list[tuple[float, float, float]]) -> ClockOffset:
+    """Of exchanges (asked, the host's time, answered), the one with the shortest way; ValueError without."""
+    asked, there, answered = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
+    return ClockOffset(there - (asked + answered) / 2.0, (answered - asked) / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswers:
+    """Answers of the host's agent by `ctl`; without them `reason` says why."""
+
+    build: str = ""
+    run: str = ""
+    ended_run: str = ""  # the one that it was in without a controller, until just now
+    meter_state: str = ""
+    meter_detail: str = ""  # why it is unavailable or lost, as the agent says
+    meter_age_s: float | None = None
+    idle_watts: float | None = None  # median of the last readings before anybody asked
+    smoke_ok: bool | None = None  # None: not asked
+    smoke: str = ""
+    reason: str = ""
+
+    @classmethod
+    def of(
+        cls, status: Mapping[str, Any], smoke: Mapping[str, Any] | None, idle_watts: float | None
+    ) -> AgentAnswers:
+        """From the JSON answers; ConfigError for what is none of an agent."""
+        try:
+            meter = status["meter"]
+            last = meter["last"] or {}
+            return cls(
+                build=str(status["build"]),
+                run=str(status["run"]),
+                meter_state=str(meter["state"]),
+                meter_detail=str(meter.get("detail", ""))[:300],
+                meter_age_s=_number(last.get("age_s")),
+                idle_watts=idle_watts,
+                smoke_ok=None if smoke is None else bool(smoke.get("ok")),
+                smoke="" if smoke is None else _smoked(smoke),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ConfigError([f"ctl status: not what an agent says ({error!r})"]) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that was found of one host. `facts` and `clock` are None where `reason` says why.
+
+    `autorun`: whether its meter's output comes back on after the meter's reset; text says why nobody knows.
+    """
+
+    facts: HostFacts | None
+    clock: ClockOffset | None
+    agent: AgentAnswers
+    reason: str = ""
+    next_action: str = ""
+    autorun: bool | str = "not asked"
+    switch: SeenSwitch = NOT_ASKED
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _smoked(smoke: Mapping[str, Any]) -> str:
+    if not smoke.get("ok"):
+        return str(smoke.get("reason") or smoke.get("error") or "no reason given")[:300]
+    return ", ".join(f"{key} {value}" for key, value in smoke.items() if key != "ok")[:200]

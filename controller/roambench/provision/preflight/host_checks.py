@@ -1,0 +1,158 @@
+"""Is this host as the bench needs it? Operating system, clock, disk, memory, processor, network; pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from roambench.provision.bench import Host
+from roambench.provision.checks import Check, Verdict
+from roambench.provision.preflight.facts import ClockOffset, HostFacts
+
+_AGAIN: Final = "roambench fleet provision sets it"
+_MIB: Final = 2**20
+#: Between stamps of two machines (rule R2): from here on a run is flagged, and from there on refused.
+_WARN_CLOCK_S, _FAIL_CLOCK_S = 0.1, 0.4
+_WARN_DISK: Final = 2048 * _MIB
+#: What a run may write to a host's disk before somebody fetches it.
+LEAST_DISK_BYTES: Final = 512 * _MIB
+#: A trainer of the small models takes 260 MB.
+_WARN_MEMORY, _FAIL_MEMORY = 400 * _MIB, 200 * _MIB
+#: These keep one clock rate, so that equal work costs equal joules.
+_STEADY: Final = ("performance", "powersave", "userspace")
+_THROTTLES: Final = {0: "under-voltage", 1: "frequency capped", 2: "throttled", 3: "soft temperature limit"}
+
+
+def os_image(facts: HostFacts) -> Check:
+    """Whether the host runs the operating system and Python that agents need."""
+    found = f"{facts.os_id} {facts.os_version}, Python {facts.python}, {facts.machine}, {facts.bits} bit"
+    good = (
+        facts.os_id in ("debian", "raspbian")
+        and facts.os_version == "12"
+        and facts.python.startswith("3.11.")
+        and facts.bits == 64
+    )
+    if good:
+        return Check("OS image", Verdict.PASS, found)
+    return Check(
+        "OS image",
+        Verdict.FAIL,
+        found,
+        "Debian 12 (Bookworm), Python 3.11, 64 bit",
+        "flash the 64-bit Raspberry Pi OS (Bookworm) that the README names",
+    )
+
+
+def clock_bound(clock: ClockOffset) -> Check:
+    """Whether the host's clock is close enough to ours."""
+    found = f"{1e3 * clock.offset_s:+.0f} ± {1e3 * clock.bound_s:.0f} ms"
+    expected = f"within {1e3 * _WARN_CLOCK_S:.0f} ms of this machine"
+    verdict = (
+        Verdict.PASS
+        if clock.worst_s <= _WARN_CLOCK_S
+        else Verdict.WARN
+        if clock.worst_s <= _FAIL_CLOCK_S
+        else Verdict.FAIL
+    )
+    if verdict is Verdict.PASS:
+        return Check("clock", verdict, found)
+    if abs(clock.offset_s) <= clock.bound_s:
+        return Check("clock", verdict, found, expected, "slow: is the network or the host busy?")
+    look = "look at `timedatectl timesync-status`, or `chronyc tracking`, on the host"
+    return Check("clock", verdict, found, expected, look)
+
+
+def time_sync(facts: HostFacts) -> Check:
+    """Whether something keeps the host's clock."""
+    name = "time sync"
+    if facts.container:
+        return Check(name, Verdict.SKIP, "a container has its host's clock")
+    if facts.time_synchronised:
+        return Check(name, Verdict.PASS, "synchronised")
+    found = "unknown" if facts.time_synchronised is None else "not synchronised"
+    then = "does the bench's time server answer NTP? (chrony there needs an `allow` line)"
+    return Check(name, Verdict.WARN, found, "synchronised", then)
+
+
+def disk(facts: HostFacts) -> Check:
+    """Whether enough of the disk is free."""
+    free = facts.disk_free_bytes
+    if free is None:
+        return Check("disk", Verdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
+    better = "free some space, or fetch and remove old runs"
+    return _at_least("disk", free, _WARN_DISK, LEAST_DISK_BYTES, better)
+
+
+def memory(facts: HostFacts) -> Check:
+    """Whether enough memory is free."""
+    free = facts.memory_available_bytes
+    if free is None:
+        return Check("memory", Verdict.WARN, "unknown", "", "look at /proc/meminfo on the host")
+    return _at_least("memory", free, _WARN_MEMORY, _FAIL_MEMORY, "what else runs there? try a reboot")
+
+
+def governor(facts: HostFacts) -> Check:
+    """Whether the CPU's frequency is held steady."""
+    if _no_board(facts):
+        return _no_hardware("governor")
+    if facts.governor in _STEADY:
+        return Check("governor", Verdict.PASS, facts.governor or "")
+    return Check(
+        "governor",
+        Verdict.FAIL if facts.governor else Verdict.WARN,
+        facts.governor or "unknown",
+        "performance: a rate that changes mixes idle and busy power",
+        _AGAIN,
+    )
+
+
+def under_voltage(facts: HostFacts) -> Check:
+    """Whether the board has seen too low a voltage."""
+    name = "power supply"
+    if _no_board(facts):
+        return _no_hardware(name)
+    if facts.throttled is None:
+        return Check(name, Verdict.WARN, "unknown", "", "is vcgencmd there?")
+    now = [text for bit, text in _THROTTLES.items() if facts.throttled >> bit & 1]
+    since_boot = [text for bit, text in _THROTTLES.items() if facts.throttled >> bit + 16 & 1]
+    better = "5.1 to 5.2 V at the meter, a short thick cable, better cooling; then reboot"
+    if now:
+        return Check(name, Verdict.FAIL, f"now: {', '.join(now)}", "no throttling", better)
+    if since_boot:
+        return Check(name, Verdict.WARN, f"since boot: {', '.join(since_boot)}", "no throttling", better)
+    return Check(name, Verdict.PASS, "never throttled since boot")
+
+
+def power_save(facts: HostFacts, host: Host) -> Check:
+    """Whether the Wi-Fi's power saving is off."""
+    name = "Wi-Fi power save"
+    if not facts.interface_there:
+        return Check(
+            name,
+            Verdict.FAIL,
+            f"no interface {host.interface}",
+            host.interface,
+            "correct it in the bench file",
+        )
+    if not facts.wireless:
+        return Check(name, Verdict.SKIP, f"no such hardware: {host.interface} is no radio")
+    if facts.power_save is None:
+        return Check(name, Verdict.WARN, "unknown", "off", "is iw installed?")
+    if facts.power_save:
+        return Check(name, Verdict.FAIL, "on", "off: it delays and bends every transfer", _AGAIN)
+    return Check(name, Verdict.PASS, "off")
+
+
+def _at_least(name: str, free: int, warn: int, fail: int, what_to_do: str) -> Check:
+    verdict = Verdict.FAIL if free < fail else Verdict.WARN if free < warn else Verdict.PASS
+    found = f"{free / _MIB:,.0f} MiB free"
+    if verdict is Verdict.PASS:
+        return Check(name, verdict, found)
+    return Check(name, verdict, found, f"at least {warn / _MIB:,.0f} MiB", what_to_do)
+
+
+def _no_board(facts: HostFacts) -> bool:
+    return bool(facts.container) or not facts.board
+
+
+def _no_hardware(name: str) -> Check:
+    return Check(name, Verdict.SKIP, "no such hardware")

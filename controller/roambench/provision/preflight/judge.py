@@ -1,0 +1,85 @@
+"""From what was seen of all hosts to the checks of each; pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from roambench.provision.bench import Host
+from roambench.provision.checks import Check, HostChecks, Verdict
+from roambench.provision.power.check import power_switch
+from roambench.provision.preflight import agent_checks, host_checks
+from roambench.provision.preflight.agent_checks import Trust
+from roambench.provision.preflight.facts import Seen
+
+
+def judge(
+    hosts: Sequence[Host],
+    seen: Mapping[str, Seen],
+    *,
+    builds: Mapping[str, str],
+    trust: Trust | None,
+    now: dt.datetime,
+) -> tuple[HostChecks, ...]:
+    """The checks of every host. `builds`: the agent that this server provisions, by `uname -m`; where it is
+    not known, the one that most hosts run is what is compared with."""
+    return tuple(
+        HostChecks(
+            host.name,
+            _checks(host, found, seen, builds, trust, now),
+            found.facts.machine_id if found.facts else "",
+        )
+        for host in hosts
+        for found in [seen[host.name]]
+    )
+
+
+def _checks(
+    host: Host,
+    found: Seen,
+    seen: Mapping[str, Seen],
+    builds: Mapping[str, str],
+    trust: Trust | None,
+    now: dt.datetime,
+) -> tuple[Check, ...]:
+    facts, clock, agent = found.facts, found.clock, found.agent
+    if facts is None or clock is None:
+        return (Check("SSH", Verdict.FAIL, found.reason, "", found.next_action),)
+    most_run = _usual(
+        other.agent.build
+        for other in seen.values()
+        if other.facts is not None and other.facts.machine == facts.machine and not other.agent.reason
+    )
+    alike = _usual(
+        other.facts.wheels
+        for other in seen.values()
+        if other.facts is not None
+        and (other.facts.machine, other.facts.build) == (facts.machine, facts.build)
+    )
+    return (
+        Check("SSH", Verdict.PASS, host.address),
+        host_checks.os_image(facts),
+        agent_checks.build(facts, agent, builds.get(facts.machine, ""), most_run),
+        agent_checks.wheels(facts, alike),
+        agent_checks.certificate(facts, host, trust, now),
+        host_checks.clock_bound(clock),
+        host_checks.time_sync(facts),
+        host_checks.disk(facts),
+        host_checks.memory(facts),
+        host_checks.governor(facts),
+        host_checks.under_voltage(facts),
+        host_checks.power_save(facts, host),
+        agent_checks.smoke(agent),
+        agent_checks.meter_fresh(agent, host),
+        agent_checks.autorun(found.autorun, host),
+        *power_switch(found.switch, host),
+        agent_checks.port_openers(facts, host),
+        agent_checks.idle_watts(facts, agent, host),
+    )
+
+
+def _usual(values: Iterable[str | None]) -> str:
+    """The commonest that is not empty, of equally common ones the smallest; "" without any."""
+    counts = Counter(value for value in values if value)
+    return min(counts, key=lambda value: (-counts[value], value)) if counts else ""

@@ -1,0 +1,133 @@
+"""Preflight: ask every host of a bench what a run on it depends on, and judge the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any, Final
+
+import numpy as np
+
+from roambench.contract.errors import ConfigError, FleetError
+from roambench.provision.agent_asks import ask_agent, ask_readings, ask_smoke
+from roambench.provision.bench import NO_METER, Bench, Host
+from roambench.provision.certificates import BenchAuthority
+from roambench.provision.checks import Preflight
+from roambench.provision.power.meter import autorun_of
+from roambench.provision.power.switching import seen_switch
+from roambench.provision.preflight.agent_checks import Trust
+from roambench.provision.preflight.facts import AgentAnswers, HostFacts, Seen
+from roambench.provision.preflight.host_clock import host_clock
+from roambench.provision.preflight.judge import judge
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink, on_hosts
+from roambench.provision.wheels.agent_build import expected_build
+
+#: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
+_IDLE_S, _LOGIN_S = 30.0, 6.0
+#: An agent that has just begun (importing torch takes a Pi's core half a minute) gets time to come to rest.
+_SETTLED_S: Final = 60.0
+_CLOCK_EXCHANGES: Final = 8
+_PROBE_S: Final = 60.0
+
+
+def check(
+    bench: Bench,
+    hosts: Sequence[Host] | None = None,
+    *,
+    smoke: bool = True,
+    ends_runs: bool = False,
+) -> Preflight:
+    """Ask the hosts (all of the bench's by default) at once, and judge; no host's trouble is an error here.
+
+    `smoke` trains a step on every host. `ends_runs`: the bench is ours; a run that a host is in without a
+    controller is ended there.
+    """
+    asked = tuple(bench.hosts if hosts is None else hosts)
+    asked_s = time.time()
+    outcomes = on_hosts(bench, asked, lambda link: look(link, smoke=smoke, ends_runs=ends_runs))
+    seen = {
+        outcome.host.name: outcome.value
+        if outcome.value is not None
+        else Seen(None, None, AgentAnswers(), outcome.reason, outcome.next_action)
+        for outcome in outcomes
+    }
+    now = dt.datetime.now(dt.UTC)
+    return Preflight(
+        bench.name, asked_s, judge(asked, seen, builds=builds_of(bench, seen), trust=trust_of(bench), now=now)
+    )
+
+
+def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[str, str]:
+    """Builds that this server provisions, by the kinds of hosts that answered; without those for which it
+    never did: looking fetches no wheels."""
+    builds = {}
+    for machine in sorted({found.facts.machine for found in seen.values() if found.facts is not None}):
+        if any((bench.state_dir / "wheelhouse").glob(f"{machine}-*")):
+            with contextlib.suppress(ConfigError, FleetError):
+                builds[machine] = expected_build(bench, machine)
+    return builds
+
+
+def trust_of(bench: Bench) -> Trust | None:
+    """Whom the bench believes; None while it has no authority: looking makes none."""
+    if not (bench.state_dir / "authority").is_dir():
+        return None
+    authority = BenchAuthority(bench.state_dir)
+    return Trust(authority.trusted_pem, frozenset(authority.revocations.serials()))
+
+
+def look(link: HostLink, *, smoke: bool = True, ends_runs: bool = False) -> Seen:
+    """All that one host says, what is quiet first: its idle power is taken before anything is started."""
+    agent = _agent(link, smoke=smoke, ends_runs=ends_runs)
+    clock = host_clock(link, _CLOCK_EXCHANGES)
+    source = files("roambench.provision.preflight").joinpath("probe.py").read_bytes()
+    ran = link.run(f"python3 - {link.host.interface} /", root=True, stdin=source, timeout_s=_PROBE_S)
+    if ran.exit_code != 0:
+        raise HostError(link.host.name, f"python3: {ran.why}", "roambench fleet provision")
+    try:
+        facts = HostFacts.read(ran.out, link.host.name)
+        autorun, switch = asyncio.run(autorun_of(link.host)), asyncio.run(seen_switch(link.host))
+        return Seen(facts, clock, agent, autorun=autorun, switch=switch)
+    except ConfigError as error:
+        raise HostError(link.host.name, error.problems[0]) from None
+
+
+def _agent(link: HostLink, *, smoke: bool, ends_runs: bool) -> AgentAnswers:
+    try:
+        metered = link.host.meter.driver != NO_METER
+        idle_watts = _idle_watts(link) if metered else None
+        status = ask_agent(link, "status")
+        if metered and (unsettled_s := _unsettled_s(status)) > 0.0:
+            time.sleep(unsettled_s)
+            idle_watts = _idle_watts(link)
+        ended = ""
+        if ends_runs and status.get("run") and status.get("session") == "dialling":
+            ended = str(ask_agent(link, "end-run").get("ended", ""))
+            status = ask_agent(link, "status")
+        answered: dict[str, Any] | None = None
+        if smoke and not status.get("run"):
+            answered = ask_smoke(link)
+        return replace(AgentAnswers.of(status, answered, idle_watts), ended_run=ended)
+    except HostError as error:
+        return AgentAnswers(reason=error.reason)
+    except ConfigError as error:
+        return AgentAnswers(reason=error.problems[0])
+
+
+def _unsettled_s(status: Mapping[str, Any]) -> float:
+    """Seconds until the agent has lived for `_SETTLED_S`."""
+    lived_s = status.get("uptime_s")
+    return min(max(0.0, _SETTLED_S - lived_s), _SETTLED_S) if isinstance(lived_s, int | float) else 0.0
+
+
+def _idle_watts(link: HostLink) -> float | None:
+    now_s, power = ask_readings(link, _IDLE_S)
+    before = power.watts[power.at_s < now_s - _LOGIN_S]
+    chosen = before if len(before) else power.watts  # an agent that has only just begun
+    return float(np.median(chosen)) if len(chosen) else None

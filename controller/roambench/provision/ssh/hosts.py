@@ -1,0 +1,230 @@
+"""SSH to the hosts of a bench: all at once, and a reason and a next action from whoever cannot."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final, Generic, TypeVar
+
+import paramiko
+
+from roambench.contract.errors import RoambenchError
+from roambench.provision.bench import Bench, Host
+from roambench.provision.ssh.channel import ConnectionEnded, Input, Ran, Sink, TooMuch, perform, stream
+from roambench.provision.ssh.host_error import ConnectionLost, HostError
+from roambench.provision.ssh.login import CONNECT_S, logged_in
+
+T = TypeVar("T")
+
+_COMMAND_S: Final = 60.0
+_UPLOAD_S: Final = 900.0  # a wheelhouse of 250 MB over a Pi's Wi-Fi
+_MOST_BYTES: Final = 64 * 2**20
+
+
+class HostLink:
+    """One SSH connection. A command that fails is an answer (`Ran`); a link that fails is a HostError."""
+
+    def __init__(self, bench: Bench, host: Host, transport: paramiko.Transport) -> None:
+        self.bench, self.host = bench, host
+        self._transport = transport
+        #: Who is logged in.
+        self.user: str = transport.get_username() or ""
+
+    def run(
+        self,
+        command: str,
+        *,
+        root: bool = False,
+        stdin: Input = b"",
+        timeout_s: float = _COMMAND_S,
+        most_bytes: int = _MOST_BYTES,
+    ) -> Ran:
+        """Run `sh -c command`, as the login user or as root; `ps` shows it, so no secrets.
+
+        What root makes has the modes that Debian's root gives it, whatever umask the login came with.
+        """
+        with self._channel(command, root, timeout_s) as (channel, line):
+            try:
+                return perform(channel, line, stdin, timeout_s=timeout_s, most_bytes=most_bytes)
+            except TooMuch:
+                what = f"{_brief(command)}: more than {most_bytes / 2**20:g} MiB of output"
+                raise HostError(self.host.name, what, "look at it on the host") from None
+
+    def stream(
+        self,
+        command: str,
+        out: Sink,
+        err: Sink,
+        *,
+        root: bool = False,
+        stdin: Input | None = b"",
+        timeout_s: float = _COMMAND_S,
+    ) -> int:
+        """As `run`, with both outputs passed on as they come, however much that is; returns the exit code.
+
+        A host waits while a sink takes its time. A sink that raises a RoambenchError ends the command.
+        Without `stdin` (None) its input stays open as long as the link.
+        """
+        with self._channel(command, root, timeout_s) as (channel, line):
+            return stream(channel, line, stdin, out, err, timeout_s=timeout_s)
+
+    @contextmanager
+    def _channel(self, command: str, root: bool, timeout_s: float) -> Iterator[tuple[paramiko.Channel, str]]:
+        """A channel, and the line to run on it; what goes wrong with it is a HostError."""
+        words = ["env", "LC_ALL=C.UTF-8", "sh", "-c", f"umask 022\n{command}" if root else command]
+        if root and self.user != "root":
+            words = ["sudo", "-n", *words]
+        try:
+            with self._transport.open_session(timeout=CONNECT_S) as channel:
+                yield channel, shlex.join(words)
+        except RoambenchError:
+            raise
+        except TimeoutError:
+            raise HostError(
+                self.host.name,
+                f"{_brief(command)}: no end within {timeout_s:g} s",
+                "look at its load, try again",
+            ) from None
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            about = "" if isinstance(error, ConnectionEnded) else f" ({error or type(error).__name__})"
+            raise ConnectionLost(
+                self.host.name,
+                f"connection lost{about}",
+                "look at its power and its network, then again",
+            ) from None
+
+    def hang_up(self) -> None:
+        """Whoever waits for a command on this link waits no more; from any thread."""
+        self._transport.close()
+
+    def must(
+        self,
+        command: str,
+        *,
+        root: bool = False,
+        stdin: Input = b"",
+        timeout_s: float = _COMMAND_S,
+        most_bytes: int = _MOST_BYTES,
+    ) -> bytes:
+        """Like `run`, but a command that fails is a HostError, too; returns what it said."""
+        ran = self.run(command, root=root, stdin=stdin, timeout_s=timeout_s, most_bytes=most_bytes)
+        if ran.exit_code != 0:
+            raise HostError(self.host.name, f"{_brief(command)}: {ran.why}")
+        return ran.out
+
+    def put(
+        self,
+        content: bytes | Path,
+        remote: str,
+        *,
+        mode: int = 0o644,
+        owner: str = "root:root",
+        timeout_s: float = _UPLOAD_S,
+    ) -> None:
+        """Write a file as root, whole or not at all; a folder that is missing is made, for all to read."""
+        fresh = shlex.quote(f"{remote}.new")
+        # A file that this shell has made (-C), and by its descriptor: the folder may be the agent's, which
+        # could lay a link in the way.
+        command = (
+            f"mkdir -p {shlex.quote(str(PurePosixPath(remote).parent))} || exit 1; "
+            f"umask 077; set -C; rm -f {fresh}; exec 3> {fresh}; "
+            f"chown {shlex.quote(owner)} /proc/self/fd/3 && chmod {mode:o} /proc/self/fd/3 && cat >&3 && "
+            f"sync {fresh} && mv -fT {fresh} {shlex.quote(remote)} || {{ rm -f {fresh}; exit 1; }}"
+        )
+        ran = self.run(command, root=True, stdin=content, timeout_s=timeout_s)
+        if ran.exit_code != 0:
+            raise HostError(self.host.name, f"{remote}: cannot be written: {ran.why}", _room(ran))
+
+    def get(self, remote: str) -> bytes:
+        """The content of a file of at most 64 MiB, read as root."""
+        ran = self.run(f"cat {shlex.quote(remote)}", root=True)
+        if ran.exit_code != 0:
+            raise HostError(self.host.name, f"{remote}: cannot be read: {ran.why}")
+        return ran.out
+
+
+@dataclass(frozen=True, slots=True)
+class HostOutcome(Generic[T]):
+    """One host's answer: a value, or a reason why not and what to do about it."""
+
+    host: Host
+    value: T | None
+    reason: str = ""
+    next_action: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether something went wrong on this host."""
+        return bool(self.reason)
+
+
+@contextmanager
+def open_link(bench: Bench, host: Host) -> Iterator[HostLink]:
+    """Log in to a host with a key, never with a password; HostError if that is not possible."""
+    with logged_in(bench, host) as transport:
+        yield HostLink(bench, host, transport)
+
+
+def on_hosts(
+    bench: Bench, hosts: Iterable[Host], work: Callable[[HostLink], T], *, at_once: int = 12
+) -> list[HostOutcome[T]]:
+    """Do `work` on all hosts, `at_once` of them at a time; one outcome per host, in their order.
+
+    Whatever goes wrong with a host is its outcome's reason and stops no other. Ctrl-C hangs up everywhere:
+    what a host is doing it may finish, and no other command follows.
+    """
+    open_links: set[HostLink] = set()
+    over = threading.Event()
+
+    def on(host: Host) -> HostOutcome[T]:
+        try:
+            with open_link(bench, host) as link:
+                open_links.add(link)
+                if over.is_set():
+                    raise HostError(host.name, "interrupted")
+                try:
+                    return HostOutcome(host, work(link))
+                finally:
+                    open_links.discard(link)
+        except HostError as error:
+            return HostOutcome(host, None, error.reason, error.next_action)
+        except RoambenchError as error:
+            return HostOutcome(host, None, str(error) or type(error).__name__)
+        except Exception as error:  # a mistake of ours concerning one host must not cost the others
+            bug = f"this is a bug: report it{_with_traceback(bench.state_dir, host, error)}"
+            return HostOutcome(host, None, f"{type(error).__name__}: {error}", bug)
+
+    with ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="host") as pool:
+        try:
+            return list(pool.map(on, hosts))
+        except BaseException:
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for link in list(open_links):
+                link.hang_up()
+            raise
+
+
+def _with_traceback(state_dir: Path, host: Host, error: Exception) -> str:
+    """Keep the traceback among what the bench records; says where, or nothing if it cannot be kept."""
+    path = state_dir / f"traceback-{host.name}.txt"
+    try:
+        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    except OSError:
+        return ""
+    return f" with {path}"
+
+
+def _brief(command: str) -> str:
+    line = command.strip().splitlines()[0] if command.strip() else ""
+    return line if len(line) <= 60 else line[:57] + "..."
+
+
+def _room(ran: Ran) -> str:
+    return "make room on its disk, then again" if b"No space left" in ran.err else ""

@@ -1,0 +1,263 @@
+"""Logging in to a host: with which key, by way of which jump hosts, and what each of them has to prove.
+
+How a host is reached is OpenSSH's own reading of ~/.ssh/config (`ssh_options`); what the bench file says goes
+before it.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import shlex
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import paramiko
+from cryptography.exceptions import UnsupportedAlgorithm
+from fabric import Config, Connection, ThreadingGroup
+from paramiko.pkey import UnknownKeyType
+
+from roambench.provision.bench import Bench, Host
+from roambench.provision.ssh.host_error import HostError, connection_error, unreached
+from roambench.provision.ssh.known_hosts import KnownHosts, TrustOnFirstUse, known_name
+from roambench.provision.ssh.options import NoOptionsError, SshOptions, ssh_options
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # or its tracebacks end on the terminal
+
+#: For each of: TCP, the banner, authentication, a channel.
+CONNECT_S: Final = 10
+_KEEPALIVE_S: Final = 15
+_PROXY_ENDS_S: Final = 2.0
+_HEADER: Final = b"openssh-key-v1\0"
+#: What a file that holds no key, or one behind a passphrase, raises.
+_NOT_READ: Final = (
+    *(TypeError, ValueError, paramiko.SSHException),
+    *(UnknownKeyType, UnsupportedAlgorithm),
+)
+
+
+class HostConnection(Connection):  # type: ignore[misc]
+    """Fabric's connection to `bench_host`, a host of `bench`, for a lab's own tasks as for roambench's.
+
+    It is made with a key and never with a password. It and each jump host has to have the key
+    that the bench's own `known_hosts` records. The first one is recorded; where the user's known_hosts files
+    know the host, it has to be theirs. `open`, and what opens it by itself (`run`, `sudo`, `put`, `get`),
+    raises HostError. Each step of the way has `connect_s`.
+    """
+
+    def __init__(self, bench: Bench, host: Host, connect_s: float = CONNECT_S) -> None:
+        try:
+            options = ssh_options(host.address, host.ssh_user, host.ssh_port)
+            way = [*_jump_hosts(options, {options.name}), options]
+            super().__init__(**_fabric_words(options, connect_s))
+            gates = [Connection(**_fabric_words(hop, connect_s)) for hop in way[:-1]]
+        except NoOptionsError as error:
+            raise HostError(host.name, error.reason, error.next_action) from None
+        except ValueError as error:
+            next_action = (
+                f"check the address in the bench file; ssh -G {host.address} shows what OpenSSH reads"
+            )
+            raise HostError(host.name, f"no way to {host.address}: {error}", next_action) from None
+        hops = list(zip([*gates, self], way, strict=True))
+        self._set(bench=bench, bench_host=host, _hops=hops, _proxies=ExitStack())
+
+    def open(self) -> None:
+        """Log in, by way of all jump hosts; nothing if that is done already."""
+        if self.is_connected:
+            return
+        known = KnownHosts.of(self.bench)
+        before: Connection | None = None
+        for connection, options in self._hops:
+            if not connection.is_connected:
+                with ExitStack() as stack:
+                    named = connection is self and self.bench_host.ssh_key is not None
+                    key = _key_of(self.bench_host, stack) if named else _only_identity(options, stack)
+                    offered = _identities(options) if key is None else {"pkey": key, "allow_agent": False}
+                    self._login(before, connection, options, offered, known)
+            before = connection
+        self.transport.set_keepalive(_KEEPALIVE_S)
+
+    def close(self) -> None:
+        """Hang up, here and at the jump hosts."""
+        super().close()
+        for connection, _ in reversed(self._hops):
+            connection.client.close()
+        self._proxies.close()
+
+    def _proxied(self, line: str) -> socket.socket:
+        """A socket whose other end is a command's standard input and output."""
+        ours, its = socket.socketpair()
+        with its:
+            command = subprocess.Popen(
+                ["sh", "-c", f"exec {line}"],
+                stdin=its.fileno(),
+                stdout=its.fileno(),
+                stderr=subprocess.DEVNULL,
+            )
+        self._proxies.callback(_ended, command)
+        return ours
+
+    def _login(
+        self,
+        before: Connection | None,
+        connection: Connection,
+        options: SshOptions,
+        offered: dict[str, Any],
+        known: KnownHosts,
+    ) -> None:
+        connection.connect_kwargs |= offered
+        if before is not None:
+            connection.connect_kwargs["sock"] = _channel(self.bench_host, before, connection)
+        elif line := options.proxy_line():
+            connection.connect_kwargs["sock"] = self._proxied(line)
+        recorded = list((known.keys().lookup(options.known_as) or {}).values())
+        theirs = options.their_keys()
+        client = connection.client
+        client.set_missing_host_key_policy(
+            TrustOnFirstUse(known, options.known_as, theirs.revoked, strangers=not options.unknown_refused)
+        )
+        for key in recorded or theirs.trusted:
+            if key not in theirs.revoked:
+                client.get_host_keys().add(known_name(connection.host, connection.port), key.get_name(), key)
+        record = known.path if recorded or theirs.file is None else theirs.file
+        try:
+            super(HostConnection, connection).open() if connection is self else connection.open()
+            if not recorded:
+                known.record(options.known_as, connection.transport.get_remote_server_key())
+        except (paramiko.SSHException, EOFError, OSError, ValueError) as error:
+            connection.client.close()
+            gate = connection is not self
+            raise connection_error(
+                self.bench_host, connection, error, (options.known_as, record), gate=gate
+            ) from None
+
+
+@contextmanager
+def logged_in(bench: Bench, host: Host, connect_s: float = CONNECT_S) -> Iterator[paramiko.Transport]:
+    """The transport of a HostConnection, while it lasts; HostError."""
+    with HostConnection(bench, host, connect_s) as connection:
+        connection.open()
+        yield connection.transport
+
+
+def host_group(bench: Bench, words: Sequence[str] = ()) -> ThreadingGroup:
+    """Fabric's group of the hosts that any of `words` (names, tags) means, all without words.
+
+    For a lab's own tasks; nobody is dialled yet. HostError where OpenSSH cannot tell the way to a host,
+    ConfigError for unknown words.
+    """
+    return ThreadingGroup.from_connections([HostConnection(bench, host) for host in bench.only(words)])
+
+
+def _jump_hosts(target: SshOptions, seen: set[str]) -> Iterator[SshOptions]:
+    """Those of `ProxyJump`, in its order; the first of them may have jump hosts of its own."""
+    hops = [ssh_options(word) for word in target.jumps]
+    hops = [hop for hop in hops if hop.name not in seen and hop.address != target.address]
+    if hops:
+        yield from _jump_hosts(hops[0], seen | {hop.name for hop in hops})
+    yield from hops
+
+
+def _fabric_words(options: SshOptions, connect_s: float) -> dict[str, Any]:
+    """What Fabric's Connection is made of: nothing that it would look up itself."""
+    return {
+        "host": options.address,
+        "user": options.user,
+        "port": options.port,
+        "config": Config(ssh_config=paramiko.SSHConfig()),
+        "gateway": False,
+        "forward_agent": False,
+        "connect_timeout": connect_s,
+        "connect_kwargs": dict.fromkeys(("banner_timeout", "auth_timeout", "channel_timeout"), connect_s),
+    }
+
+
+def _identities(options: SshOptions) -> dict[str, Any]:
+    # As OpenSSH has it, a key that is named for all hosts need not be there.
+    files = [str(file) for file in options.identity_files if file.exists()]
+    return {"key_filename": files, "allow_agent": options.ask_agent, "look_for_keys": False}
+
+
+def _ended(command: subprocess.Popen[bytes]) -> None:
+    command.terminate()
+    try:
+        command.wait(_PROXY_ENDS_S)
+    except subprocess.TimeoutExpired:
+        command.kill()
+        command.wait()
+
+
+def _channel(host: Host, before: Connection, connection: Connection) -> paramiko.Channel:
+    """Through the jump host `before`, instead of a TCP connection."""
+    there = (connection.host, connection.port)
+    try:
+        channel: paramiko.Channel = before.transport.open_channel(
+            "direct-tcpip", there, ("", 0), timeout=connection.connect_timeout
+        )
+        return channel
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise unreached(host, before, connection, error) from None
+
+
+def _key_of(host: Host, stack: ExitStack) -> paramiko.PKey:
+    """`ssh_key`, from its file or, if that has a passphrase, as the SSH agent holds it until `stack` ends."""
+    path = host.ssh_key
+    assert path is not None
+    try:
+        return paramiko.PKey.from_path(path)
+    except OSError as error:
+        reason = f"{path}: {error.strerror or error}"
+        raise HostError(host.name, reason, "check ssh_key in the bench file") from None
+    except _NOT_READ as error:
+        if (key := _held_by_agent(path, stack)) is None:
+            raise _unusable(host, path, error) from None
+        return key
+
+
+def _only_identity(options: SshOptions, stack: ExitStack) -> paramiko.PKey | None:
+    """Under IdentitiesOnly the first key of IdentityFile that can be used, also one that only the agent can;
+    None where everything may be tried."""
+    for path in () if options.ask_agent else options.identity_files:
+        with suppress(OSError, *_NOT_READ):
+            return paramiko.PKey.from_path(path)
+        if path.exists() and (key := _held_by_agent(path, stack)) is not None:
+            return key
+    return None
+
+
+def _held_by_agent(path: Path, stack: ExitStack) -> paramiko.PKey | None:
+    public = public_key(path)
+    agent = stack.enter_context(closing(paramiko.Agent()))
+    return next((held for held in agent.get_keys() if held.asbytes() == public), None)
+
+
+def _unusable(host: Host, path: Path, error: Exception) -> HostError:
+    if not isinstance(error, TypeError):  # which cryptography raises for want of a passphrase
+        reason = f"{path}: not a private key that can be used ({error or type(error).__name__})"
+        return HostError(host.name, reason, "check ssh_key in the bench file")
+    start = "" if os.environ.get("SSH_AUTH_SOCK") else 'eval "$(ssh-agent)"; '
+    reason = "the SSH key has a passphrase, and no ssh-agent holds it"
+    return HostError(host.name, reason, f"{start}ssh-add {shlex.quote(str(path))}")
+
+
+def public_key(path: Path) -> bytes | None:
+    """As SSH writes it: of a private key's header, which no passphrase hides, of the file beside it, or of
+    `path` if that is the public half itself."""
+    with suppress(OSError, ValueError):
+        body = b"".join(path.read_bytes().splitlines()[1:-1])
+        head, mark, content = base64.b64decode(body).partition(_HEADER)
+        if mark and not head:
+            message = paramiko.Message(content)
+            for _ in ("cipher", "key derivation", "its options"):
+                message.get_string()
+            if message.get_int() == 1:
+                return message.get_string()
+    for name in (f"{path}.pub", str(path)):
+        with suppress(OSError, ValueError):
+            return paramiko.pkey.PublicBlob.from_file(name).key_blob
+    return None

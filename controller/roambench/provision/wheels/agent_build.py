@@ -1,0 +1,108 @@
+"""The agent as one wheel, built from this source tree, and the hash that names this build on hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.errors import FleetError
+from roambench.contract.whole_file import take_place
+from roambench.provision.bench import Bench
+from roambench.provision.wheels.platforms import PLATFORMS, Platform
+from roambench.provision.wheels.source_tree import source_root
+from roambench.provision.wheels.wheelhouse import Wheelhouse, build_wheelhouse, kept_wheelhouse
+
+_PATIENCE_S: Final = 120.0
+#: In the place of a build's hash.
+NOT_MADE: Final = "not made yet"
+_EPOCH: Final = "315532800"  # 1980, the first year a zip file knows: equal sources are equal bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBuild:
+    """`code` is of the wheel's content; `hash` also of all it is installed with, and names the folder on
+    the host."""
+
+    code: str
+    wheel: Path
+    version: str
+    wheelhouse: Wheelhouse
+
+    @property
+    def hash(self) -> str:
+        """16 digits over the code and its wheels."""
+        return hashlib.sha256(f"{self.code} {self.wheelhouse.hash}".encode()).hexdigest()[:16]
+
+
+class Builds:
+    """The builds of one command, made when the first host of a kind wants one. For several threads."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._lock = threading.Lock()
+        self._made: dict[str, AgentBuild | Exception] = {}
+
+    def of(self, platform: Platform) -> AgentBuild:
+        """FleetError or ConfigError where it cannot be made, the same one for all hosts."""
+        with self._lock:
+            if platform.machine not in self._made:
+                try:
+                    self._made[platform.machine] = self._make(platform)
+                except Exception as error:
+                    self._made[platform.machine] = error
+            made = self._made[platform.machine]
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _make(self, platform: Platform) -> AgentBuild:
+        return _build(self._state_dir, build_wheelhouse(self._state_dir, source_root(), platform))
+
+
+def expected_build(bench: Bench, machine: str) -> str:
+    """The build that a host of this kind (`uname -m`) should run now, "" for a kind that is not supported.
+
+    NOT_MADE where the source tree asks for other wheels than were ever fetched: no host runs that yet.
+    ConfigError or FleetError where there is no source tree or it cannot be built.
+    """
+    platform = PLATFORMS.get(machine)
+    if platform is None:
+        return ""
+    house = kept_wheelhouse(bench.state_dir, source_root(), platform)
+    return NOT_MADE if house is None else _build(bench.state_dir, house).hash
+
+
+def _build(state_dir: Path, house: Wheelhouse) -> AgentBuild:
+    wheel, code = build_wheel(source_root(), state_dir / "builds")
+    return AgentBuild(code, wheel, wheel.name.split("-")[1], house)
+
+
+def build_wheel(root: Path, folder: Path) -> tuple[Path, str]:
+    """The source tree's wheel, kept under `folder` by its hash, and that; FleetError if there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch]
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": _EPOCH}
+        try:
+            ran = subprocess.run(
+                command, cwd=root, env=environment, capture_output=True, text=True, timeout=_PATIENCE_S
+            )
+        except subprocess.TimeoutExpired:
+            raise FleetError(f"the agent's wheel: no end within {_PATIENCE_S:g} s") from None
+        made = list(Path(scratch).glob("*.whl"))
+        if ran.returncode != 0 or len(made) != 1:
+            raise FleetError(f"the agent's wheel cannot be built: {ran.stderr.strip()[-300:]}")
+        content = made[0].read_bytes()
+        code = hashlib.sha256(content).hexdigest()[:16]
+        wheel = folder / code / made[0].name
+        wheel.parent.mkdir(exist_ok=True)
+        if not wheel.exists():
+            take_place(made[0], wheel)
+    return wheel, code

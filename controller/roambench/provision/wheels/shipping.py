@@ -1,0 +1,136 @@
+"""Ships wheels to a host: only what it lacks, and after a broken connection only what is missing still."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from roambench.provision import layout
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.step import Shipment
+
+#: A connection that carries less than this is given up as one that stands still.
+_SLOWEST_BYTES_PER_S: Final = 8_000
+_LEAST_S: Final = 60.0
+_REPORT_EVERY_S: Final = 15.0
+_PIECE_BYTES: Final = 2**18
+#: Of wheels: a link that brings so much before it is lost is tried again.
+_WORTH_BYTES: Final = 2**16
+_HOUSE: Final = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(slots=True)
+class Sent:
+    """How far one host is; `say` gets a line now and then."""
+
+    say: Callable[[str], None]
+    total_bytes: int = 0
+    there_bytes: int = 0  # when this connection began
+    sent_bytes: int = 0  # over this connection; what is under way is among it
+    _lost_at_bytes: int = -_WORTH_BYTES
+    _began_s: float = field(default_factory=time.monotonic)
+    _said_s: float = field(default_factory=time.monotonic)
+
+    def begin(self, total_bytes: int, there_bytes: int) -> None:
+        """A new connection: so much of it is there already."""
+        self.total_bytes, self.there_bytes, self.sent_bytes = total_bytes, there_bytes, 0
+        self._began_s = self._said_s = time.monotonic()
+        if there_bytes:
+            self.say(f"wheels: {there_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB are there")
+
+    def worth_another(self) -> bool:
+        """After a connection was lost: whether the one before had brought anything, or it was the first."""
+        before, self._lost_at_bytes = self._lost_at_bytes, self.there_bytes
+        return self.total_bytes > 0 and self.there_bytes - before >= _WORTH_BYTES
+
+    def add(self, piece_bytes: int) -> None:
+        """So much more was given to the connection."""
+        self.sent_bytes += piece_bytes
+        now_s = time.monotonic()
+        if now_s - self._said_s < _REPORT_EVERY_S:
+            return
+        self._said_s = now_s
+        rate = self.sent_bytes / (now_s - self._began_s)
+        done = self.there_bytes + self.sent_bytes
+        left_s = (self.total_bytes - done) / max(rate, 1.0)
+        self.say(
+            f"wheels: {done / 1e6:.0f} of {self.total_bytes / 1e6:.0f} MB, {rate / 1e6:.2f} MB/s, "
+            f"{left_s / 60:.0f} min {left_s % 60:02.0f} s left"
+        )
+
+
+def ship(link: HostLink, shipment: Shipment, sent: Sent) -> None:
+    """Bring the files of `shipment` into its folder's `.new`, whole by their sizes; HostError.
+
+    What an older wheelhouse of the host has is linked, not sent. Whether contents are right is for the step's
+    command to check, which has the digests.
+    """
+    there = _there(link, shipment)
+    known = sum(min(there.get(file.name, 0), file.size_bytes) for file in shipment.files)
+    sent.begin(sum(file.size_bytes for file in shipment.files), known)
+    for file in shipment.files:
+        begun = there.get(file.name, 0)
+        if file.name in there and begun == file.size_bytes:
+            continue
+        left = file.size_bytes - begun
+        ran = link.run(
+            f"cat >>{shlex.quote(f'{shipment.folder}.new/{file.name}')}",
+            root=True,
+            stdin=_rest(shipment.archive, file.name, begun, sent),
+            timeout_s=_LEAST_S + left / _SLOWEST_BYTES_PER_S,
+        )
+        if b"No space left" in ran.err:
+            raise HostError(link.host.name, "no space left on its disk", "make room on it, then again")
+        if ran.exit_code != 0:
+            raise HostError(link.host.name, f"{file.name}: cannot be written: {ran.why}")
+
+
+def _there(link: HostLink, shipment: Shipment) -> Mapping[str, int]:
+    """Bytes of each file that are on the host. What is longer than it should be, or not ours, is removed."""
+    fresh = shlex.quote(f"{shipment.folder}.new")
+    sums = link.must(
+        f"""install -d {fresh} || exit 1
+find {layout.WHEELS} -mindepth 1 -maxdepth 1 -name '*.new' ! -path {fresh} -exec rm -rf {{}} +
+rm -f {fresh}/SHA256SUMS
+cd {layout.WHEELS} && grep -s . */SHA256SUMS /dev/null || true""",
+        root=True,
+    ).decode(errors="replace")
+    wanted = {file.name: file for file in shipment.files}
+    links = []
+    for line in sums.splitlines():
+        house, _, entry = line.partition("/SHA256SUMS:")
+        digest, _, name = entry.partition("  ")
+        file = wanted.get(name)
+        if file is not None and file.sha256 == digest and _HOUSE.fullmatch(house):
+            links.append(f"ln -f {layout.WHEELS}/{house}/{shlex.quote(name)} {fresh}/ 2>/dev/null")
+    listing = f"find {fresh} -mindepth 1 -maxdepth 1 -type f -printf '%s %f\\0'"
+    there = {}
+    strangers = []
+    for line in link.must("\n".join([*links, listing]), root=True).decode(errors="replace").split("\0")[:-1]:
+        size, _, name = line.partition(" ")
+        file = wanted.get(name)
+        if file is not None and size.isascii() and size.isdecimal() and int(size) <= file.size_bytes:
+            there[name] = int(size)
+        else:
+            strangers.append(f"rm -f {fresh}/{shlex.quote(name)}")
+    if strangers:
+        link.must("\n".join(strangers), root=True)
+    return there
+
+
+def _rest(archive: Path, name: str, begun: int, sent: Sent) -> Iterator[bytes]:
+    """A file of the archive, from its byte `begun` on."""
+    with tarfile.open(archive) as tar:
+        source = tar.extractfile(name)
+        assert source is not None
+        source.seek(begun)
+        while piece := source.read(_PIECE_BYTES):
+            yield piece
+            sent.add(len(piece))

@@ -1,0 +1,223 @@
+"""The wheels that hosts of one kind install, fetched on the server and shipped as one archive.
+
+    state_dir/wheelhouse/MACHINE-KEY/wheelhouse.json   what is in it; written last
+    state_dir/wheelhouse/MACHINE-KEY/HASH.tar          the wheels and SHA256SUMS
+
+KEY stands for what was asked (requirements, lock), HASH for what was found. A wheel whose digest is not in
+the lock (boards.txt) is refused; packages that a platform leaves unlocked are the exception.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.json_values import kept_in
+from roambench.contract.whole_file import take_place, write_whole
+from roambench.provision.step import ShippedFile
+from roambench.provision.wheels.platforms import PYTHON, Platform
+from roambench.provision.wheels.source_tree import base_requirements
+from roambench.provision.wheels.wheel_closure import Wheel, closure
+
+_INDEX: Final = "wheelhouse.json"
+#: Runs out of its wheel, as ensurepip runs it.
+_INSTALLER: Final = "pip"
+_SUMS: Final = "SHA256SUMS"
+#: How pip begins a file whose digest is another one.
+_OTHER: Final = re.compile(r"DO NOT MATCH THE HASHES.*?\n +(\S.*?):\n", re.DOTALL)
+_PATIENCE_S: Final = 1800.0
+#: The packages that boards install, to the last dependency and to the last byte: a requirements file with
+#: digests, in the source tree; made by `make lock`.
+LOCK: Final = "boards.txt"
+_PIN: Final = re.compile(r"([a-z0-9-]+)==\S+")
+_DIGEST: Final = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    machine: str
+    hash: str
+    wheels: tuple[Wheel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wheelhouse:
+    """`hash` is of the wheels' names and contents. All sizes are in bytes."""
+
+    machine: str
+    hash: str
+    archive: Path
+    wheels: tuple[Wheel, ...]
+
+    @property
+    def shipped(self) -> tuple[ShippedFile, ...]:
+        """What hosts get: the wheels, and their digests in a file of its own."""
+        sums = _sums(self.wheels)
+        wheels = (ShippedFile(wheel.file, wheel.size_bytes, wheel.sha256) for wheel in self.wheels)
+        return (ShippedFile(_SUMS, len(sums), hashlib.sha256(sums).hexdigest()), *wheels)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all wheels."""
+        return sum(wheel.size_bytes for wheel in self.wheels)
+
+    @property
+    def pip(self) -> str:
+        """The wheel of the installer itself: a host needs Python alone, neither its pip nor its ensurepip."""
+        return next(wheel.file for wheel in self.wheels if wheel.name == _INSTALLER)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Bytes of all wheels once they are installed."""
+        return sum(wheel.unpacked_bytes for wheel in self.wheels)
+
+
+def build_wheelhouse(state_dir: Path, root: Path, platform: Platform, *, refresh: bool = False) -> Wheelhouse:
+    """Fetch the wheels, unless they were before; `refresh` asks the index again.
+
+    ConfigError where the lock does not fit, FleetError where pip cannot fetch a wheel that is in it.
+    """
+    requirements = _requirements(root)
+    folder = _folder(state_dir, root, platform)
+    if not refresh and (kept := _load(folder)) is not None:
+        return kept
+    wanted = {**read_lock(root / LOCK), **platform.unlocked}
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        wheels = Path(scratch)
+
+        def fetch(asked: Sequence[str]) -> Iterable[Wheel]:
+            before = set(wheels.iterdir())
+            names = [canonicalize_name(Requirement(need).name) for need in asked]
+            if strangers := [name for name in names if name not in wanted]:
+                raise ConfigError([f"{name} is not in it, and is needed: make lock" for name in strangers])
+            locked = [wanted[name] for name in names if name not in platform.unlocked]
+            _pip_download(locked, platform, wheels, "--require-hashes")
+            _pip_download([wanted[name] for name in names if name in platform.unlocked], platform, wheels)
+            return [Wheel.of(path) for path in sorted(set(wheels.iterdir()) - before)]
+
+        try:
+            found = closure(requirements, platform.markers, fetch)
+        except ConfigError as error:
+            raise ConfigError([f"{LOCK}: {problem}" for problem in error.problems]) from None
+        return _pack(folder, platform, wheels, found)
+
+
+def kept_wheelhouse(state_dir: Path, root: Path, platform: Platform) -> Wheelhouse | None:
+    """The wheels that were fetched for what is asked now; None if they were not."""
+    return _load(_folder(state_dir, root, platform))
+
+
+def _folder(state_dir: Path, root: Path, platform: Platform) -> Path:
+    key = _key(_requirements(root), platform.unlocked, root / LOCK)
+    return state_dir / "wheelhouse" / f"{platform.machine}-{key}"
+
+
+def _requirements(root: Path) -> list[str]:
+    return [*base_requirements(root), _INSTALLER]
+
+
+def _key(requirements: Sequence[str], unlocked: Mapping[str, str], lock: Path) -> str:
+    asked = json.dumps([sorted(requirements), sorted(unlocked.values()), lock.read_text("utf-8"), PYTHON])
+    return hashlib.sha256(asked.encode()).hexdigest()[:16]
+
+
+def _load(folder: Path) -> Wheelhouse | None:
+    """The wheels fetched before, None if they are not whole."""
+    index = kept_in(_Index, folder / _INDEX)
+    if index is None or not (archive := folder / f"{index.hash}.tar").is_file():
+        return None
+    return Wheelhouse(index.machine, index.hash, archive, index.wheels)
+
+
+def _pip_download(lines: Sequence[str], platform: Platform, folder: Path, *options: str) -> None:
+    """Without dependencies: pip decides them by this machine's markers, which pulls in gigabytes of CUDA."""
+    if not lines:
+        return
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"]
+    command += [f"--platform={tag}" for tag in platform.tags]
+    command += ["--dest", str(folder), *options, "--requirement", "/dev/stdin"]
+    text = "\n".join(lines)
+    try:
+        ran = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        raise FleetError(f"pip download: no end within {_PATIENCE_S:g} s") from None
+    if ran.returncode != 0 and (other := _OTHER.search(ran.stderr)):
+        raise FleetError(
+            f"pip download for {platform.machine}: {' '.join(other[1].split())} is none of the files that"
+            f" {LOCK} names: find out who changed it"
+        )
+    if ran.returncode != 0:
+        lines = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")]
+        raise FleetError(f"pip download for {platform.machine}: {(lines or [ran.stderr.strip()])[-1]}")
+
+
+def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel]) -> Wheelhouse:
+    sums = _sums(wheels)
+    digest = hashlib.sha256(sums).hexdigest()[:16]
+    archive = folder / f"{digest}.tar"
+    fresh = source / "fresh.tar"
+    with tarfile.open(fresh, "w") as tar:  # not compressed: wheels are
+        entry = tarfile.TarInfo(_SUMS)
+        entry.size, entry.mode = len(sums), 0o644
+        tar.addfile(entry, io.BytesIO(sums))
+        for wheel in wheels:
+            tar.add(source / wheel.file, arcname=wheel.file, filter=_anonymous)
+    take_place(fresh, archive)
+    index = _Index(platform.machine, digest, tuple(wheels))
+    write_whole(folder / _INDEX, json.dumps(asdict(index), indent=1))
+    return Wheelhouse(index.machine, index.hash, archive, index.wheels)
+
+
+def _sums(wheels: Iterable[Wheel]) -> bytes:
+    """As `sha256sum` prints them."""
+    ordered = sorted(wheels, key=lambda wheel: wheel.file)
+    return "".join(f"{wheel.sha256}  {wheel.file}\n" for wheel in ordered).encode()
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o644
+    return entry
+
+
+def read_lock(path: Path) -> dict[str, str]:
+    """By package, what pip is to be asked for: its version and the digests of all its files.
+
+    ConfigError for every line that is neither such a requirement nor a comment, and for one without a digest.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path}: cannot be read: {error}"]) from None
+    found: dict[str, str] = {}
+    problems = []
+    number = 0
+    for entry in re.split(r"(?<!\\)\n", text):
+        number, line = number + 1 + entry.count("\n"), number + 1
+        pin, *digests = entry.replace("\\\n", " ").split() or ["#"]
+        if pin.startswith("#"):
+            continue
+        if (name := _PIN.fullmatch(pin)) and digests and all(map(_DIGEST.fullmatch, digests)):
+            found[name[1]] = " ".join((pin, *digests))
+        else:
+            problems.append(f"{path}:{line}: expected NAME==VERSION --hash=sha256:..., got {entry[:60]!r}")
+    if problems:
+        raise ConfigError(problems)
+    return found
