@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,7 @@ from roambench.controller.kept import kept_announced
 from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place, new_run_folder
 from roambench.controller.places.table import place_of
+from roambench.controller.plans.plan import plan_experiment
 from roambench.controller.plays.play import World
 from roambench.controller.resuming import Unfinished, resume_run, unfinished
 from roambench.controller.run_log import logged
@@ -51,12 +53,18 @@ def run_experiment(
     """
     place = place_of(experiment, fleet, bench)
     left = Unfinished({}, {}) if fresh else unfinished(place, runs_dir, console.print)
+
+    def planned_s() -> float:
+        """Somebody else has booked the bench: how long all systems take."""
+        plans = plan_experiment(experiment, fleet, bench.only)
+        return math.fsum(plan.wall_s for plan in plans if plan.system not in left.finished)
+
     with ExitStack() as held:
 
         @functools.cache
         def ours() -> tuple[Place, World]:
             """The boards of a run that goes on are in it still: only what begins passes the gate."""
-            mine = held.enter_context(place.held(console))
+            mine = held.enter_context(place.held(console, expects=planned_s))
             world = world_of(mine.experiment)
             world.announce(console)
             return mine, world

@@ -28,7 +28,7 @@ from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
 from roambench.provision.bench import Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.leases.holding import Held, holding
+from roambench.provision.leases.holding import Expects, Held, holding, nobody_knows
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole
@@ -90,7 +90,9 @@ class BenchPlace:
         return folder.info.device_names == self.names(len(self.hosts)) and file == self.bench.file.resolve()
 
     @contextmanager
-    def held(self, console: Console, *, baselines: bool = True) -> Iterator[BenchPlace]:
+    def held(
+        self, console: Console, *, baselines: bool = True, expects: Expects = nobody_knows
+    ) -> Iterator[BenchPlace]:
         """Leased, and past its gate; where a run goes on nothing that it passed or measured before its first
         step is done again: its boards are in it still."""
         report = partial(console.print, markup=False, highlight=False, soft_wrap=True)
@@ -98,7 +100,7 @@ class BenchPlace:
         if self.missing:
             taking = f"the busiest {len(self.hosts)} take part"
             console.print(f"[yellow]{self.missing}: {taking}[/]", highlight=False)
-        with holding(self.bench, purpose, self.options.wait_s, report) as lease:
+        with holding(self.bench, purpose, self.options.wait_s, report, expects=expects) as lease:
             doubts = () if self.resumed else self._gated(console, baselines=baselines)
             yield replace(self, doubts=doubts, lease=lease)
 

@@ -17,6 +17,7 @@ from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.world import LearningTask, versions
 from roambench.experiment.sections import Experiment
+from roambench.provision.leases.holding import Expects, nobody_knows
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
 
@@ -62,8 +63,11 @@ class Place(Protocol):
         """Whether the run of the folder is made here."""
         ...
 
-    def held(self, console: Console, *, baselines: bool = True) -> AbstractContextManager[Self]:
+    def held(
+        self, console: Console, *, baselines: bool = True, expects: Expects = nobody_knows
+    ) -> AbstractContextManager[Self]:
         """It, ours while the body lasts and fit to run on. `baselines`: idling is measured before and after.
+        `expects`: how long the body takes, asked where others have booked it.
 
         FleetError says who else holds it, or what is not fit.
         """
@@ -133,7 +137,9 @@ class ThisMachine:
         """True: every such run is made on the machine that has its folder."""
         return True
 
-    def held(self, console: Console, *, baselines: bool = True) -> AbstractContextManager[Self]:
+    def held(
+        self, console: Console, *, baselines: bool = True, expects: Expects = nobody_knows
+    ) -> AbstractContextManager[Self]:
         """Itself; nobody else can hold it, and nothing is checked."""
         return nullcontext(self)
 

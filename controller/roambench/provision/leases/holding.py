@@ -10,15 +10,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from roambench.contract.errors import FleetError
-from roambench.provision.leases.lease import LEASE_S, LeaseBook, user
+from roambench.contract.errors import ConfigError, FleetError
+from roambench.provision.leases.lease import LEASE_S, BookedError, LeaseBook, user
+from roambench.provision.leases.local_time import shown
 from roambench.provision.leases.queue import Claim, Standing
+from roambench.provision.printable import printable
 
 #: Carries the number of the lease that a parent process holds to the processes it starts.
 LEASE_VARIABLE: Final = "ROAMBENCH_LEASE"
 #: Three heartbeats may be late before a lease has run out.
 _HEARTBEAT_S: Final = LEASE_S / 4.0
 _LOOK_S: Final = 0.5
+#: Bookings begin within so many days; letters of a purpose.
+_MOST_DAYS_AHEAD: Final = 366.0
+_MOST_LETTERS: Final = 200
+#: How long what begins now is expected to need the bench, in seconds; None where nobody knows. It is asked
+#: only where somebody else has booked the bench.
+Expects = Callable[[], float | None]
+
+
+def nobody_knows() -> float | None:
+    """Of what may take any time."""
+    return None
 
 
 class LeasedBench(Protocol):
@@ -38,12 +51,43 @@ class LeasedBench(Protocol):
 class Held:
     """A lease in one's hands. A lost one cannot come back: somebody else may have used the bench.
 
-    `ours` looks whether it is still; in between, heartbeats do.
+    `ours` looks whether it is still; in between, heartbeats do. `waits` looks whom the next piece of work,
+    which takes so long, has to make way for: "" for nobody, None where the lease is gone.
     """
 
-    def __init__(self, bench: str, ours: Callable[[], bool]) -> None:
-        self._bench, self._ours = bench, ours
+    def __init__(
+        self, bench: str, ours: Callable[[], bool], waits: Callable[[float | None], str | None]
+    ) -> None:
+        self._bench, self._ours, self._waits = bench, ours, waits
         self._lost = threading.Event()
+        self._gave_way = threading.Event()
+
+    @property
+    def gave_way(self) -> bool:
+        """Whether somebody who has booked the bench may use it now, and this lease waits."""
+        return self._gave_way.is_set()
+
+    def turn(self, expects_s: float | None) -> str:
+        """Ask between two pieces of work: "" where the next one, which is expected to take `expects_s`, may
+        begin now, else whom it waits for and until when. From then on the bench is another's, until a later
+        call gives "" again; the place in the queue stays. FleetError if the lease is lost."""
+        self._gave_way.set()  # before anybody's heartbeat can miss it
+        waits_for = self._waits(expects_s)
+        if waits_for is None:
+            self.lose()
+        if not waits_for:
+            self._gave_way.clear()
+        self.ensure()
+        return waits_for or ""
+
+    def make_way(self, expects_s: float | None, report: Callable[[str], None]) -> None:
+        """Wait until the next piece of work, which is expected to take `expects_s`, may begin."""
+        told = ""
+        while waits_for := self.turn(expects_s):
+            if waits_for != told:
+                told = waits_for
+                report(waits_for)
+            time.sleep(_LOOK_S)
 
     @property
     def lost(self) -> bool:
@@ -56,7 +100,7 @@ class Held:
 
     def still(self) -> bool:
         """Whether it was never lost, as of now."""
-        if not self.lost and not self._ours():
+        if not self.lost and not self.gave_way and not self._ours():
             self.lose()
         return not self.lost
 
@@ -76,24 +120,34 @@ def holding(
     wait_s: float = 0.0,
     report: Callable[[str], None] = lambda line: None,
     *,
+    expects: Expects = nobody_knows,
     heartbeat_s: float = _HEARTBEAT_S,
 ) -> Iterator[Held]:
     """Hold the bench for the body. FleetError says who holds it if it is not free within `wait_s` seconds,
     or at the end that the lease was lost meanwhile. The lease is renewed every `heartbeat_s`.
+
+    What `expects` to need the bench beyond the beginning of somebody else's booking is not begun before it.
 
     Who waits keeps a place in the queue, first come first served; `report` gets whom one waits for. Inside a
     process that was started under a lease (`LEASE_VARIABLE`) that lease is used.
     """
     book = LeaseBook(bench.state_dir)
     inherited = _inherited(book)
-    number = inherited if inherited is not None else book.claim(purpose)
+    number = inherited if inherited is not None else book.claim(purpose, expects_s=_expected(book, expects))
 
     def ours() -> bool:
         """Also as a process that was started under the lease of another."""
         found = book.renew(number) if inherited is None else book.standing()
         return found is not None and found.allows(number)
 
-    held = Held(bench.name, ours)
+    def waits(expects_s: float | None) -> str | None:
+        """Whose lease it is makes way; who was started under it does as it is told."""
+        found = book.turn(number, expects_s) if inherited is None else book.standing()
+        if found is None or (inherited is not None and not found.allows(number)):
+            return None
+        return "" if found.allows(number) else _waiting_for(bench.name, found, number)
+
+    held = Held(bench.name, ours, waits)
     ended = threading.Event()
     beat = threading.Thread(target=_renewing, args=(book, number, held, ended, heartbeat_s), daemon=True)
     try:
@@ -127,33 +181,92 @@ def reserve(
 ) -> None:
     """Hold the bench for this user, with no process that has to live: until its time is over or it is given
     back. FleetError says who holds it if it is not free within `wait_s` seconds."""
+    _check_purpose(purpose)
     book = LeaseBook(bench.state_dir)
-    number = book.claim(purpose)
+    number = book.claim(purpose, expects_s=lasts_s)
     try:
         _wait(bench.name, book, number, wait_s, report)
         if not book.reserve(number, lasts_s=lasts_s):
             raise FleetError(f"{bench.name}: the place in the queue is gone: it was released by force")
+    except BookedError as error:
+        book.drop(number)
+        raise FleetError(_booked(bench.name, error)) from None
     except BaseException:
         book.drop(number)
         raise
 
 
-def give_back(bench: LeasedBench, *, force: bool = False) -> list[str]:
-    """End this user's reservations; with `force` also whoever holds the bench now. Says what was ended."""
+def book_ahead(bench: LeasedBench, purpose: str, from_s: float, lasts_s: float) -> Claim:
+    """Reserve the bench for this user at a later time. FleetError says who has it then, ConfigError what is
+    no such time."""
+    _check_purpose(purpose)
+    ahead_s = from_s - time.time()
+    if not 0.0 < ahead_s < _MOST_DAYS_AHEAD * 86400.0:
+        raise ConfigError(
+            [f"--from: {shown(from_s)}: expected a time from now on, within {_MOST_DAYS_AHEAD:g} days"]
+        )
+    book = LeaseBook(bench.state_dir)
+    try:
+        number = book.book(purpose, from_s, from_s + lasts_s)
+    except BookedError as error:
+        raise FleetError(_booked(bench.name, error)) from None
+    return next(claim for claim in book.standing().everybody if claim.number == number)
+
+
+def give_back(bench: LeasedBench, *, booking: int | None = None, force: bool = False) -> list[str]:
+    """End this user's reservations of now, or the `booking` of that number; with `force` also somebody
+    else's, and whoever holds the bench now. Says what was ended."""
     book = LeaseBook(bench.state_dir)
     found = book.standing()
-    everybody = [claim for claim in (found.holder, found.runner, *found.waiting) if claim is not None]
-    ended = [claim for claim in everybody if claim.reserves and claim.user == user()]
-    if force:
-        holders = (found.holder, found.runner)
-        ended += [claim for claim in holders if claim is not None and claim not in ended]
+    if booking is not None:
+        ended = [_booking(bench.name, found, booking, force=force)]
+    else:
+        now = [claim for claim in found.everybody if claim not in found.bookings]
+        ended = [claim for claim in now if claim.reserves and claim.user == user()]
+        if force:
+            holders = (found.holder, found.runner)
+            ended += [claim for claim in holders if claim is not None and claim not in ended]
     if not ended:
+        own = [claim for claim in found.bookings if claim.user == user()]
+        if own:
+            raise FleetError(
+                f"{bench.name}: you hold nothing now; to take back what you have booked (roambench fleet who "
+                f"lists it): roambench fleet release --booking {own[0].number}"
+            )
         if found.holder is None:
             return [f"{bench.name} is free already"]
         raise FleetError(f"{bench.name}: you have reserved nothing; held by {described(found.holder)}")
     for claim in ended:
         book.drop(claim.number)
     return [f"ended: {described(claim)}" for claim in ended]
+
+
+def _booking(bench: str, found: Standing, number: int, *, force: bool) -> Claim:
+    books = {claim.number: claim for claim in found.everybody if claim.books}
+    claim = books.get(number)
+    if claim is None:
+        there = f"its bookings are {', '.join(map(str, sorted(books)))}" if books else "nothing is booked"
+        raise FleetError(f"{bench}: there is no booking {number}: {there} (roambench fleet who)")
+    if claim.user != user() and not force:
+        raise FleetError(f"{bench}: booking {number} is not yours: {described(claim)}; --force ends it")
+    return claim
+
+
+def _check_purpose(purpose: str) -> None:
+    if len(purpose) > _MOST_LETTERS:
+        raise ConfigError(
+            [f"--purpose: {len(purpose)} letters: expected at most {_MOST_LETTERS}, others read it in a line"]
+        )
+
+
+def _booked(bench: str, error: BookedError) -> str:
+    return f"{bench}: not free at that time: {'; '.join(map(described, error.there))}"
+
+
+def _expected(book: LeaseBook, expects: Expects) -> float | None:
+    """Worked out only where it can matter."""
+    mine = user()
+    return expects() if any(claim.user != mine for claim in book.standing().bookings) else None
 
 
 def _inherited(book: LeaseBook) -> int | None:
@@ -175,10 +288,10 @@ def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, report: Calla
             return
         ahead = found.before(number)
         if time.monotonic() >= deadline_s:
-            raise FleetError(refusal(bench, ahead))
+            raise FleetError(refusal(bench, found, number))
         if told != (numbers := tuple(claim.number for claim in ahead)):
             told = numbers
-            report(f"{bench}: waiting for {' and '.join(map(described, ahead))}")
+            report(_waiting_for(bench, found, number))
         time.sleep(min(_LOOK_S, max(0.0, deadline_s - time.monotonic())))
 
 
@@ -191,27 +304,56 @@ def _renewing(book: LeaseBook, number: int, held: Held, ended: threading.Event, 
             if time.monotonic() < good_until_s:
                 continue
             found = None
-        if found is None or not found.allows(number):
+        if found is None or not (found.allows(number) or held.gave_way):
             held.lose()
             return
         good_until_s = time.monotonic() + LEASE_S
 
 
-def refusal(bench: str, ahead: tuple[Claim, ...]) -> str:
+def refusal(bench: str, found: Standing, number: int) -> str:
     """Why the bench cannot be had now, and what one can do."""
+    ahead = found.before(number)
+    if all(claim in found.bookings for claim in ahead):
+        return (
+            f"{bench}: free now, but what was to begin is {_expectation(found, number)}, and it is booked: "
+            f"{'; '.join(map(described, ahead))}; wait (--wait SECONDS) until {shown(found.begins_s(number))}"
+        )
     return (
         f"{bench}: used by {' and then '.join(map(described, ahead))}; wait for it (--wait SECONDS), or ask "
         "its owner (roambench fleet release --force ends a lease that is not yours)"
     )
 
 
+def _waiting_for(bench: str, found: Standing, number: int) -> str:
+    ahead = found.before(number)
+    line = f"{bench}: waiting for {' and '.join(map(described, ahead))}"
+    if any(claim in found.bookings for claim in ahead):
+        line += f" (what is to begin here is {_expectation(found, number)})"
+    if (begins_s := found.begins_s(number)) > found.now_s:
+        line += f"; goes on {shown(begins_s)} at the earliest"
+    return line
+
+
+def _expectation(found: Standing, number: int) -> str:
+    (me,) = (claim for claim in found.everybody if claim.number == number)
+    return f"expected to take {lasting(me.expects_s or 0.0)}"
+
+
 def described(claim: Claim) -> str:
-    """ann@server (pid 4711): run demo, for 12 min."""
-    since_min = max(0.0, time.time() - claim.asked_s) / 60.0
+    """ann@server (pid 4711): run demo, asked 12 min ago."""
+    owner, purpose = printable(claim.user), printable(claim.purpose)[:_MOST_LETTERS]
+    if claim.from_s is not None:
+        times = f"from {shown(claim.from_s)} to {shown(claim.expires_s)}"
+        return f"{owner}, who booked it {times}: {purpose} (booking {claim.number})"
     if claim.reserves:
-        left_min = max(0.0, claim.expires_s - time.time()) / 60.0
-        return f"{claim.user}, who reserved it for {left_min:.0f} min more: {claim.purpose}"
-    return f"{claim.user} (pid {claim.pid}): {claim.purpose}, asked {since_min:.0f} min ago"
+        return f"{owner}, who reserved it until {shown(claim.expires_s)}: {purpose}"
+    since_s = max(0.0, time.time() - claim.asked_s)
+    return f"{owner} (pid {claim.pid}): {purpose}, asked {since_s / 60.0:.0f} min ago"
+
+
+def lasting(seconds: float) -> str:
+    """3.2 h, or 12 min."""
+    return f"{seconds / 3600.0:.1f} h" if seconds >= 3600.0 else f"{max(1.0, seconds / 60.0):.0f} min"
 
 
 def standing_of(bench: LeasedBench) -> Standing:

@@ -16,7 +16,7 @@ import socket
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -24,10 +24,12 @@ from typing import Final
 import psutil
 
 from roambench.contract.errors import FleetError
-from roambench.provision.leases.queue import NO_PROCESS, Claim, Standing, standing
+from roambench.provision.leases.queue import NO_PROCESS, Claim, Standing, collisions, earliest_s, standing
 
 #: A process's claim lives so long without being renewed.
 LEASE_S: Final = 60.0
+#: A bench's calendar ends somewhere.
+MOST_BOOKINGS: Final = 100
 #: What a transaction of another process may take at most.
 _BUSY_S: Final = 10.0
 _SCHEMA: Final = """
@@ -39,8 +41,21 @@ CREATE TABLE IF NOT EXISTS claims(
 #: A machine's id, or its boot's, that it does not tell.
 _UNKNOWN: Final = "-"
 #: What books of older versions lack. `until_s` is when the claim expires by its machine's uptime.
-_ADDED: Final = {"begun": "INTEGER NOT NULL DEFAULT 0", "until_s": "REAL"}
-_COLUMNS: Final = "until_s, number, user, machine, pid, purpose, asked_s, expires_s, begun"
+_ADDED: Final = {
+    "begun": "INTEGER NOT NULL DEFAULT 0",
+    "until_s": "REAL",
+    "from_s": "REAL",
+    "expects_s": "REAL",
+}
+_COLUMNS: Final = "until_s, number, user, machine, pid, purpose, asked_s, expires_s, begun, from_s, expects_s"
+
+
+class BookedError(FleetError):
+    """Somebody has the bench at that time: `there` are the reservations and bookings in the way."""
+
+    def __init__(self, there: Sequence[Claim]) -> None:
+        self.there = tuple(there)
+        super().__init__("the bench is booked then")
 
 
 class LeaseBook:
@@ -54,19 +69,59 @@ class LeaseBook:
         with self._transaction() as claims:
             return _standing(claims)
 
-    def claim(self, purpose: str, *, lasts_s: float = LEASE_S, reserve: bool = False) -> int:
-        """Join the queue and get a number; `standing().allows(number)` tells when it is one's turn."""
+    def claim(
+        self,
+        purpose: str,
+        *,
+        lasts_s: float = LEASE_S,
+        reserve: bool = False,
+        expects_s: float | None = None,
+    ) -> int:
+        """Join the queue and get a number; `standing().allows(number)` tells when it is one's turn.
+        `expects_s`: how long the bench will be needed, where that is known."""
         now_s, until_s = time.time(), _uptime_s() + lasts_s
         pid = NO_PROCESS if reserve else os.getpid()
         with self._transaction() as claims:
             _living(claims)
             found = claims.execute(
-                "INSERT INTO claims(user, machine, pid, purpose, asked_s, expires_s, until_s) "
-                "VALUES (?,?,?,?,?,?,?)",
-                (user(), machine(), pid, purpose, now_s, now_s + lasts_s, until_s),
+                "INSERT INTO claims(user, machine, pid, purpose, asked_s, expires_s, until_s, expects_s) "
+                "VALUES (?,?,?,?,?,?,?,?)",
+                (user(), machine(), pid, purpose, now_s, now_s + lasts_s, until_s, expects_s),
             )
             assert found.lastrowid is not None
             return found.lastrowid
+
+    def book(self, purpose: str, from_s: float, until_s: float) -> int:
+        """The bench is this user's between these moments; the booking's number. BookedError where it is
+        somebody's already, FleetError where the calendar is full."""
+        with self._transaction() as claims:
+            living = _living(claims)
+            if there := collisions(living, from_s, until_s):
+                raise BookedError(there)
+            if sum(claim.books for claim in living) >= MOST_BOOKINGS:
+                raise FleetError(f"{self.path}: has {MOST_BOOKINGS} bookings, and takes no more")
+            found = claims.execute(
+                "INSERT INTO claims(user, machine, pid, purpose, asked_s, expires_s, from_s) "
+                "VALUES (?,?,?,?,?,?,?)",
+                (user(), machine(), NO_PROCESS, purpose, time.time(), until_s, from_s),
+            )
+            assert found.lastrowid is not None
+            return found.lastrowid
+
+    def turn(self, number: int, expects_s: float | None) -> Standing | None:
+        """Between two pieces of work: make way for a booking of somebody else that has begun, or begins
+        before the next piece, which takes so long, is expected to end. The place in the queue stays. None
+        where the claim is gone."""
+        with self._transaction() as claims:
+            living = _living(claims)
+            mine = next((claim for claim in living if claim.number == number), None)
+            if mine is None:
+                return None
+            now_s, mine = time.time(), replace(mine, expects_s=expects_s)
+            begun = mine.begun and earliest_s(mine, living, now_s) <= now_s
+            change = "UPDATE claims SET expects_s = ?, begun = ? WHERE number = ?"
+            claims.execute(change, (expects_s, begun, number))
+            return _standing(claims)
 
     def renew(self, number: int, *, lasts_s: float = LEASE_S) -> Standing | None:
         """Live on; None where the claim is gone (it ran out, or somebody removed it)."""
@@ -78,8 +133,12 @@ class LeaseBook:
             return _standing(claims)
 
     def reserve(self, number: int, *, lasts_s: float) -> bool:
-        """Turn a process's claim, whose turn it is, into its user's reservation; False where it is gone."""
+        """Turn a process's claim, whose turn it is, into its user's reservation; False where it is gone.
+        BookedError where somebody else booked a part of that time meanwhile."""
         with self._transaction() as claims:
+            there = collisions(_living(claims), time.time(), time.time() + lasts_s)
+            if others := [claim for claim in there if claim.books and claim.user != user()]:
+                raise BookedError(others)
             change = "UPDATE claims SET pid = ?, expires_s = ? WHERE number = ?"
             return claims.execute(change, (NO_PROCESS, time.time() + lasts_s, number)).rowcount == 1
 
@@ -156,9 +215,9 @@ def _uptime_s() -> float:
 
 def _standing(claims: sqlite3.Connection) -> Standing:
     """How the living stand; whose turn it is keeps it from now on."""
-    found = standing(_living(claims))
+    found = standing(_living(claims), time.time())
     for claim in (found.holder, found.runner):
-        if claim is not None and not claim.begun:
+        if claim is not None and not claim.begun and not claim.books:
             claims.execute("UPDATE claims SET begun = 1 WHERE number = ?", (claim.number,))
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 #: A reservation belongs to a person, no process keeps it alive: it ends at its hour or when it is released.
@@ -15,7 +15,8 @@ class Claim:
 
     `user` is "name@host". `machine` tells where the process `pid` can be looked up. Times are seconds since
     the epoch; a claim that is not renewed until `expires_s` is dead. `begun`: its turn has come once, and
-    nobody who asked earlier comes in between any more.
+    nobody who asked earlier comes in between any more. `from_s`: of a booking, when it begins; it ends with
+    `expires_s`. `expects_s`: how long a process will need the bench; None where nobody knows.
     """
 
     number: int
@@ -26,43 +27,111 @@ class Claim:
     asked_s: float
     expires_s: float
     begun: bool = False
+    from_s: float | None = None
+    expects_s: float | None = None
 
     @property
     def reserves(self) -> bool:
         """Whether it is a reservation by hand, of no process."""
         return self.pid == NO_PROCESS
 
+    @property
+    def books(self) -> bool:
+        """Whether it is a reservation that was made for later."""
+        return self.from_s is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`holder` uses the bench or has reserved it; `runner` works under the reservation of its own user.
 
-    `waiting` are the others in the order they will come.
+    `waiting` are the others in the order they will come, `bookings` what begins later, the next one first,
+    `now_s` when this was so.
     """
 
     holder: Claim | None
     runner: Claim | None
     waiting: tuple[Claim, ...]
+    bookings: tuple[Claim, ...] = ()
+    now_s: float = 0.0
+
+    @property
+    def everybody(self) -> tuple[Claim, ...]:
+        """All claims, the holder first and bookings last."""
+        first = tuple(claim for claim in (self.holder, self.runner) if claim is not None)
+        return first + self.waiting + self.bookings
 
     def allows(self, number: int) -> bool:
         """Whether the claim of this number may use the bench."""
         return any(claim is not None and claim.number == number for claim in (self.holder, self.runner))
 
     def before(self, number: int) -> tuple[Claim, ...]:
-        """All that this claim waits for, the holder first."""
-        first = tuple(claim for claim in (self.holder, self.runner) if claim is not None)
-        return first + tuple(claim for claim in self.waiting if claim.number < number)
+        """All that this claim waits for, the holder first; last the bookings until whose end it waits."""
+        me = next((claim for claim in self.waiting if claim.number == number), None)
+        if me is None:
+            return ()
+        first = [claim for claim in (self.holder, self.runner) if claim is not None]
+        ahead = [claim for claim in self.waiting[: self.waiting.index(me)] if not self._kept_waiting(claim)]
+        begins_s = earliest_s(me, self.everybody, self.now_s)
+        booked = [claim for claim in self.bookings if claim.user != me.user and _from_s(claim) < begins_s]
+        return (*first, *ahead, *booked)
+
+    def begins_s(self, number: int) -> float:
+        """When this claim could begin as far as bookings go; `now_s` where none of them keeps it waiting."""
+        (me,) = (claim for claim in self.everybody if claim.number == number)
+        return earliest_s(me, self.everybody, self.now_s)
+
+    def _kept_waiting(self, claim: Claim) -> bool:
+        return earliest_s(claim, self.everybody, self.now_s) > self.now_s
 
 
-def standing(claims: Sequence[Claim]) -> Standing:
-    """Of living claims: the oldest holds. Under a reservation the oldest process of the same user runs, and
-    goes on when the reservation ends before it does."""
-    ordered = sorted(claims, key=lambda claim: (not claim.begun, claim.number))
-    if not ordered:
-        return Standing(None, None, ())
-    holder, *others = ordered
-    runner = None
-    if holder.reserves:
-        own = (claim for claim in others if claim.user == holder.user and not claim.reserves)
+def standing(claims: Sequence[Claim], now_s: float) -> Standing:
+    """Of living claims: a process that has begun goes on to its end, whatever was reserved for then. Else the
+    reservation or booking of now holds, and the oldest process of the same user runs under it. Else the
+    oldest holds that is expected to end before the next booking of somebody else.
+    """
+    ordered = sorted(claims, key=lambda claim: claim.number)
+    later = sorted((claim for claim in ordered if _from_s(claim) > now_s), key=_from_s)
+    present = [claim for claim in ordered if _from_s(claim) <= now_s]
+    free = [claim for claim in present if claim.begun or earliest_s(claim, ordered, now_s) <= now_s]
+    running = next((claim for claim in present if claim.begun and not claim.reserves), None)
+    reserved = sorted((c for c in present if c.reserves and (c.begun or c.books)), key=lambda c: not c.begun)
+    holder, runner = next(iter(free), None), running
+    if reserved and (running is None or any(claim.user == running.user for claim in reserved)):
+        holder = next(claim for claim in reserved if running is None or claim.user == running.user)
+    elif running is not None:
+        holder, runner = running, None
+    if holder is not None and holder.reserves and runner is None:
+        own = (claim for claim in free if claim.user == holder.user and not claim.reserves)
         runner = next(own, None)
-    return Standing(holder, runner, tuple(claim for claim in others if claim is not runner))
+    waiting = [claim for claim in present if claim is not holder and claim is not runner]
+    waiting.sort(key=lambda claim: not claim.books)
+    return Standing(holder, runner, tuple(waiting), tuple(later), now_s)
+
+
+def earliest_s(claim: Claim, claims: Iterable[Claim], now_s: float) -> float:
+    """The first moment from now on at which it may begin and is expected to end before the next booking of
+    somebody else. What takes nobody knows how long may begin in every gap. A booking waits for none."""
+    if claim.books:
+        return now_s
+    begins_s = now_s
+    others = (other for other in claims if other.books and other.user != claim.user)
+    for other in sorted(others, key=_from_s):
+        if _from_s(other) <= begins_s < other.expires_s or (
+            begins_s < _from_s(other) < begins_s + (claim.expects_s or 0.0)
+        ):
+            begins_s = other.expires_s
+    return begins_s
+
+
+def collisions(claims: Iterable[Claim], from_s: float, until_s: float) -> tuple[Claim, ...]:
+    """The reservations and bookings that lie at least partly between these moments, the first one first."""
+    found = (
+        claim for claim in claims if claim.reserves and _from_s(claim) < until_s and from_s < claim.expires_s
+    )
+    return tuple(sorted(found, key=_from_s))
+
+
+def _from_s(claim: Claim) -> float:
+    """When it counts from: a claim that is not for later always does."""
+    return float("-inf") if claim.from_s is None else claim.from_s

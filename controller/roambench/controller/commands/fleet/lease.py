@@ -26,18 +26,36 @@ def lease(
     wait: Annotated[
         float, typer.Option(min=0.0, metavar="SECONDS", help="Queue so long if somebody has it.")
     ] = 0.0,
+    begins: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help='Book it for later: "2026-12-01 20:00" in local time, or with an offset.',
+        ),
+    ] = None,
 ) -> None:
-    """Reserve the bench for yourself: until then only your runs start on it, one at a time.
+    """Reserve the bench for yourself, now or --from a later time: then only your runs start on it, one at a
+    time.
 
-    A run takes and gives back the bench by itself: this is for an afternoon of several.
+    A run takes and gives back the bench by itself: this is for an afternoon, or a night, of several.
     """
     from rich.console import Console
 
+    from roambench.contract.errors import ConfigError
     from roambench.provision.inventory.load import load_bench
-    from roambench.provision.leases.holding import reserve
+    from roambench.provision.leases.holding import book_ahead, described, reserve
+    from roambench.provision.leases.local_time import moment_s
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     loaded = load_bench(bench)
+    if begins is not None:
+        if wait:
+            raise ConfigError(["--wait: a booking (--from) waits for nobody"])
+        booked = book_ahead(loaded, purpose, moment_s(begins, "--from"), hours * 3600.0)
+        print(f"{loaded.name}: {described(booked)}")
+        print(f"roambench fleet release {bench} --booking {booked.number} takes it back")
+        return
     reserve(loaded, purpose, hours * 3600.0, wait, lambda line: console.print(line, markup=False))
     print(f"{loaded.name} is yours for {hours:g} h; roambench fleet release {bench} gives it back")
 
@@ -45,19 +63,27 @@ def lease(
 def release(
     bench: BenchArgument,
     force: Annotated[
-        bool, typer.Option("--force", help="End the lease of whoever holds it, and any run under it.")
+        bool,
+        typer.Option(
+            "--force",
+            help="End the lease of whoever holds it, and any run under it; with --booking: somebody else's.",
+        ),
     ] = False,
+    booking: Annotated[
+        int | None,
+        typer.Option("--booking", metavar="NUMBER", help="Take back what you booked for later instead."),
+    ] = None,
 ) -> None:
-    """Give back your reservation."""
+    """Give back your reservation, or a booking."""
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.leases.holding import give_back
 
-    for line in give_back(load_bench(bench), force=force):
+    for line in give_back(load_bench(bench), booking=booking, force=force):
         print(line)
 
 
 def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
-    """Show who uses the bench, for what and until when, and who waits."""
+    """Show who uses the bench, for what and until when, who waits, and what is booked for later."""
     import json
 
     from roambench.provision.inventory.load import load_bench
@@ -71,20 +97,27 @@ def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
             "holder": _row(found.holder),
             "runner": _row(found.runner),
             "waiting": [_row(claim) for claim in found.waiting],
+            "bookings": [_row(claim) for claim in found.bookings],
         }
         print(json.dumps(document, indent=2))
         return
-    if found.holder is None:
-        print(f"{loaded.name} is free")
-        return
-    print(f"{loaded.name}: {described(found.holder)}")
+    print(f"{loaded.name} is free" if found.holder is None else f"{loaded.name}: {described(found.holder)}")
     if found.runner is not None:
         print(f"  runs now: {described(found.runner)}")
     for place, claim in enumerate(found.waiting, start=1):
         print(f"  {place}. in the queue: {described(claim)}")
+    for claim in found.bookings:
+        print(f"  later: {described(claim)}")
 
 
 def _row(claim: Claim | None) -> dict[str, Any] | None:
+    """Its fields, and the times of a reservation as a person has them."""
     from dataclasses import asdict
 
-    return None if claim is None else asdict(claim)
+    from roambench.provision.leases.local_time import iso
+
+    if claim is None:
+        return None
+    begins = {"from": iso(claim.from_s)} if claim.from_s is not None else {}
+    ends = {"until": iso(claim.expires_s)} if claim.reserves else {}
+    return {**asdict(claim), **begins, **ends}
