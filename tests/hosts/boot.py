@@ -1,7 +1,8 @@
 """Hosts for trials by hand: `python tests/hosts/boot.py up`, list, off, on, flash, reboot, shell, down.
 
-`up [--set N] [--architecture arm64] [NAME[:FLAVOUR]...]` boots three fresh hosts (the first free set) and
-leaves them up; it prints their bench description. A set that is up already is only told of. Needs root.
+`up [--set N] [--architecture arm64] [NAME[:FLAVOUR][+TRAIT]...]` boots three fresh hosts (the first free
+set) and leaves them up; it prints their bench description. A set that is up already is only told of. Needs
+root.
 """
 
 from __future__ import annotations

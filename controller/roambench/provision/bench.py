@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.spool.influx_settings import InfluxSettings
+from roambench.written.mistakes import did_you_mean
 
 #: The driver of a host without a meter.
 NO_METER: Final = "none"
@@ -130,11 +131,12 @@ class Bench:
         """
         strangers = [word for word in words if not any(host.is_called(word) for host in self.hosts)]
         if strangers:
-            known = sorted({tag for host in self.hosts for tag in host.tags})
+            tags = sorted({tag for host in self.hosts for tag in host.tags})
+            known = [*(host.name for host in self.hosts), *tags]
             raise ConfigError(
                 [
                     f"--only {word}: no host and no tag of {self.file.name} is called so"
-                    + (f" (tags: {', '.join(known)})" if known else "")
+                    f"{did_you_mean(word, known)}" + (f" (tags: {', '.join(tags)})" if tags else "")
                     for word in strangers
                 ]
             )

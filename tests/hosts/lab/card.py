@@ -16,8 +16,11 @@ SIZE_GIB = 6
 class Card:
     """`folder` holds the card's file and what is mounted; `mounted` is the host's root directory."""
 
-    def __init__(self, folder: Path, lower: Path) -> None:
+    def __init__(self, folder: Path, lower: Path, home_mib: int = 0) -> None:
+        """`home_mib`: /home is a partition of its own of so many MiB."""
         self._file = folder / "card.ext4"
+        self._home = folder / "home.ext4" if home_mib else None
+        self._home_mib = home_mib
         self._card = folder / "card"
         self._lower = lower
         self.mounted = folder / "root"
@@ -26,10 +29,14 @@ class Card:
         """An empty card: the host is as its image."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.unlink(missing_ok=True)
-        with self._file.open("wb") as file:
-            file.truncate(SIZE_GIB << 30)  # sparse
-        # Nobody cuts this machine's power: a journal would only cost.
-        do("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", self._file)
+        _make(self._file, SIZE_GIB << 10)
+        if self._home is not None:
+            _make(self._home, self._home_mib)
+            self.insert()
+            try:
+                do("cp", "-a", f"{self._lower}/home/.", self.mounted / "home")
+            finally:
+                self.pull()
 
     def insert(self) -> None:
         for folder in (self._card, self.mounted):
@@ -39,13 +46,24 @@ class Card:
             (self._card / name).mkdir(exist_ok=True)
         layers = f"lowerdir={self._lower},upperdir={self._card}/upper,workdir={self._card}/work"
         do("mount", "-t", "overlay", "-o", layers, "overlay", self.mounted)
+        if self._home is not None:
+            do("mount", "-o", "loop,noatime", self._home, self.mounted / "home")
 
     def pull(self) -> None:
+        if self._home is not None:
+            do("umount", self.mounted / "home")
         do("umount", self.mounted)
         do("umount", self._card)
 
     def discard(self) -> None:
         shutil.rmtree(self._file.parent, ignore_errors=True)
+
+
+def _make(file: Path, mib: int) -> None:
+    with file.open("wb") as empty:
+        empty.truncate(mib << 20)  # sparse
+    # Nobody cuts this machine's power: a journal would only cost.
+    do("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", file)
 
 
 @contextmanager

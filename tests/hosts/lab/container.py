@@ -7,6 +7,8 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Collection
+from enum import StrEnum
 from pathlib import Path
 
 from hosts.lab.card import Card
@@ -21,6 +23,15 @@ _BOOT_PATIENCE_S = 60.0
 _REBOOT_STATUS = 133
 #: The device that the host's serial meter is there.
 METER_DEVICE = "/dev/ttyMETER"
+SMALL_HOME_MIB = 8
+
+
+class Trait(StrEnum):
+    """In what a host differs from its flavour, as owners' hosts do."""
+
+    SMALL_HOME = "small-home"  # /home is a partition of its own, of 8 MiB
+    MISSING_LOCALE = "missing-locale"  # its locale is one that it does not have
+    SLOW_LINK = "slow-link"  # 2 Mbit/s and 100 ms between it and everybody
 
 
 class Container:
@@ -36,13 +47,15 @@ class Container:
         public_key: str,
         flavour: str,
         architecture: str = NATIVE,
+        traits: Collection[str] = (),
     ) -> None:
         self.name = name
         self.index = index
         self.address = network.address(index)
         self.user, self.port = FLAVOURS[flavour].user, FLAVOURS[flavour].port
         self.group = ControlGroup(f"{network.number}/{name}")
-        self.card = Card(folder / "cards" / name, image)
+        self.card = Card(folder / "cards" / name, image, SMALL_HOME_MIB if Trait.SMALL_HOME in traits else 0)
+        self._traits = traits
         self._network = network
         self._log = folder / f"{name}.log"
         self._public_key = public_key
@@ -58,6 +71,8 @@ class Container:
             (root / "etc/hostname").write_text(f"{self.name}\n")
             (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n")
             (root / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
+            if Trait.MISSING_LOCALE in self._traits:
+                (root / "etc/default/locale").write_text("LANG=tr_TR.UTF-8\nLC_ALL=tr_TR.UTF-8\n")
             self.renew_host_keys()
             ssh = root / f"home/{self.user}/.ssh"
             ssh.mkdir(mode=0o700)

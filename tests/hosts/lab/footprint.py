@@ -26,7 +26,7 @@ _LIVING = (
     "/etc/.pwd.lock",
 )
 _SCRIPT = r"""
-find / -xdev \( {pruned} \) -prune -o -printf '%y %m %u:%g %p %l\n'
+find / /home -xdev \( {pruned} \) -prune -o -printf '%y %m %u:%g %p %l\n'
 find / /tmp /run /var/tmp -xdev \( -nouser -o -nogroup \) -printf 'nobody owns %p\n'
 find /etc -xdev -type f ! -name '*-' ! -name fake-hwclock.data -exec sha256sum {{}} +
 getent passwd; getent group

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from hosts.lab import bench_file, image
 from hosts.lab.command import attempt, do
-from hosts.lab.container import Container
+from hosts.lab.container import Container, Trait
 from hosts.lab.control_groups import ControlGroup
 from hosts.lab.foreign import NATIVE
 from hosts.lab.meters import Meters
@@ -18,15 +19,22 @@ from hosts.lab.places import sets
 
 
 class HostsSet:
-    """Set `number`: hosts by name with their flavours, of Debian's `architecture`. Only its owner (who holds
-    the folder's lock) may use this."""
+    """Set `number`: hosts by name with their flavours and traits, of Debian's `architecture`. Only its owner
+    (who holds the folder's lock) may use this."""
 
-    def __init__(self, number: int, flavours: Mapping[str, str], architecture: str = NATIVE) -> None:
+    def __init__(
+        self,
+        number: int,
+        flavours: Mapping[str, str],
+        architecture: str = NATIVE,
+        traits: Mapping[str, Collection[Trait]] = MappingProxyType({}),
+    ) -> None:
         self.folder = sets() / str(number)
         self.network = Network(number)
         self.meters = Meters(self.folder, self.network, tuple(flavours))
         self._flavours = dict(flavours)
         self._architecture = architecture
+        self._traits = {name: traits.get(name, ()) for name in flavours}
         self._hosts: dict[str, Container] = {}
         self._unplugged: set[str] = set()
 
@@ -40,14 +48,14 @@ class HostsSet:
         clean(self.network.number)
         key = self.folder / "ssh_key"
         do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "roambench test hosts", "-f", key)
-        self.network.build(len(self._flavours))
+        slow = [index for index, name in enumerate(self._flavours) if Trait.SLOW_LINK in self._traits[name]]
+        self.network.build(len(self._flavours), slow)
         self.meters.start()
         public = key.with_suffix(".pub").read_text()
         for index, (name, flavour) in enumerate(self._flavours.items()):
             image_of = roots[flavour]
-            host = Container(
-                name, index, self.network, self.folder, image_of, public, flavour, self._architecture
-            )
+            where = (name, index, self.network, self.folder, image_of, public, flavour)
+            host = Container(*where, self._architecture, self._traits[name])
             self._hosts[name] = host
             host.flash()
             host.start(self.meters.terminal(name))
@@ -61,6 +69,7 @@ class HostsSet:
             with contextlib.suppress(RuntimeError):
                 host.cut()
         self.meters.stop()
+        self.network.remove()
         clean(self.network.number, keep_logs=True)
 
     def state(self) -> dict[str, dict[str, object]]:

@@ -1,5 +1,5 @@
 """The process that owns a set of hosts: `python tests/hosts/lab/keeper.py [--until-eof] [--set N]
-[--architecture A] NAME[:FLAVOUR]...`.
+[--architecture A] NAME[:FLAVOUR][+TRAIT]...`.
 
 It takes the first free set, cleans what dead owners left of any, boots, prints one line of JSON, and then
 does what it is asked at `ctl.sock`: one JSON object per line, {"do": "off", "host": "pi1"}. With --until-eof
@@ -21,6 +21,7 @@ from typing import IO
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from hosts.lab.container import Trait  # noqa: E402
 from hosts.lab.foreign import ARCHITECTURES, NATIVE  # noqa: E402
 from hosts.lab.hosts_set import HostsSet, clean  # noqa: E402
 from hosts.lab.places import sets  # noqa: E402
@@ -44,16 +45,19 @@ def main() -> int:
     for number in wanted:
         if lock := _lock(number):
             with lock:
-                flavours = dict(_named(word) for word in arguments.names)
-                hosts = HostsSet(number, flavours, arguments.architecture)
+                named = [_named(word) for word in arguments.names]
+                flavours = {name: flavour for name, flavour, _ in named}
+                traits = {name: given for name, _, given in named}
+                hosts = HostsSet(number, flavours, arguments.architecture, traits)
                 return _keep(hosts, until_eof=arguments.until_eof)
     print(json.dumps({"error": "every set of hosts is in use"}), flush=True)
     return 1
 
 
-def _named(word: str) -> tuple[str, str]:
-    name, _, flavour = word.partition(":")
-    return name, flavour or "debian"
+def _named(word: str) -> tuple[str, str, list[Trait]]:
+    told, *traits = word.split("+")
+    name, _, flavour = told.partition(":")
+    return name, flavour or "debian", [Trait(trait) for trait in traits]
 
 
 def _lock(number: int) -> IO[str] | None:

@@ -5,11 +5,16 @@ The namespace outlives the host's boots: nspawn's own veth would be gone, with i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import subprocess
+import sys
+from collections.abc import Container
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from hosts.lab.command import attempt, do
 
 INTERFACE = "eth0"
+_SLOW_LINK = Path(__file__).with_name("slow_link.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,7 @@ class Network:
     """The network of set `number`: 10.213.NUMBER.0/24; this machine is .1 in it."""
 
     number: int
+    links: list[subprocess.Popen[str]] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def bridge(self) -> str:
@@ -36,12 +42,13 @@ class Network:
         """This machine's end of the host's cable."""
         return f"{self.bridge}p{index}"
 
-    def build(self, hosts: int) -> None:
+    def build(self, hosts: int, slow: Container[int] = ()) -> None:
+        """Cables for so many hosts; those of `slow` are slow ones, as long as this process lives."""
         do("ip", "link", "add", self.bridge, "type", "bridge")
         do("ip", "address", "add", f"{self.machine}/24", "dev", self.bridge)
         do("ip", "link", "set", self.bridge, "up")
         for index in range(hosts):
-            self.lay_cable(index)
+            self.lay_cable(index, slow=index in slow)
             do(
                 "ip",
                 "-n",
@@ -53,11 +60,23 @@ class Network:
                 INTERFACE,
             )
 
-    def lay_cable(self, index: int) -> None:
+    def lay_cable(self, index: int, *, slow: bool = False) -> None:
         """A host's namespace with its end of a cable, which has no address yet."""
-        name = self.namespace(index)
+        name, port = self.namespace(index), self.port(index)
         do("ip", "netns", "add", name)
-        do("ip", "link", "add", self.port(index), "type", "veth", "peer", "name", INTERFACE, "netns", name)
+        if slow:
+            link = subprocess.Popen(
+                [sys.executable, str(_SLOW_LINK), port, name, INTERFACE],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            assert link.stdout is not None
+            assert link.stdout.readline() == "joined\n", f"{port}: no slow link"
+            self.links.append(link)
+        else:
+            do("ip", "link", "add", port, "type", "veth", "peer", "name", INTERFACE, "netns", name)
         do("ip", "link", "set", self.port(index), "master", self.bridge, "up")
         do("ip", "-n", name, "link", "set", "lo", "up")
 
@@ -72,3 +91,7 @@ class Network:
             if name.startswith(f"{self.bridge}-"):
                 attempt("ip", "netns", "delete", name)
         attempt("ip", "link", "delete", self.bridge)
+        while self.links:
+            with self.links.pop() as link:
+                assert link.stdin is not None
+                link.stdin.close()

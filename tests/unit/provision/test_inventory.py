@@ -348,7 +348,7 @@ def test_only_takes_names_and_tags_in_the_order_of_the_file(tmp_path: Path) -> N
     names = [host.name for host in bench.only(["cold", "pi-3", "pi-1"])]
     assert names == ["pi-1", "pi-3", "spare"]
     assert [host.name for host in bench.only([], 2)] == ["pi-1", "pi-2"]
-    with pytest.raises(ConfigError, match=r"--only pi-9: no host and no tag .* \(tags: cold\)"):
+    with pytest.raises(ConfigError, match=r"no tag .* so, did you mean pi-.\? \(tags: cold\)"):
         bench.only(["pi-1", "pi-9"])
 
 
