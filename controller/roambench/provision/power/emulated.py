@@ -12,6 +12,7 @@ import json
 import re
 import secrets
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -37,12 +38,17 @@ class Reply:
 
 @dataclass
 class EmulatedDevice(ABC):
-    """Relays (True: on), and a password ("": none is asked for). `auto_off_s` is told, and never happens."""
+    """Relays (True: on), and a password ("": none is asked for). `auto_off_s` is told, and never happens.
+
+    An answer takes `takes_s`; `busiest`: how many were asked for at a time. Real devices drop some of them.
+    """
 
     relays: list[bool]
     password: str = ""
     auto_off_s: float = 0.0
+    takes_s: float = 0.0
     asked: list[str] = field(default_factory=list)  # paths, in their order
+    busiest: int = 0
 
     @abstractmethod
     def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
@@ -186,6 +192,20 @@ _PARTS: Final = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 def serving(device: EmulatedDevice, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """The device at a port of this machine; HOST:PORT. OSError where the port cannot be had."""
     lock = threading.Lock()
+    now = 0
+
+    @contextmanager
+    def counted() -> Iterator[None]:
+        nonlocal now
+        with lock:
+            now += 1
+            device.busiest = max(device.busiest, now)
+        try:
+            time.sleep(device.takes_s)
+            yield
+        finally:
+            with lock:
+                now -= 1
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10
@@ -193,7 +213,7 @@ def serving(device: EmulatedDevice, host: str = "127.0.0.1", port: int = 0) -> I
         def do_GET(self) -> None:
             """One answer."""
             url = urlsplit(self.path)
-            with lock:
+            with counted(), lock:
                 device.asked.append(self.path)
                 query = dict(parse_qsl(url.query))
                 reply = device.reply(url.path, query, self.headers.get("Authorization", ""))
@@ -203,7 +223,7 @@ def serving(device: EmulatedDevice, host: str = "127.0.0.1", port: int = 0) -> I
             """One answer."""
             length = self.headers.get("Content-Length", "")
             body = self.rfile.read(min(int(length), _MOST_BYTES)) if length.isdigit() else b""
-            with lock:
+            with counted(), lock:
                 device.asked.append(self.path)
                 reply = device.posted(urlsplit(self.path).path, body, self.headers.get("Authorization", ""))
             self._send(reply)

@@ -149,4 +149,5 @@ POE: Final = SwitchRow(
     PoeKeys,
     lambda keys: f"{keys.address} group {keys.group} port {keys.port}",
     _switch,
+    device=lambda keys: str(keys.address),
 )

@@ -118,4 +118,5 @@ SHELLY: Final = SwitchRow(
     ShellyKeys,
     lambda keys: f"{keys.address} channel {keys.channel}",
     _switch,
+    device=lambda keys: str(keys.address),
 )

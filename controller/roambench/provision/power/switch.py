@@ -58,6 +58,7 @@ class SwitchRow:
     `keys` describes the table without `switch`. `outlet` names the one thing that is switched, the same for
     two hosts that would cut each other's power; "" where no two can meet. `switch` touches nothing, and
     raises a RoambenchError where there is no way. `next_action` goes with errors that have none of their own.
+    `device` names who is asked, the same for all its outlets: one question at a time; "" where many may be.
     """
 
     summary: str
@@ -65,6 +66,7 @@ class SwitchRow:
     outlet: Callable[[Any], str]
     switch: Callable[[Any, Host], BoardSwitch]
     next_action: str = ""
+    device: Callable[[Any], str] = lambda _keys: ""
 
 
 def short(text: str) -> str:

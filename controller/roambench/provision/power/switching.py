@@ -1,9 +1,16 @@
-"""Boards on and off, each by its own switch, all at once: one answer per host, whatever goes wrong there."""
+"""Boards on and off, each by its own switch: one answer per host, whatever goes wrong there.
+
+All at once, but for those that hang on one device: what is asked of it waits for the answer before. Embedded
+web servers and SNMP agents drop what comes while they are busy, and uhubctl takes hold of the hub.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +23,9 @@ from roambench.provision.power.table import SWITCHES
 
 #: Longer than any switch of ours may take; it ends those of other packages that forgot to end themselves.
 MOST_S: Final = 300.0
+_LOOK_S: Final = 0.02
+#: By sort of switch and device; threads ask, each with an event loop of its own.
+_BUSY: Final[defaultdict[str, threading.Lock]] = defaultdict(threading.Lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ NOT_ASKED: Final = SeenSwitch()
 
 
 async def switch_power(hosts: Sequence[Host], deed: Deed, off_s: float = OFF_S) -> list[Switched]:
-    """All at once; one answer per host, in their order. Never raises for a host."""
+    """One answer per host, in their order. Never raises for a host."""
     return list(await asyncio.gather(*(_one(host, deed, off_s) for host in hosts)))
 
 
@@ -63,7 +73,7 @@ async def seen_switch(host: Host) -> SeenSwitch:
         return NOT_ASKED
     try:
         switch = _switch_of(host)
-        async with asyncio.timeout(MOST_S):
+        async with _asked(host):
             state = await switch.state()
             trouble = await switch.trouble() if isinstance(switch, Forewarns) else ""
     except Exception as error:
@@ -76,8 +86,9 @@ async def seen_switch(host: Host) -> SeenSwitch:
 async def _one(host: Host, deed: Deed, off_s: float) -> Switched:
     try:
         switch = _switch_of(host)
-        await _do(switch, deed, off_s)
-        state = await _state(switch)
+        await _do(host, switch, deed, off_s)
+        async with _asked(host):
+            state = await switch.state()
     except Exception as error:  # a row of another package may raise anything
         reason, next_action = _told(host, error)
         return Switched(host, False, reason=reason, next_action=next_action)
@@ -113,19 +124,28 @@ def _next_action(host: Host) -> str:
         return ""
 
 
-async def _state(switch: BoardSwitch) -> PowerState | None:
-    async with asyncio.timeout(MOST_S):
-        return await switch.state()
+@asynccontextmanager
+async def _asked(host: Host) -> AsyncIterator[None]:
+    """Nobody else asks the host's device meanwhile, and it has its time."""
+    device = SWITCHES.load(host.power.switch).device(host.power.keys)
+    busy = _BUSY[f"{host.power.switch} {device}"] if device else threading.Lock()
+    while not busy.acquire(blocking=False):  # noqa: ASYNC110
+        await asyncio.sleep(_LOOK_S)
+    try:
+        async with asyncio.timeout(MOST_S):
+            yield
+    finally:
+        busy.release()
 
 
-async def _do(switch: BoardSwitch, deed: Deed, off_s: float) -> None:
+async def _do(host: Host, switch: BoardSwitch, deed: Deed, off_s: float) -> None:
     try:
         if deed in (Deed.OFF, Deed.CYCLE):
-            async with asyncio.timeout(MOST_S):
+            async with _asked(host):
                 await switch.off()
         if deed is Deed.CYCLE:
             await asyncio.sleep(off_s)
     finally:  # also when somebody presses Ctrl-C: a cycle leaves no board off
         if deed in (Deed.ON, Deed.CYCLE):
-            async with asyncio.timeout(MOST_S):
+            async with _asked(host):
                 await switch.on()

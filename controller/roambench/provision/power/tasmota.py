@@ -98,4 +98,5 @@ TASMOTA: Final = SwitchRow(
     TasmotaKeys,
     lambda keys: f"{keys.address} channel {keys.channel}",
     _switch,
+    device=lambda keys: str(keys.address),
 )

@@ -116,4 +116,5 @@ UHUBCTL: Final = SwitchRow(
     UhubctlKeys,
     lambda keys: f"{keys.host} hub {keys.location} port {keys.port}".strip(),
     _switch,
+    device=lambda keys: keys.host or "this machine",  # its hubs hang on each other
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ from benches import bench_of
 from roambench.provision.checks import Verdict
 from roambench.provision.power.check import power_switch
 from roambench.provision.power.emulated import EmulatedShelly2, EmulatedTasmota, serving
-from roambench.provision.power.switching import NOT_ASKED, SeenSwitch
+from roambench.provision.power.emulated_uhubctl import install
+from roambench.provision.power.switching import NOT_ASKED, SeenSwitch, seen_switch
 from switch_benches import switched_host
 
 pytestmark = pytest.mark.lengthy
@@ -60,6 +63,50 @@ def test_every_host_has_its_row_and_one_that_fails_stops_no_other(tmp_path: Path
     assert rows["pi-4"]["next_action"] == "is it powered and in this network?"
     assert rows["pi-5"]["reason"] == "the host has no meter"
     assert "power table" in rows["pi-5"]["next_action"]
+
+
+def test_a_device_with_several_outlets_is_asked_one_thing_at_a_time(tmp_path: Path) -> None:
+    strip, other = EmulatedTasmota([True] * 6, takes_s=0.02), EmulatedShelly2([True] * 4, takes_s=0.02)
+    with serving(strip) as address, serving(other) as beside:
+        tables = [
+            f'power = {{switch = "tasmota", address = "{address}", channel = {number}}}'
+            for number in range(1, 7)
+        ]
+        tables += [f'power = {{switch = "shelly", address = "{beside}", channel = {n}}}' for n in range(4)]
+        told = roambench("fleet", "power", described(tmp_path, *tables), "off", "--json")
+        preflight = asked_at_once(tmp_path, address)
+    assert told.returncode == 0, told.stderr
+    assert (strip.relays, other.relays) == ([False] * 6, [False] * 4)
+    assert preflight == [False] * 6
+    assert (strip.busiest, other.busiest) == (1, 1)
+
+
+def asked_at_once(folder: Path, address: str) -> list[bool | None]:
+    """As preflight asks the switches of its hosts: from a thread each."""
+    hosts = [
+        switched_host(folder, switch="tasmota", address=address, channel=number) for number in range(1, 7)
+    ]
+    with ThreadPoolExecutor(6) as pool:
+        return [seen.on for seen in pool.map(lambda host: asyncio.run(seen_switch(host)), hosts)]
+
+
+def test_ports_of_a_machines_hubs_are_switched_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "1-1", 4)
+    real = (tmp_path / "uhubctl").rename(tmp_path / "real")
+    log = tmp_path / "log"
+    (tmp_path / "uhubctl").write_text(
+        f'#!/bin/sh\necho begins >>{log}\n{real} "$@"\ncode=$?\necho ends >>{log}\nexit $code\n'
+    )
+    (tmp_path / "uhubctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tables = [f'power = {{switch = "uhubctl", location = "1-1", port = {port}}}' for port in range(1, 5)]
+    told = roambench("fleet", "power", described(tmp_path, *tables), "off")
+    assert told.returncode == 0, told.stdout + told.stderr
+    lines = log.read_text().split()
+    assert lines == ["begins", "ends"] * (len(lines) // 2)
+    assert len(lines) >= 4 * 2
 
 
 def test_the_table_says_what_was_read_back_and_what_was_not(tmp_path: Path) -> None:
