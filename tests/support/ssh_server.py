@@ -52,6 +52,8 @@ class SshServer:
     folder: Path
     port: int
     address: str = "127.0.0.1"
+    #: What starts it elsewhere: in another network namespace.
+    before: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -78,11 +80,11 @@ class SshServer:
         config.write_text(_CONFIG.format(**settings))
         Path("/run/sshd").mkdir(exist_ok=True)  # where sshd insists to shut its unprivileged part in
         log = self.folder / "sshd.log"
-        self.process = subprocess.Popen([_sshd(), "-D", "-f", str(config), "-E", str(log)])
+        self.process = subprocess.Popen([*self.before, _sshd(), "-D", "-f", str(config), "-E", str(log)])
         end = time.monotonic() + _PATIENCE_S
         while time.monotonic() < end:
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                if probe.connect_ex((self.address, self.port)) == 0:
                     return
             time.sleep(0.02)
         raise AssertionError(f"sshd does not listen: {log.read_text()}")
@@ -95,12 +97,12 @@ class SshServer:
 
 
 @contextmanager
-def ssh_server(folder: Path, address: str = "127.0.0.1") -> Iterator[SshServer]:
+def ssh_server(folder: Path, address: str = "127.0.0.1", before: tuple[str, ...] = ()) -> Iterator[SshServer]:
     """A running server whose files are in `folder`; it listens on `address`."""
     _sshd()
     if os.geteuid() != 0:
         _missing("a real sshd needs root")
-    server = SshServer(folder, free_port(), address)
+    server = SshServer(folder, free_port(), address, before)
     make_key(server.client_key)
     (folder / "authorized_keys").write_bytes(server.client_key.with_suffix(".pub").read_bytes())
     below_root = folder / "below-root"

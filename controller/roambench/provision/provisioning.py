@@ -23,9 +23,10 @@ from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild, Builds
 from roambench.provision.wheels.platforms import PLATFORMS
 from roambench.provision.wheels.shipping import Sent, ship
+from roambench.provision.wheels.turns import Turns
 
-#: Hosts at a time: what they are sent goes through one network card and one processor here.
-_AT_ONCE: Final = 12
+#: Hosts at a time. What they are sent goes through one network and one processor here, and in turns.
+_AT_ONCE: Final = 64
 #: Of a configuration file.
 _MOST_BYTES: Final = 2**20
 
@@ -49,37 +50,53 @@ class Provisioned:
 
 
 def provision(
-    bench: Bench, hosts: Sequence[Host], *, dry_run: bool = False, diff: bool = False, report: Report
+    bench: Bench,
+    hosts: Sequence[Host],
+    *,
+    dry_run: bool = False,
+    diff: bool = False,
+    report: Report,
+    let_go: Callable[[Host], None] = lambda host: None,
 ) -> list[HostOutcome[Provisioned]]:
     """Make every host what the bench wants; a host where that fails is a row with its reason.
 
     Doing it again changes nothing. `report` gets each step as it begins, from several threads. The wheels
-    are fetched when the first host of a kind needs them. `diff`: a dry run also fetches the files that would
-    change. ConfigError for an InfluxDB token that is missing.
+    are fetched when the first host of a kind needs them. `let_go` gets each host that could be logged in to
+    as soon as nothing more is done to it, however that ended. `diff`: a dry run also fetches the files that
+    would change. ConfigError for an InfluxDB token that is missing.
     """
     builds = Builds(bench.state_dir)
     token = _token(bench)
+    turns = Turns()
 
     def work(link: HostLink) -> Provisioned:
         sent = Sent(lambda line: report(link.host, line))
-        with ExitStack() as links:
+        with ExitStack() as end, ExitStack() as again:
+            end.callback(let_go, link.host)
             while True:
                 try:
-                    done = _provision(link, builds, token, sent, dry_run=dry_run, report=report)
+                    done = _provision(link, builds, token, sent, turns, dry_run=dry_run, report=report)
                     return replace(done, found=_changing(link, done.plan)) if diff else done
                 except ConnectionLost:
                     # A link that lives shorter than the wheels take gets them there, too, if it carries some.
                     if not sent.worth_another():
                         raise
                 report(link.host, "connection lost while wheels were sent: again")
-                links.close()
-                link = links.enter_context(open_link(bench, link.host))
+                again.close()
+                link = again.enter_context(open_link(bench, link.host))
 
     return on_hosts(bench, hosts, work, at_once=_AT_ONCE)
 
 
 def _provision(
-    link: HostLink, builds: Builds, token: bytes | None, sent: Sent, *, dry_run: bool, report: Report
+    link: HostLink,
+    builds: Builds,
+    token: bytes | None,
+    sent: Sent,
+    turns: Turns,
+    *,
+    dry_run: bool,
+    report: Report,
 ) -> Provisioned:
     began_s = time.monotonic()
     facts = gather(link)
@@ -94,7 +111,7 @@ def _provision(
         wanted = Wanted(link.bench, link.host, build, Identity(reason, credential), token)
     todo = plan(facts, wanted)
     if not dry_run:
-        _perform_all(link, todo, wanted.identity, sent, report)
+        _perform_all(link, todo, wanted.identity, sent, turns, report)
         if todo.steps:
             _look_again(link, build, token)
     return Provisioned(build, todo, time.monotonic() - began_s)
@@ -110,7 +127,9 @@ def _changing(link: HostLink, todo: Plan) -> dict[str, bytes]:
     }
 
 
-def _perform_all(link: HostLink, todo: Plan, identity: Identity, sent: Sent, report: Report) -> None:
+def _perform_all(
+    link: HostLink, todo: Plan, identity: Identity, sent: Sent, turns: Turns, report: Report
+) -> None:
     """Until the certificate is there, what fails is told to the ledger, too."""
     with ExitStack() as sending:
         if identity.credential is not None:
@@ -118,12 +137,12 @@ def _perform_all(link: HostLink, todo: Plan, identity: Identity, sent: Sent, rep
             sending.enter_context(authority.sending(identity.credential))
         for step in todo.steps:
             report(link.host, f"{step.subject}: {step.reason}")
-            perform(link, step, sent)
+            perform(link, step, sent, turns)
             if step.subject == IDENTITY_SUBJECT:
                 sending.close()
 
 
-def perform(link: HostLink, step: Step, sent: Sent | None = None) -> None:
+def perform(link: HostLink, step: Step, sent: Sent | None = None, turns: Turns | None = None) -> None:
     """Do one step; HostError with its subject, and with what is known of such a failure."""
     try:
         for file in step.files:
@@ -131,7 +150,7 @@ def perform(link: HostLink, step: Step, sent: Sent | None = None) -> None:
         if not step.command:
             return
         if step.shipment is not None:
-            ship(link, step.shipment, sent or Sent(lambda line: None))
+            ship(link, step.shipment, sent or Sent(lambda line: None), turns or Turns())
         ran = link.run(step.command, root=True, timeout_s=step.timeout_s)
     except HostError as error:
         raise type(error)(link.host.name, f"{step.subject}: {error.reason}", error.next_action) from None

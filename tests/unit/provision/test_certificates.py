@@ -25,6 +25,7 @@ from roambench.provision.step import Plan, Step
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT
 from roambench.provision.wanted import Identity
 from roambench.provision.wheels.shipping import Sent
+from roambench.provision.wheels.turns import Turns
 from ssh_server import ssh_server
 
 
@@ -214,7 +215,9 @@ def test_provisioning_tells_whether_the_certificate_arrived(
             open_link(bench, bench.hosts[0]) as link,
             pytest.raises(HostError, match=f"{fails}: exit code 1"),
         ):
-            _perform_all(link, Plan(tuple(steps), ()), identity, Sent(print), lambda host, text: None)
+            _perform_all(
+                link, Plan(tuple(steps), ()), identity, Sent(print), Turns(), lambda host, text: None
+            )
     (entry,) = BenchAuthority(bench.state_dir).ledger()
     assert entry.arrived is arrived
 

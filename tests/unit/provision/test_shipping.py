@@ -22,6 +22,7 @@ from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import open_link
 from roambench.provision.step import Shipment, ShippedFile
 from roambench.provision.wheels.shipping import Sent, ship
+from roambench.provision.wheels.turns import Turns
 from ssh_server import SshServer, ssh_server
 
 HASH = "0123456789abcdef"
@@ -96,9 +97,9 @@ def arrived(server: SshServer) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def send(bench: Bench, shipment: Shipment, sent: Sent) -> None:
+def send(bench: Bench, shipment: Shipment, sent: Sent, turns: Turns | None = None) -> None:
     with open_link(bench, bench.hosts[0]) as link:
-        ship(link, shipment, sent)
+        ship(link, shipment, sent, turns or Turns())
 
 
 def test_a_link_that_breaks_again_and_again_gets_everything_there_once(
@@ -124,6 +125,15 @@ def test_a_link_that_breaks_again_and_again_gets_everything_there_once(
     assert way.carried < 9_003_000 + attempts * 2.2e6
     assert len(said) == attempts - 1
     assert all(line.endswith(" of 9 MB are there") for line in said)
+
+
+def test_what_is_sent_in_many_turns_arrives_whole(server: SshServer, tmp_path: Path) -> None:
+    sizes = {"torch.whl": 3_000_001, "empty.whl": 0, "small.whl": 262_144, "last.whl": 5}
+    shipment, contents = shipped(tmp_path, sizes)
+    sent = Sent(lambda line: None)
+    send(bench_at(tmp_path, server, server.port), shipment, sent, Turns(1, 0.0))
+    assert arrived(server) == contents
+    assert sent.sent_bytes == sum(map(len, contents.values()))
 
 
 def test_a_link_that_brings_nothing_is_given_up(server: SshServer, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.contract.errors import RoambenchError
-from roambench.meters.switching import PowerState
 from roambench.provision.bench import Host
 from roambench.provision.power.deed import OFF_S, Deed
 from roambench.provision.power.switch import BoardSwitch, Forewarns, short
