@@ -148,7 +148,9 @@ def _ours(
     if not kind.has_file:
         return nullcontext()
     purpose = f"ab {plan.labels['A']} against {plan.labels['B']}"
-    return holding(load_bench(Path(file)), purpose, options.wait_s, report)
+    bench = load_bench(Path(file))
+    boards = [host.name for host in bench.only(options.only)]
+    return holding(bench, purpose, options.wait_s, report, boards=boards)
 
 
 def _finished(folder: SweepFolder, turn: Turn) -> bool:

@@ -100,9 +100,15 @@ class BenchPlace:
         if self.missing:
             taking = f"the busiest {len(self.hosts)} take part"
             console.print(f"[yellow]{self.missing}: {taking}[/]", highlight=False)
-        with holding(self.bench, purpose, self.options.wait_s, report, expects=expects) as lease:
+        names = self.names(len(self.hosts))
+        with holding(
+            self.bench, purpose, self.options.wait_s, report, expects=expects, boards=names
+        ) as lease:
+            beside = tuple(f"on the same network worked, when it began: {line}" for line in lease.beside)
+            for doubt in beside:
+                report(doubt)
             doubts = () if self.resumed else self._gated(console, baselines=baselines)
-            yield replace(self, doubts=doubts, lease=lease)
+            yield replace(self, doubts=(*beside, *doubts), lease=lease)
 
     def _gated(self, console: Console, *, baselines: bool) -> tuple[str, ...]:
         options = self.options

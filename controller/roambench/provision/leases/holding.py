@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -24,6 +24,8 @@ _LOOK_S: Final = 0.5
 #: Bookings begin within so many days; letters of a purpose.
 _MOST_DAYS_AHEAD: Final = 366.0
 _MOST_LETTERS: Final = 200
+#: Boards that are named in a line.
+_MOST_NAMES: Final = 8
 #: How long what begins now is expected to need the bench, in seconds; None where nobody knows. It is asked
 #: only where somebody else has booked the bench.
 Expects = Callable[[], float | None]
@@ -52,13 +54,19 @@ class Held:
     """A lease in one's hands. A lost one cannot come back: somebody else may have used the bench.
 
     `ours` looks whether it is still; in between, heartbeats do. `waits` looks whom the next piece of work,
-    which takes so long, has to make way for: "" for nobody, None where the lease is gone.
+    which takes so long, has to make way for: "" for nobody, None where the lease is gone. `steps_aside` is
+    told the boards that are kept. `beside`: who kept some, and which, when it began.
     """
 
     def __init__(
-        self, bench: str, ours: Callable[[], bool], waits: Callable[[float | None], str | None]
+        self,
+        bench: str,
+        ours: Callable[[], bool],
+        waits: Callable[[float | None], str | None],
+        steps_aside: Callable[[Sequence[str]], None],
     ) -> None:
-        self._bench, self._ours, self._waits = bench, ours, waits
+        self._bench, self._ours, self._waits, self._steps_aside = bench, ours, waits, steps_aside
+        self.beside: tuple[str, ...] = ()
         self._lost = threading.Event()
         self._gave_way = threading.Event()
 
@@ -88,6 +96,11 @@ class Held:
                 told = waits_for
                 report(waits_for)
             time.sleep(_LOOK_S)
+
+    def keep(self, boards: Sequence[str]) -> None:
+        """From now on others may use all boards but these; without any left it stays as it was."""
+        if boards:
+            self._steps_aside(boards)
 
     @property
     def lost(self) -> bool:
@@ -121,19 +134,25 @@ def holding(
     report: Callable[[str], None] = lambda line: None,
     *,
     expects: Expects = nobody_knows,
+    boards: Sequence[str] = (),
     heartbeat_s: float = _HEARTBEAT_S,
 ) -> Iterator[Held]:
     """Hold the bench for the body. FleetError says who holds it if it is not free within `wait_s` seconds,
     or at the end that the lease was lost meanwhile. The lease is renewed every `heartbeat_s`.
 
-    What `expects` to need the bench beyond the beginning of somebody else's booking is not begun before it.
+    Until it steps aside (`Held.keep`) it has the whole bench, but it waits for nobody who keeps none of its
+    `boards` (() for all). What `expects` to need the bench beyond the beginning of somebody else's booking
+    is not begun before it.
 
     Who waits keeps a place in the queue, first come first served; `report` gets whom one waits for. Inside a
     process that was started under a lease (`LEASE_VARIABLE`) that lease is used.
     """
     book = LeaseBook(bench.state_dir)
     inherited = _inherited(book)
-    number = inherited if inherited is not None else book.claim(purpose, expects_s=_expected(book, expects))
+    if inherited is not None:
+        number = inherited
+    else:
+        number = book.claim(purpose, expects_s=_expected(book, expects), boards=boards)
 
     def ours() -> bool:
         """Also as a process that was started under the lease of another."""
@@ -147,12 +166,18 @@ def holding(
             return None
         return "" if found.allows(number) else _waiting_for(bench.name, found, number)
 
-    held = Held(bench.name, ours, waits)
+    def steps_aside(kept: Sequence[str]) -> None:
+        """Whose lease it is decides what others may use."""
+        if inherited is None:
+            book.step_aside(number, kept)
+
+    held = Held(bench.name, ours, waits, steps_aside)
     ended = threading.Event()
     beat = threading.Thread(target=_renewing, args=(book, number, held, ended, heartbeat_s), daemon=True)
     try:
         if inherited is None:
-            _wait(bench.name, book, number, wait_s, report)
+            found = _wait(bench.name, book, number, wait_s, report)
+            held.beside = tuple(map(described, found.beside))
             beat.start()
         before = os.environ.get(LEASE_VARIABLE)
         os.environ[LEASE_VARIABLE] = f"{number} {book.path.resolve()}"
@@ -224,7 +249,7 @@ def give_back(bench: LeasedBench, *, booking: int | None = None, force: bool = F
         now = [claim for claim in found.everybody if claim not in found.bookings]
         ended = [claim for claim in now if claim.reserves and claim.user == user()]
         if force:
-            holders = (found.holder, found.runner)
+            holders = (found.holder, found.runner, *found.beside)
             ended += [claim for claim in holders if claim is not None and claim not in ended]
     if not ended:
         own = [claim for claim in found.bookings if claim.user == user()]
@@ -233,9 +258,10 @@ def give_back(bench: LeasedBench, *, booking: int | None = None, force: bool = F
                 f"{bench.name}: you hold nothing now; to take back what you have booked (roambench fleet who "
                 f"lists it): roambench fleet release --booking {own[0].number}"
             )
-        if found.holder is None:
+        there = found.holder or next(iter(found.beside), None)
+        if there is None:
             return [f"{bench.name} is free already"]
-        raise FleetError(f"{bench.name}: you have reserved nothing; held by {described(found.holder)}")
+        raise FleetError(f"{bench.name}: you have reserved nothing; held by {described(there)}")
     for claim in ended:
         book.drop(claim.number)
     return [f"ended: {described(claim)}" for claim in ended]
@@ -277,7 +303,8 @@ def _inherited(book: LeaseBook) -> int | None:
     return int(written) if book.standing().allows(int(written)) else None
 
 
-def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, report: Callable[[str], None]) -> None:
+def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, report: Callable[[str], None]) -> Standing:
+    """How everybody stands when its turn has come."""
     deadline_s = time.monotonic() + wait_s
     told: tuple[int, ...] = ()
     while True:
@@ -285,7 +312,7 @@ def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, report: Calla
         if found is None:
             raise FleetError(f"{bench}: the place in the queue is gone: it was released by force")
         if found.allows(number):
-            return
+            return found
         ahead = found.before(number)
         if time.monotonic() >= deadline_s:
             raise FleetError(refusal(bench, found, number))
@@ -318,9 +345,10 @@ def refusal(bench: str, found: Standing, number: int) -> str:
             f"{bench}: free now, but what was to begin is {_expectation(found, number)}, and it is booked: "
             f"{'; '.join(map(described, ahead))}; wait (--wait SECONDS) until {shown(found.begins_s(number))}"
         )
+    without = " do without those boards (--only)," if all(claim.aside for claim in ahead) else ""
     return (
-        f"{bench}: used by {' and then '.join(map(described, ahead))}; wait for it (--wait SECONDS), or ask "
-        "its owner (roambench fleet release --force ends a lease that is not yours)"
+        f"{bench}: used by {' and then '.join(map(described, ahead))}; wait for it (--wait SECONDS),"
+        f"{without} or ask its owner (roambench fleet release --force ends a lease that is not yours)"
     )
 
 
@@ -348,7 +376,13 @@ def described(claim: Claim) -> str:
     if claim.reserves:
         return f"{owner}, who reserved it until {shown(claim.expires_s)}: {purpose}"
     since_s = max(0.0, time.time() - claim.asked_s)
-    return f"{owner} (pid {claim.pid}): {purpose}, asked {since_s / 60.0:.0f} min ago"
+    kept = f", keeps {_names(claim.boards)}" if claim.aside else ""
+    return f"{owner} (pid {claim.pid}): {purpose}, asked {since_s / 60.0:.0f} min ago{kept}"
+
+
+def _names(boards: Sequence[str]) -> str:
+    told = ", ".join(map(printable, boards[:_MOST_NAMES]))
+    return told + (f" and {len(boards) - _MOST_NAMES} more" if len(boards) > _MOST_NAMES else "")
 
 
 def lasting(seconds: float) -> str:

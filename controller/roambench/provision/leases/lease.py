@@ -46,8 +46,13 @@ _ADDED: Final = {
     "until_s": "REAL",
     "from_s": "REAL",
     "expects_s": "REAL",
+    "boards": "TEXT NOT NULL DEFAULT ''",  # a name a line
+    "aside": "INTEGER NOT NULL DEFAULT 0",
 }
-_COLUMNS: Final = "until_s, number, user, machine, pid, purpose, asked_s, expires_s, begun, from_s, expects_s"
+_COLUMNS: Final = (
+    "until_s, boards, aside, "
+    "number, user, machine, pid, purpose, asked_s, expires_s, begun, from_s, expects_s"
+)
 
 
 class BookedError(FleetError):
@@ -76,17 +81,29 @@ class LeaseBook:
         lasts_s: float = LEASE_S,
         reserve: bool = False,
         expects_s: float | None = None,
+        boards: Sequence[str] = (),
     ) -> int:
         """Join the queue and get a number; `standing().allows(number)` tells when it is one's turn.
-        `expects_s`: how long the bench will be needed, where that is known."""
+        `expects_s`: how long the bench will be needed, where that is known; `boards`: the only ones."""
         now_s, until_s = time.time(), _uptime_s() + lasts_s
         pid = NO_PROCESS if reserve else os.getpid()
         with self._transaction() as claims:
             _living(claims)
             found = claims.execute(
-                "INSERT INTO claims(user, machine, pid, purpose, asked_s, expires_s, until_s, expects_s) "
-                "VALUES (?,?,?,?,?,?,?,?)",
-                (user(), machine(), pid, purpose, now_s, now_s + lasts_s, until_s, expects_s),
+                "INSERT INTO claims"
+                "(user, machine, pid, purpose, asked_s, expires_s, until_s, expects_s, boards) "
+                "VALUES (?,?,?,?,?,?,?,?,?)",
+                (
+                    user(),
+                    machine(),
+                    pid,
+                    purpose,
+                    now_s,
+                    now_s + lasts_s,
+                    until_s,
+                    expects_s,
+                    "\n".join(boards),
+                ),
             )
             assert found.lastrowid is not None
             return found.lastrowid
@@ -141,6 +158,12 @@ class LeaseBook:
                 raise BookedError(others)
             change = "UPDATE claims SET pid = ?, expires_s = ? WHERE number = ?"
             return claims.execute(change, (NO_PROCESS, time.time() + lasts_s, number)).rowcount == 1
+
+    def step_aside(self, number: int, boards: Sequence[str]) -> None:
+        """Keep these boards alone (one or more); the bench is the next one's who needs none of them."""
+        with self._transaction() as claims:
+            change = "UPDATE claims SET boards = ?, aside = 1 WHERE number = ?"
+            claims.execute(change, ("\n".join(boards), number))
 
     def drop(self, number: int) -> bool:
         """Leave the bench or the queue; False where the claim was gone already."""
@@ -226,9 +249,12 @@ def _living(claims: sqlite3.Connection) -> list[Claim]:
     """The claims that are alive; the others are removed in the same transaction."""
     here = machine()
     alive = []
-    for until_s, *row in claims.execute(f"SELECT {_COLUMNS} FROM claims ORDER BY number").fetchall():
+    for until_s, boards, aside, *row in claims.execute(
+        f"SELECT {_COLUMNS} FROM claims ORDER BY number"
+    ).fetchall():
         claim = Claim(*row)
-        claim = replace(claim, begun=bool(claim.begun))
+        kept = tuple(boards.split("\n")) if boards else ()
+        claim = replace(claim, begun=bool(claim.begun), boards=kept, aside=bool(aside) and bool(kept))
         by_wall = claim.reserves or claim.machine != here or until_s is None
         left_s = claim.expires_s - time.time() if by_wall else until_s - _uptime_s()
         if left_s > 0.0 and not _has_died(claim, here):

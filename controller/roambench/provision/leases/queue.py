@@ -16,7 +16,8 @@ class Claim:
     `user` is "name@host". `machine` tells where the process `pid` can be looked up. Times are seconds since
     the epoch; a claim that is not renewed until `expires_s` is dead. `begun`: its turn has come once, and
     nobody who asked earlier comes in between any more. `from_s`: of a booking, when it begins; it ends with
-    `expires_s`. `expects_s`: how long a process will need the bench; None where nobody knows.
+    `expires_s`. `expects_s`: how long a process will need the bench; None where nobody knows. `boards`: the
+    only ones that it is about; () for all. `aside`: it has had its turn and keeps but these.
     """
 
     number: int
@@ -29,6 +30,8 @@ class Claim:
     begun: bool = False
     from_s: float | None = None
     expects_s: float | None = None
+    boards: tuple[str, ...] = ()
+    aside: bool = False
 
     @property
     def reserves(self) -> bool:
@@ -40,13 +43,20 @@ class Claim:
         """Whether it is a reservation that was made for later."""
         return self.from_s is not None
 
+    def needs_any_of(self, other: Claim) -> bool:
+        """Whether it works on a board that the other one keeps. A reservation works on none."""
+        if self.reserves:
+            return False
+        return not self.boards or not other.boards or not set(self.boards).isdisjoint(other.boards)
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`holder` uses the bench or has reserved it; `runner` works under the reservation of its own user.
 
     `waiting` are the others in the order they will come, `bookings` what begins later, the next one first,
-    `now_s` when this was so.
+    `now_s` when this was so. `beside` are those that have stepped aside: each keeps some boards, and only who
+    needs one of these waits for it.
     """
 
     holder: Claim | None
@@ -54,46 +64,62 @@ class Standing:
     waiting: tuple[Claim, ...]
     bookings: tuple[Claim, ...] = ()
     now_s: float = 0.0
+    beside: tuple[Claim, ...] = ()
 
     @property
     def everybody(self) -> tuple[Claim, ...]:
         """All claims, the holder first and bookings last."""
-        first = tuple(claim for claim in (self.holder, self.runner) if claim is not None)
-        return first + self.waiting + self.bookings
+        return self._first + self.beside + self.waiting + self.bookings
 
     def allows(self, number: int) -> bool:
-        """Whether the claim of this number may use the bench."""
-        return any(claim is not None and claim.number == number for claim in (self.holder, self.runner))
+        """Whether the claim of this number may use the bench, or the boards that it keeps."""
+        return any(claim.number == number for claim in self._first + self.beside)
 
     def before(self, number: int) -> tuple[Claim, ...]:
         """All that this claim waits for, the holder first; last the bookings until whose end it waits."""
         me = next((claim for claim in self.waiting if claim.number == number), None)
         if me is None:
             return ()
-        first = [claim for claim in (self.holder, self.runner) if claim is not None]
+        kept = [claim for claim in self.beside if me.needs_any_of(claim)]
         ahead = [claim for claim in self.waiting[: self.waiting.index(me)] if not self._kept_waiting(claim)]
         begins_s = earliest_s(me, self.everybody, self.now_s)
         booked = [claim for claim in self.bookings if claim.user != me.user and _from_s(claim) < begins_s]
-        return (*first, *ahead, *booked)
+        return (*self._first, *kept, *ahead, *booked)
 
     def begins_s(self, number: int) -> float:
         """When this claim could begin as far as bookings go; `now_s` where none of them keeps it waiting."""
         (me,) = (claim for claim in self.everybody if claim.number == number)
         return earliest_s(me, self.everybody, self.now_s)
 
+    @property
+    def _first(self) -> tuple[Claim, ...]:
+        return tuple(claim for claim in (self.holder, self.runner) if claim is not None)
+
     def _kept_waiting(self, claim: Claim) -> bool:
+        if any(claim.needs_any_of(other) for other in self.beside):
+            return True
         return earliest_s(claim, self.everybody, self.now_s) > self.now_s
 
 
 def standing(claims: Sequence[Claim], now_s: float) -> Standing:
     """Of living claims: a process that has begun goes on to its end, whatever was reserved for then. Else the
     reservation or booking of now holds, and the oldest process of the same user runs under it. Else the
-    oldest holds that is expected to end before the next booking of somebody else.
+    oldest holds that is expected to end before the next booking of somebody else. Who has stepped aside holds
+    the bench no more, and keeps those waiting who need its boards.
     """
-    ordered = sorted(claims, key=lambda claim: claim.number)
+    beside = tuple(sorted((claim for claim in claims if claim.aside), key=lambda claim: claim.number))
+    ordered = sorted((claim for claim in claims if not claim.aside), key=lambda claim: claim.number)
     later = sorted((claim for claim in ordered if _from_s(claim) > now_s), key=_from_s)
     present = [claim for claim in ordered if _from_s(claim) <= now_s]
-    free = [claim for claim in present if claim.begun or earliest_s(claim, ordered, now_s) <= now_s]
+    free = [
+        claim
+        for claim in present
+        if claim.begun
+        or (
+            earliest_s(claim, ordered, now_s) <= now_s
+            and not any(claim.needs_any_of(other) for other in beside)
+        )
+    ]
     running = next((claim for claim in present if claim.begun and not claim.reserves), None)
     reserved = sorted((c for c in present if c.reserves and (c.begun or c.books)), key=lambda c: not c.begun)
     holder, runner = next(iter(free), None), running
@@ -106,7 +132,7 @@ def standing(claims: Sequence[Claim], now_s: float) -> Standing:
         runner = next(own, None)
     waiting = [claim for claim in present if claim is not holder and claim is not runner]
     waiting.sort(key=lambda claim: not claim.books)
-    return Standing(holder, runner, tuple(waiting), tuple(later), now_s)
+    return Standing(holder, runner, tuple(waiting), tuple(later), now_s, beside)
 
 
 def earliest_s(claim: Claim, claims: Iterable[Claim], now_s: float) -> float:

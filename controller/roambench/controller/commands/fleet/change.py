@@ -40,7 +40,7 @@ def upgrade_hosts(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    with in_hand(loaded, "upgrade", wait_s, during_run=False):
+    with in_hand(loaded, "upgrade", wait_s, hosts=hosts, during_run=False):
         outcomes = upgrade(loaded, hosts, _print_step)
     table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, told)
     Console(highlight=False).print(table, markup=False)

@@ -68,7 +68,7 @@ def fetch(
                 revive(link)
             return _save_all(link, loaded.state_dir / "fetched" / link.host.name, orphans=not during_run)
 
-        with in_hand(loaded, "fetch", wait_s, during_run=during_run):
+        with in_hand(loaded, "fetch", wait_s, hosts=hosts, during_run=during_run):
             saved = on_hosts(loaded, hosts, save)
         console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _summary), markup=False)
         if any(one.failed or any(run.trouble for run in one.value or ()) for one in saved):
@@ -86,7 +86,7 @@ def fetch(
                 log.write_text("".join(f"{line.to_text()}\n" for line in lines), encoding="utf-8")
             return [fetched]
 
-        with in_hand(loaded, "fetch", wait_s, during_run=during_run):
+        with in_hand(loaded, "fetch", wait_s, hosts=took_part, during_run=during_run):
             outcomes = on_hosts(loaded, took_part, complete)
         title = f"{loaded.name}: fetched of {folder.info.run_id}"
         console.print(outcome_table(title, "records", outcomes, _summary), markup=False)

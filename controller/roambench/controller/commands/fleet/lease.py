@@ -96,14 +96,18 @@ def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
             "bench": loaded.name,
             "holder": _row(found.holder),
             "runner": _row(found.runner),
+            "beside": [_row(claim) for claim in found.beside],
             "waiting": [_row(claim) for claim in found.waiting],
             "bookings": [_row(claim) for claim in found.bookings],
         }
         print(json.dumps(document, indent=2))
         return
-    print(f"{loaded.name} is free" if found.holder is None else f"{loaded.name}: {described(found.holder)}")
+    free = "free but for the boards that are kept" if found.beside else "free"
+    print(f"{loaded.name} is {free}" if found.holder is None else f"{loaded.name}: {described(found.holder)}")
     if found.runner is not None:
         print(f"  runs now: {described(found.runner)}")
+    for claim in found.beside:
+        print(f"  beside: {described(claim)}")
     for place, claim in enumerate(found.waiting, start=1):
         print(f"  {place}. in the queue: {described(claim)}")
     for claim in found.bookings:

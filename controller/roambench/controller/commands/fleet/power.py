@@ -48,7 +48,8 @@ def power(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    with in_hand(loaded, f"power {deed}", wait_s, during_run=during_run or deed is Deed.STATE):
+    harmless = during_run or deed is Deed.STATE
+    with in_hand(loaded, f"power {deed}", wait_s, hosts=hosts, during_run=harmless):
         switched = run_async(switch_power(hosts, deed, off_s))
     if as_json:
         rows = [

@@ -47,7 +47,6 @@ def provision_hosts(
     Hosts that cannot be reached or are not fit are rows with a reason and a next action; the others are
     done. Exit code 1 if any host failed.
     """
-    import contextlib
     from functools import partial
 
     from rich.console import Console
@@ -68,11 +67,8 @@ def provision_hosts(
     def report(host: Host, text: str) -> None:
         progress.print(f"{host.name}  {text}", markup=False)
 
-    lease = (
-        contextlib.nullcontext() if dry_run else in_hand(loaded, "provision", wait_s, during_run=during_run)
-    )
-    with lease:
-        outcomes = provision(loaded, hosts, dry_run=dry_run, diff=diff, report=report)
+    with in_hand(loaded, "provision", wait_s, hosts=hosts, during_run=during_run or dry_run) as kept:
+        outcomes = provision(loaded, hosts, dry_run=dry_run, diff=diff, report=report, let_go=kept.done)
     if as_json:
         print(provision_json(outcomes, dry_run=dry_run))
     else:
@@ -154,8 +150,9 @@ def roll_back(
         return f"{done.build} ({done.version}) instead of {done.instead_of}"
 
     loaded = load_bench(bench)
-    with in_hand(loaded, "rollback", wait_s, during_run=during_run):
-        outcomes = on_hosts(loaded, loaded.only(only or (), limit), rollback)
+    hosts = loaded.only(only or (), limit)
+    with in_hand(loaded, "rollback", wait_s, hosts=hosts, during_run=during_run):
+        outcomes = on_hosts(loaded, hosts, rollback)
     title = f"{loaded.name}: builds"
     Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
     if any(one.failed for one in outcomes):
@@ -196,7 +193,7 @@ def unprovision_hosts(
         authority.revoke_name(link.host.name, "unprovisioned")
         return done
 
-    with in_hand(loaded, "unprovision", wait_s, during_run=during_run):
+    with in_hand(loaded, "unprovision", wait_s, hosts=hosts, during_run=during_run):
         outcomes = on_hosts(loaded, hosts, work)
     title = f"{loaded.name}: unprovisioned"
     Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)

@@ -260,7 +260,7 @@ def reboot_hosts(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    with in_hand(loaded, "reboot", wait_s, during_run=during_run):
+    with in_hand(loaded, "reboot", wait_s, hosts=hosts, during_run=during_run):
         outcomes = on_hosts(loaded, hosts, lambda link: reboot(link, back_s), at_once=max(1, len(hosts)))
     if as_json:
         rows = [

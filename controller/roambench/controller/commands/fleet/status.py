@@ -89,7 +89,8 @@ def _table(bench: Bench, outcomes: list[HostOutcome[HostStatus]]) -> Table:
 
     standing = standing_of(bench)
     holder = standing.runner or standing.holder
-    used = f"used by {described(holder)}" if holder else "free"
+    using = [*([holder] if holder else []), *standing.beside]
+    used = f"used by {' and '.join(map(described, using))}" if using else "free"
     # As text: a purpose is somebody's own words, brackets and all.
     table = Table(title=Text(f"{bench.name}: {used}", "table.title"), title_justify="left")
     add_columns(table, "host", "agent", "clock", "°C", "throttled", "disk", "spool", "meter", "what to do")

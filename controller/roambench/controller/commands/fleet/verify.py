@@ -53,7 +53,7 @@ def verify(
         if len(hosts) != 1:
             raise ConfigError([f"expected one host, got {len(hosts)}: --only NAME"])
         progress = Console(highlight=False, soft_wrap=True, stderr=True)
-        with in_hand(loaded, "verify", wait_s, during_run=False):
+        with in_hand(loaded, "verify", wait_s, hosts=hosts, during_run=False):
             pace = Pace(wave_s=minutes * 60.0)
             kit = collect(loaded, hosts[0], pace, lambda text: progress.print(text, markup=False))
     findings = judged(kit)
