@@ -1,45 +1,126 @@
-"""The report for a terminal."""
+"""The report for a terminal: what matters on one screen, or all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from roambench.report.summaries.run import RunSummary, comparison_flags
+from roambench.report.summaries.finding import finding_of
+from roambench.report.summaries.run import RunSummary, comparison_flags, shared_flags
 from roambench.report.table import Table
+from roambench.report.tables.brief import brief_table
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
 
 #: More rows than this are for the page.
-_MOST_ROWS = 40
+_MOST_ROWS: Final = 40
+#: What one screen takes.
+_MOST_NOTES: Final = 5
+_MOST_RUNS: Final = 6
+_GAP: Final = 2  # cells between columns
+_HARD: Final = "\N{NO-BREAK SPACE}"
+
+
+def print_brief(runs: Sequence[RunSummary], console: Console) -> None:
+    """One screen: the finding, a line per run, the gravest notes."""
+    console.print(Text(finding_of(runs), style="bold"), soft_wrap=not console.is_terminal)
+    console.print()
+    print_table(brief_table(runs[:_MOST_RUNS]), console)
+    if len(runs) > _MOST_RUNS:
+        console.print(f"  and {len(runs) - _MOST_RUNS} more runs", highlight=False)
+    notes = _notes(runs)
+    for note in notes[:_MOST_NOTES]:
+        _print_note(note, console, whole=False)
+    if len(notes) > _MOST_NOTES:
+        console.print(f"  and {len(notes) - _MOST_NOTES} more notes", highlight=False)
 
 
 def print_report(runs: Sequence[RunSummary], console: Console) -> None:
     """All comparison tables, then what went wrong; names from the network are never read as markup."""
+    console.print(Text(finding_of(runs), style="bold"), soft_wrap=not console.is_terminal)
+    console.print()
     for table in comparison_tables(runs):
         print_table(table, console)
     for table in (*board_tables(runs), *detail_tables(runs)):
         print_table(table, console)
     for run in runs:
         if run.instrument is not None:
-            console.print(f"{escape(run.label)}: {escape(run.instrument.sentence)}", highlight=False)
-        for flag in run.flags:
-            console.print(f"[yellow]![/] {escape(run.label)}: {escape(flag)}", highlight=False)
-    for flag in comparison_flags(runs):
-        console.print(f"[yellow]![/] {escape(flag)}", highlight=False)
+            console.print(Text(f"{run.label}: {run.instrument.sentence}"))
+    for note in _notes(runs):
+        _print_note(note, console, whole=True)
+
+
+def _notes(runs: Sequence[RunSummary]) -> list[str]:
+    return [*comparison_flags(runs), *(f"{labels}: {flag}" for labels, flag in shared_flags(runs))]
+
+
+def _print_note(note: str, console: Console, *, whole: bool) -> None:
+    """A line, cut where it does not fit, or all of it; where nobody reads a terminal nothing is cut."""
+    text = Text.assemble(("! ", "yellow"), note)
+    if console.is_terminal and not whole:
+        text.truncate(console.width, overflow="ellipsis")
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table on the terminal."""
-    drawn = RichTable(title=Text(table.title, style="bold"), title_justify="left", box=None, pad_edge=False)
-    for number, name in enumerate(table.head):
-        drawn.add_column(Text(name), justify="right" if table.is_numeric(number) else "left", overflow="fold")
-    for row in table.rows[:_MOST_ROWS]:
-        drawn.add_row(*(Text(cell) for cell in row))
-    console.print(drawn)
+    """Print a table; names and numbers are never broken. Where it is wider than the terminal the columns that
+    do not fit come below, behind the first again; in a pipe it is as wide as it has to be."""
+    rows = table.rows[:_MOST_ROWS]
+    kept = {column for column in range(len(table.head)) if column == 0 or table.is_numeric(column)}
+    widths = [
+        max(
+            _longest_word(name),
+            *((cell_len if number in kept else _longest_word)(row[number]) for row in rows),
+            0,
+        )
+        for number, name in enumerate(table.head)
+    ]
+    whole = _hard if console.is_terminal else str
+    for number, columns in enumerate(_fitting(widths, console.width if console.is_terminal else None)):
+        title = Text(table.title, style="bold") if table.title and not number else None
+        drawn = RichTable(title=title, title_justify="left", box=None, pad_edge=False)
+        tight = console.is_terminal and _natural_width(table, rows, columns) > console.width
+        for column in columns:
+            drawn.add_column(
+                Text(table.head[column]),
+                justify="right" if table.is_numeric(column) else "left",
+                overflow="fold",
+                width=widths[column] if tight and column in kept else None,
+            )
+        for row in rows:
+            drawn.add_row(
+                *(Text(whole(row[column]) if column in kept else row[column]) for column in columns)
+            )
+        console.print(drawn, crop=False, width=None if console.is_terminal else 100_000)
     if len(table.rows) > _MOST_ROWS:
         console.print(f"  and {len(table.rows) - _MOST_ROWS} more rows in the HTML report", highlight=False)
     console.print()
+
+
+def _natural_width(table: Table, rows: Sequence[tuple[str, ...]], columns: Sequence[int]) -> int:
+    return sum(max(cell_len(row[one]) for row in (table.head, *rows)) + _GAP for one in columns) - _GAP
+
+
+def _hard(cell: str) -> str:
+    return cell.replace(" ", _HARD)
+
+
+def _longest_word(text: str) -> int:
+    return max(map(cell_len, text.split()), default=0)
+
+
+def _fitting(widths: Sequence[int], most: int | None) -> Iterable[list[int]]:
+    """Columns that fit beside the first one, again and again until all are there."""
+    if most is None:
+        return [list(range(len(widths)))]
+    groups = [[0]]
+    for column in range(1, len(widths)):
+        wide = sum(widths[one] + _GAP for one in groups[-1]) + widths[column]
+        if wide > most and len(groups[-1]) > 1:
+            groups.append([0])
+        groups[-1].append(column)
+    return groups

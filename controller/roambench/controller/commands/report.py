@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
     from roambench.runs.records import OpenRecords
 
 
+FullOption = Annotated[bool, typer.Option("--full", help="Print all tables, not only what matters most.")]
+
+
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders to compare.")],
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write one self-contained HTML page.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    full: FullOption = False,
     readings: ReadingsOption = Readings.FOLDER,
     influx_url: InfluxUrlOption = "",
     influx_db: InfluxDbOption = "",
@@ -39,7 +44,7 @@ def report(
     from rich.console import Console
 
     source = open_records(readings, influx_url, influx_db, influx_token_file)
-    show(runs, html=html, as_json=as_json, console=Console(), source=source)
+    show(runs, html=html, as_json=as_json, console=Console(), source=source, full=full)
 
 
 def show(
@@ -49,8 +54,9 @@ def show(
     as_json: bool,
     console: Console,
     source: OpenRecords | None = None,
+    full: bool = False,
 ) -> Report:
-    """Print the comparison (or JSON, and nothing else, on standard output) and write the page."""
+    """Print what matters, or all tables, or JSON and nothing else; and write the page."""
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
 
@@ -58,7 +64,10 @@ def show(
     if as_json:
         typer.echo(made.json(), nl=False)
         return made
-    terminal.print_report(made.summaries, console)
+    (terminal.print_report if full else terminal.print_brief)(made.summaries, console)
     if html is not None:
         console.print(f"report: {html}", soft_wrap=True, highlight=False, markup=False)
+    if not full:
+        again = shlex.join(["roambench", "report", *map(str, runs), "--full"])
+        console.print(f"all tables: {again}", soft_wrap=True, highlight=False, markup=False)
     return made

@@ -12,6 +12,7 @@ import typer
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.controller.commands.bench_choice import WaitOption
+from roambench.controller.commands.report import FullOption, show
 
 _UNIT: Final = """\
 # Goes on with the runs in a folder that a reboot, a power cut or a crash of this machine ended.
@@ -46,6 +47,7 @@ def resume(
     unit: Annotated[
         bool, typer.Option("--unit", help="Only print a systemd unit that does this at every boot.")
     ] = False,
+    full: FullOption = False,
     wait: WaitOption = 0.0,
 ) -> None:
     """Go on with RUN where its controller died or was stopped, to the end that it would have had.
@@ -56,20 +58,19 @@ def resume(
         typer.echo(_unit(run), nl=False)
         return
 
-    from roambench.controller.commands.report import show
     from roambench.controller.lasting_console import lasting_console
     from roambench.controller.resuming import ended_by_others, resume_run
 
     console = lasting_console()
     if (run / "run.json").is_file():
         resume_run(run, console, wait)
-        show([run], html=html or run.parent / f"{run.name}.html", as_json=False, console=console)
+        show([run], html=html or run.parent / f"{run.name}.html", as_json=False, console=console, full=full)
         return
     left, problems = ended_by_others(run), list[str]()
     for path in left:
         try:
             resume_run(path, console, wait)
-            show([path], html=html or run / f"{path.name}.html", as_json=False, console=console)
+            show([path], html=html or run / f"{path.name}.html", as_json=False, console=console, full=full)
         except RoambenchError as error:
             problems.append(str(error))
     if not left:

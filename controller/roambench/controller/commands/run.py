@@ -11,6 +11,7 @@ import typer
 
 from roambench.contract.errors import RunError
 from roambench.controller.commands.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
+from roambench.controller.commands.report import FullOption, show
 
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Begin anew what died or was stopped, instead of going on with it.")
@@ -50,6 +51,7 @@ def run(
         ),
     ] = False,
     fresh: FreshOption = False,
+    full: FullOption = False,
     only: OnlyOption = None,
     preflight: PreflightOption = True,
     unproven: UnprovenOption = False,
@@ -79,7 +81,6 @@ def run(
         return
 
     from roambench.controller.bench_options import BenchOptions
-    from roambench.controller.commands.report import show
     from roambench.controller.composition import SystemsFailed, run_experiment
     from roambench.controller.lasting_console import lasting_console
 
@@ -103,7 +104,7 @@ def run(
         raise
     if runs:
         page = html or runs_dir / f"{experiment.name}.html"
-        made = show(runs, html=page, as_json=False, console=console)
+        made = show(runs, html=page, as_json=False, console=console, full=full)
         problems += [
             f"run {summary.info.run_id}: {summary.orders.fruitless}"
             for summary in made.summaries

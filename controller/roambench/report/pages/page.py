@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from roambench.contract.json_values import without_nan
 from roambench.report.figures.figure import LOOK, PHASE_COLOURS, Figure
-from roambench.report.summaries.run import RunSummary
+from roambench.report.summaries.run import RunSummary, shared_flags
 from roambench.report.table import Table
 from roambench.report.templates.rendering import rendered
 
@@ -42,8 +42,8 @@ def folded(tables: Iterable[Table]) -> list[Block]:
 
 
 def warnings(runs: Iterable[RunSummary], common: Iterable[str] = ()) -> list[Block]:
-    """What a reader must know first: about all runs, then about each."""
-    flags = [("", flag) for flag in common] + [(run.label, flag) for run in runs for flag in run.flags]
+    """What a reader must know first: about the comparison, then about runs."""
+    flags = [("", flag) for flag in common] + shared_flags(list(runs))
     return [("flags", flags)] if flags else []
 
 

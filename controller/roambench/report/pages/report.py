@@ -16,6 +16,7 @@ from roambench.report.figures.uncertainty import budget_figure
 from roambench.report.pages.cards import run_cards
 from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
 from roambench.report.summaries.evidence import RunEvidence
+from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, comparison_flags
 from roambench.report.tables.modelled import KEYS as MODELLED_KEYS
 from roambench.report.tables.peers import KEYS as PEER_KEYS
@@ -67,8 +68,14 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
     ]
     title = "roambench: " + ", ".join(run.label for run in summaries)
     systems = list(dict.fromkeys(run.info.system for run in summaries))
-    heading = " against ".join(systems) if len(systems) < 3 else ", ".join(systems)
-    return document(title, heading, sections, lead=_lead(summaries), footer=footer_of(summaries))
+    beside = " against ".join(systems) if len(systems) < 3 else ", ".join(systems)
+    return document(
+        title,
+        finding_of(summaries),
+        sections,
+        lead=f"{beside}. {_lead(summaries)}",
+        footer=footer_of(summaries),
+    )
 
 
 def _lead(runs: Sequence[RunSummary]) -> str:

@@ -156,6 +156,16 @@ def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
     return tuple(flags)
 
 
+def shared_flags(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
+    """(labels, flag): what several runs say alike once, the gravest first."""
+    said: dict[str, list[str]] = {}
+    for place in range(max((len(run.flags) for run in runs), default=0)):
+        for run in runs:
+            if place < len(run.flags):
+                said.setdefault(run.flags[place], []).append(run.label)
+    return [(", ".join(labels), flag) for flag, labels in said.items()]
+
+
 def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
     """Where the hashes of the traces do not tell whether runs saw the same devices at the same APs."""
     flags = []

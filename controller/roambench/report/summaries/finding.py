@@ -1,0 +1,116 @@
+"""One sentence of what runs showed, or why they show nothing: the title of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from roambench.energy.energy_value import Energy
+from roambench.report import numbers
+from roambench.report.summaries.run import RunSummary, comparison_flags, reference_of
+from roambench.runs.info import RunState
+
+#: More runs than this beside the reference are for the table.
+_MOST: Final = 2
+
+
+def finding_of(runs: Sequence[RunSummary]) -> str:
+    """Of one run what it reached and wasted, of several how they differ from `reference_of` them.
+
+    Energies that lie within 2 u of each other are said not to be told apart. Of runs that should not be
+    compared it says why.
+    """
+    doubts = comparison_flags(runs)
+    if doubts and len(runs) > 1:
+        return f"No comparison: {doubts[0]}."
+    if len(runs) > 1 and all(run.peers is None for run in runs):
+        found = _compared(runs)
+        if found:
+            return found
+    return " ".join(_alone(run, runs) for run in runs[: _MOST + 1])
+
+
+def wasted_energy(run: RunSummary) -> Energy | None:
+    """Cumulative wasted energy of a run, gross: measured, else modelled; None where waste means nothing or
+    nothing drew power."""
+    table = run.measured.gross if run.measured else run.modelled.gross if run.modelled else None
+    if table is None or run.info.lookahead or run.peers is not None:
+        return None
+    return table.cumulative_wasted
+
+
+def consumed_energy(run: RunSummary) -> Energy | None:
+    """Cumulative energy of downloads, trainings, uploads and exchanges, gross: measured, else modelled."""
+    table = run.measured.gross if run.measured else run.modelled.gross if run.modelled else None
+    return None if table is None else table.cumulative_consumed
+
+
+def _compared(runs: Sequence[RunSummary]) -> str:
+    reference = reference_of(runs)
+    others = [run for run in runs if run is not reference]
+    if any(run.info.lookahead for run in runs):
+        return ""
+    sentences = [_beside(other, reference, runs) for other in others[:_MOST]]
+    return " ".join(sentences) if all(sentences) else ""
+
+
+def _beside(other: RunSummary, reference: RunSummary, runs: Sequence[RunSummary]) -> str:
+    one, two = name_of(other, runs), name_of(reference, runs)
+    a, b = wasted_energy(other), wasted_energy(reference)
+    if a is None or b is None:
+        return _shares(other, reference, one, two)
+    kind = "energy" if other.measured and reference.measured else "energy (modelled)"
+    told = f"{numbers.energy(a, zero='0 J')} against {numbers.energy(b, zero='0 J')}"
+    if abs(a.joules - b.joules) <= 2.0 * math.hypot(a.u_joules, b.u_joules):
+        sentence = f"the wasted {kind} of {one} and {two} is not told apart: {told}"
+    elif min(a.joules, b.joules) <= 0.0:
+        more, less = (one, two) if a.joules > b.joules else (two, one)
+        sentence = f"{more} wasted {kind}, {less} none: {told}"
+    else:
+        sentence = f"{one} wasted {a.joules / b.joules:.2f} × the {kind} of {two}: {told}"
+    return "In one run each, " + sentence + _accuracies(other, reference) + "."
+
+
+def _accuracies(other: RunSummary, reference: RunSummary) -> str:
+    a, b = other.learning.final_accuracy, reference.learning.final_accuracy
+    if a is None or b is None:
+        return ""
+    return f", at accuracies of {numbers.percent(a)} and {numbers.percent(b)}"
+
+
+def _shares(other: RunSummary, reference: RunSummary, one: str, two: str) -> str:
+    a, b = other.trainings.wasted_share, reference.trainings.wasted_share
+    if a is None or b is None:
+        return ""
+    return (
+        f"In one run each, {one} wasted {numbers.percent(a, 0)} of its trainings, "
+        f"{two} {numbers.percent(b, 0)}"
+        f"{_accuracies(other, reference)}."
+    )
+
+
+def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
+    name = name_of(run, runs)
+    if run.info.state is not RunState.FINISHED:
+        return f"{name} is {run.info.state.value} after {numbers.count(len(run.learning.points), 'step')}."
+    told = []
+    if run.learning.final_accuracy is not None:
+        told.append(f"reached {numbers.percent(run.learning.final_accuracy)}")
+    consumed, wasted = consumed_energy(run), wasted_energy(run)
+    modelled = "" if run.measured else " (modelled)"
+    if consumed is not None and consumed.joules > 0.0:
+        told.append(f"drew {numbers.energy(consumed)}{modelled} in transfers and trainings")
+        if wasted is not None:
+            told.append(f"wasted {numbers.percent(wasted.joules / consumed.joules, 0)} of it")
+    elif run.trainings.wasted_share is not None and run.peers is None and not run.info.lookahead:
+        told.append(f"wasted {numbers.percent(run.trainings.wasted_share, 0)} of its trainings")
+    if not told:
+        return f"{name} played {numbers.count(len(run.learning.points), 'step')}."
+    return f"{name} {', '.join(told[:-1])}{' and ' if len(told) > 1 else ''}{told[-1]}."
+
+
+def name_of(run: RunSummary, runs: Sequence[RunSummary]) -> str:
+    """The system's name where no other of these runs has it, else the run's own."""
+    same = sum(other.info.system == run.info.system for other in runs)
+    return run.info.system if same == 1 else run.label

@@ -1,0 +1,56 @@
+"""The few rows that matter at the end of a run: a line per run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from roambench.report import numbers
+from roambench.report.numbers import NONE
+from roambench.report.summaries.finding import consumed_energy, wasted_energy
+from roambench.report.summaries.run import RunSummary
+from roambench.report.table import Table
+
+
+def brief_table(runs: Sequence[RunSummary]) -> Table:
+    """Accuracy, trainings used, energy wasted and consumed, and the error of emulated boards
+    where the truth is known; columns that no run has are left out. Energies ± k = 2."""
+    columns: list[tuple[str, Callable[[RunSummary], str]]] = [
+        ("accuracy", lambda run: numbers.percent(run.learning.final_accuracy)),
+        ("used", _used),
+        ("wasted", lambda run: _joules(run, wasted=True)),
+        ("consumed", lambda run: _joules(run, wasted=False)),
+        ("J per point", _joules_per_point),
+        ("off truth", _off_truth),
+    ]
+    shown = [(name, [value(run) for run in runs]) for name, value in columns]
+    shown = [(name, cells) for name, cells in shown if any(cell != NONE for cell in cells)]
+    rows = tuple((run.label, *(cells[place] for _, cells in shown)) for place, run in enumerate(runs))
+    return Table("brief", "", "", ("run", *(name for name, _ in shown)), rows)
+
+
+def _used(run: RunSummary) -> str:
+    """Of a decentralised run nothing is: every model is mixed where it is."""
+    if run.peers is not None or not run.trainings.ordered:
+        return NONE
+    return f"{run.trainings.aggregated} of {run.trainings.ordered}"
+
+
+def _joules(run: RunSummary, *, wasted: bool) -> str:
+    found = wasted_energy(run) if wasted else consumed_energy(run)
+    if found is None:
+        return NONE
+    told = numbers.energy(found, zero="0 J") if found.u_joules else numbers.joules(found.joules)
+    return told if run.measured else f"{told} (modelled)"
+
+
+def _joules_per_point(run: RunSummary) -> str:
+    consumed = consumed_energy(run)
+    if run.peers is None or consumed is None:
+        return NONE
+    return numbers.number(run.peers.joules_per_point(consumed.joules))
+
+
+def _off_truth(run: RunSummary) -> str:
+    """Of the whole run, all boards."""
+    truth = run.measured.truth if run.measured else None
+    return NONE if truth is None else numbers.signed_percent(truth.error)
