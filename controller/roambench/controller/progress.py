@@ -124,21 +124,27 @@ class RunProgress:
     def _line(self, step: int, aggregated: int | None, steps_done: int) -> Text:
         """The step as one line; `aggregated` is None while it is in progress."""
         now = self._step
-        line = Text(style="dim" if aggregated is None else "", no_wrap=True, overflow="ellipsis")
         width = len(str(self._trace.steps))
-        line.append(f"{self._system:<8} ", style="bold")
-        line.append(f"{step + 1:>{width}}/{self._trace.steps} {trace_time(self._trace, step)}")
-        line.append(f"  present {now.present:>2}  orders {now.answered:>2}/{len(now.out):<2}")
-        if now.failed:
-            line.append(f" ({now.failed} failed)", style="red")
-        line.append(f"  acc {'  --  ' if self._accuracy is None else f'{self._accuracy:6.1%}'}")
-        line.append("  -- J" if self._joules is None else f"  {self._joules:,.0f} J")
         eta_s = self.eta_s(steps_done)
-        if eta_s is not None:
-            line.append(f"  left {duration(eta_s)}")
-        if aggregated is not None:
-            line.append(f"  merged {aggregated}")
-        return line
+        # How soon a part gives way in a terminal that is too narrow for all: the highest first.
+        parts = [
+            (0, Text(f"{self._system:<8} ", style="bold")),
+            (0, Text(f"{step + 1:>{width}}/{self._trace.steps} {trace_time(self._trace, step)}")),
+            (6, Text(f"  present {now.present:>2}")),
+            (5, Text(f"  orders {now.answered:>2}/{len(now.out):<2}")),
+            (1, Text(f" ({now.failed} failed)" if now.failed else "", style="red")),
+            (1, Text(f"  acc {'  --  ' if self._accuracy is None else f'{self._accuracy:6.1%}'}")),
+            (4, Text("  -- J" if self._joules is None else f"  {self._joules:,.0f} J")),
+            (2, Text("" if eta_s is None else f"  left {duration(eta_s)}")),
+            (3, Text("" if aggregated is None else f"  merged {aggregated}")),
+        ]
+        while self._console.is_terminal and sum(len(part) for _, part in parts) > self._console.width:
+            first = max(rank for rank, _ in parts)
+            if not first:
+                break
+            parts = [(rank, part) for rank, part in parts if rank != first]
+        line = Text(style="dim" if aggregated is None else "", no_wrap=True, overflow="ellipsis")
+        return line.append_text(Text.assemble(*(part for _, part in parts)))
 
 
 def trace_time(trace: Trace, step: int) -> str:

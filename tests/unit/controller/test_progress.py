@@ -116,3 +116,18 @@ def test_a_trace_without_a_calendar_counts_days() -> None:
 )
 def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_a_step_is_one_line_of_any_terminal(width: int) -> None:
+    text = io.StringIO()
+    console = Console(file=text, width=width, force_terminal=True, color_system=None, legacy_windows=False)
+    progress = RunProgress(console, empty_trace(744, MIDNIGHT_UTC_S), system="hierfavg", seconds=Clock())
+    progress.set_joules(1_234_567.0)
+    for record in one_step(1, 0.8125):
+        progress.on_record(record)
+    (line,) = text.getvalue().splitlines()
+    assert len(line) <= width
+    assert line.startswith("hierfavg   2/744 Tue 17 Apr 01:00")
+    assert ("acc  81.2%" in line) == (width > 40)
+    assert ("present" in line) == (width > 100)
