@@ -16,10 +16,10 @@ from hosts.lab.server import Server
 from hosts.test_resumed_on_hosts import ROUNDS, decided, is_as, unfaulted
 from living_agents import LivingBench
 from roambench.contract.events import EventKind
-from roambench.controller.agents.agents_kept import BY_THE_WALL_CLOCK
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import ClockProbed, RunResumed
 from roambench.runs.checkpoint_file import read_checkpoint, write_checkpoint
+from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.measured.accounts import outages_of

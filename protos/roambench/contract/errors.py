@@ -75,6 +75,14 @@ class FleetError(RoambenchError, RuntimeError):
     """The fleet cannot do what the run needs."""
 
 
+class HostsFailed(FleetError):
+    """These hosts keep a run from beginning: they failed its preflight, did not come, or cannot train."""
+
+    def __init__(self, hosts: Sequence[str], message: str) -> None:
+        self.hosts = tuple(hosts)
+        super().__init__(message)
+
+
 class RunError(RoambenchError, OSError):
     """A run folder is missing, locked, or cannot be written."""
 

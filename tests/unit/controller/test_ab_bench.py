@@ -11,9 +11,10 @@ import pytest
 from benches import bench_of
 from roambench.contract.json_values import from_file
 from roambench.controller.ab.ab_plan import AbPlan, Asked, plan_ab
-from roambench.controller.ab.ab_runner import _ours
-from roambench.controller.ab.cooling import bench_temperatures
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.campaign.campaign import lease_of
+from roambench.controller.campaign.campaign_log import CampaignLog
+from roambench.controller.campaign.cooling import bench_temperatures
 from roambench.controller.sweep.sweep_folder import PointFile, SweepFolder
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from ssh_server import SshServer, free_port, ssh_server
@@ -29,8 +30,9 @@ def plan_on(folder: Path, fleet: str) -> AbPlan:
 
 def test_the_bench_is_held_from_the_first_run_to_the_last(tmp_path: Path) -> None:
     bench = bench_of(tmp_path, '[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nmeter.driver = "none"\n')
-    plan = plan_on(tmp_path, f"bench:{bench.file}")
-    with _ours(plan, BenchOptions(), print):
+    log = CampaignLog(tmp_path)
+    ours = lease_of(f"bench:{bench.file}", "ab mohawk against hierfavg", 0.0, log)
+    with ours(print):
         holder = standing_of(bench).holder
         assert holder is not None
         assert (holder.purpose, holder.pid) == ("ab mohawk against hierfavg", os.getpid())
@@ -41,7 +43,7 @@ def test_the_bench_is_held_from_the_first_run_to_the_last(tmp_path: Path) -> Non
 
 
 def test_another_fleet_needs_no_lease(tmp_path: Path) -> None:
-    with _ours(plan_on(tmp_path, "rehearsal"), BenchOptions(), print):
+    with lease_of("rehearsal", "ab", 0.0, CampaignLog(tmp_path))(print):
         assert LEASE_VARIABLE not in os.environ
 
 

@@ -99,7 +99,7 @@ def test_every_mistake_is_told_at_once_with_file_key_and_value(tmp_path: Path) -
         "[grid]\nrounds.cloud_every_steps = 2\nfleet.agents = []\nseeds = 0\n[[include]]\n",
     ) == [
         "sweep.toml: flet: unknown key, did you mean fleet?",
-        'sweep.toml: fleet: expected one of local, simulated, rehearsal, got "pis"',
+        'sweep.toml: fleet: expected one of local, simulated, rehearsal, bench:FILE, got "pis"',
         f"sweep.toml: metrics: expected some of {', '.join(METRICS)}, rounds_to_<accuracy>, "
         'got "final_acuracy", '
         "did you mean final_accuracy?",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from roambench.controller.ab.ab_plan import AbPlan, ArmName
 from roambench.controller.ab.ab_results import AbTable, Ended, Row
-from roambench.controller.ab.cooling import Cooled
+from roambench.controller.campaign.cooling import Cooled
 from roambench.energy.improvement import Improvement, Interval, MeanInterval
 from roambench.report.numbers import NONE
 from roambench.report.table import Table

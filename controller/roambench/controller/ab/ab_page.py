@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from roambench.controller.ab.ab_files import mean_cell, results_table, verdict
 from roambench.controller.ab.ab_plan import AbPlan, ArmName
 from roambench.controller.ab.ab_results import AbTable, Ended
-from roambench.controller.ab.cooling import Cooled
+from roambench.controller.campaign.cooling import Cooled
 from roambench.report import numbers
 from roambench.report.figures.figure import Figure, drawn, names_axis, safe
 from roambench.report.pages.page import Parts, document, folded, warnings

@@ -16,10 +16,6 @@ from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.records import ClockProbed
 from roambench.runs.database import naming
 
-#: What is known by the wall clock only.
-BY_THE_WALL_CLOCK: Final = (
-    "its controller's machine was booted in mid-run: how long that took is known by the wall clock only"
-)
 #: A power cut takes back the times of files that were written in the last 5 s.
 _UNSYNCED_NS: Final = 5 * 10**9
 #: In the run folder: the models that the checkpoint names, by digest.

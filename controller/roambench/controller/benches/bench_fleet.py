@@ -17,10 +17,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import FleetError
+from roambench.contract.errors import FleetError, HostsFailed
 from roambench.controller.agents.agent_bench import AgentBench, Watch, observe, report
 from roambench.controller.agents.agents_kept import (
-    BY_THE_WALL_CLOCK,
     behind_boards_ns,
     clock_again,
     was_booted,
@@ -37,6 +36,7 @@ from roambench.fleet.shards import ShippedShard
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.rounds.records import ClockProbed
+from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
 
 #: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+.
@@ -181,14 +181,18 @@ async def _all_ready(
             lambda: _unready(bench, hosts, watch, patience.ready_s),
         )
     if watch.not_resuming:
-        raise FleetError(
+        raise HostsFailed(
+            sorted(watch.not_resuming),
             f"{', '.join(sorted(watch.not_resuming))}: nothing of the run is left there to go on from "
             "(another run was there since, it was ended by hand, or the card is another): start it anew "
-            "(--fresh)"
+            "(--fresh)",
         )
     if watch.not_ready:
         told = "; ".join(f"{name}: {reason}" for name, reason in sorted(watch.not_ready.items()))
-        raise FleetError(f"trainers that cannot start: {told}; try roambench fleet preflight {bench.file}")
+        raise HostsFailed(
+            sorted(watch.not_ready),
+            f"trainers that cannot start: {told}; try roambench fleet preflight {bench.file}",
+        )
 
 
 async def _wait(
@@ -209,18 +213,20 @@ def _absent(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: flo
     reasons = "".join(
         f"; {name}: {reason}" for name, reason in sorted(watch.refused.items()) if name not in watch.hello_s
     )
-    return FleetError(
+    return HostsFailed(
+        [host.name for host in missing],
         f"{len(missing)} of {len(hosts)} hosts did not dial {where} within {patience_s:.0f} s: "
         f"{', '.join(host.name for host in missing)}{reasons}; next: roambench fleet status {bench.file} (is "
-        "the agent up?), roambench fleet logs, and that a firewall lets the hosts reach this address"
+        "the agent up?), roambench fleet logs, and that a firewall lets the hosts reach this address",
     )
 
 
 def _unready(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: float) -> FleetError:
     missing = [host.name for host in hosts if host.name not in watch.ready]
-    return FleetError(
+    return HostsFailed(
+        missing,
         f"{len(missing)} of {len(hosts)} hosts had no trainer ready within {patience_s:.0f} s: "
-        f"{', '.join(missing)}; next: roambench fleet logs {bench.file} --only {missing[0]}"
+        f"{', '.join(missing)}; next: roambench fleet logs {bench.file} --only {missing[0]}",
     )
 
 

@@ -7,7 +7,7 @@ import time
 
 from rich.console import Console
 
-from roambench.contract.errors import FleetError
+from roambench.contract.errors import FleetError, HostsFailed
 from roambench.energy.idle.baseline import MIN_BASELINE_S
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
@@ -89,14 +89,15 @@ def _preflight(
     """The warnings; FleetError with every check that failed. `machine_ids` gets who answered."""
     made = check(bench, hosts, ends_runs=True)
     if not made.passed:
-        failed = sum(bool(host.of(Verdict.FAIL)) for host in made.hosts)
-        raise FleetError(
+        failed = [host.host for host in made.hosts if host.of(Verdict.FAIL)]
+        raise HostsFailed(
+            failed,
             "\n".join(
                 [
                     *made.lines([Verdict.FAIL]),
-                    f"{failed} of {len(hosts)} hosts failed the preflight; --only leaves hosts out",
+                    f"{len(failed)} of {len(hosts)} hosts failed the preflight; --only leaves hosts out",
                 ]
-            )
+            ),
         )
     machine_ids |= {host.host: host.machine_id for host in made.hosts}
     warnings = made.lines([Verdict.WARN])

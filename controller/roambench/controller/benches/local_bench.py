@@ -16,7 +16,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
 from roambench.controller.agents.agent_bench import AgentBench, Watch, observe, report
-from roambench.controller.agents.agents_kept import BY_THE_WALL_CLOCK, clock_again, was_booted
+from roambench.controller.agents.agents_kept import clock_again, was_booted
 from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.clocks import FleetClocks
 from roambench.controller.influx_live import InfluxLive, influx_settings
@@ -32,6 +32,7 @@ from roambench.meters.emulator.electric.power import PiPower
 from roambench.meters.emulator.electric.shapes import SHAPES
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.rounds.records import ClockProbed
+from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
 
 #: 36 agents were all there within 20 s on two cores; a loaded machine gets more time before it is an error.

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
+from roambench.controller.commands.bench_choice import (
+    CampaignWaitOption,
+    CoolMostOption,
+    CoolToOption,
+    FailuresOption,
+    KeepFreeOption,
+    LeastOption,
+    OnlyOption,
+    PauseOption,
+    PreflightOption,
+    TriesOption,
+    UnprovenOption,
+    campaign_options,
+)
 from roambench.controller.commands.run import FreshOption, SetOption
 
 
@@ -16,22 +29,13 @@ def ab(
     b: Annotated[Path, typer.Argument(metavar="B", help="The other; may be the same file with --set-b.")],
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs of runs; even is better.")] = 4,
     fleet: Annotated[str, typer.Option(metavar="local|simulated|rehearsal|bench:FILE")] = "local",
-    cool_to: Annotated[
-        float | None,
-        typer.Option(metavar="CELSIUS", help="Before each run wait until every board is as cool as this."),
-    ] = None,
-    pause: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            metavar="SECONDS",
-            help="Wait so long where no temperature is asked for or none can be read; default: 120 on a "
-            "bench or with --cool-to, else 0.",
-        ),
-    ] = None,
-    cool_most: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait at most so long for the temperature.")
-    ] = 1800.0,
+    cool_to: CoolToOption = None,
+    pause: PauseOption = None,
+    cool_most: CoolMostOption = 1800.0,
+    tries: TriesOption = None,
+    failures: FailuresOption = 2,
+    least: LeastOption = None,
+    keep_free: KeepFreeOption = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where all goes; default: runs/ab-<A>-<B>.")
     ] = None,
@@ -56,7 +60,7 @@ def ab(
     only: OnlyOption = None,
     preflight: PreflightOption = True,
     unproven: UnprovenOption = False,
-    wait: WaitOption = 0.0,
+    wait: CampaignWaitOption = None,
 ) -> None:
     """Run A and B in turns (A B, B A, ...) and tell how many times better A is, with a 95 % interval.
 
@@ -64,7 +68,6 @@ def ab(
     """
     from roambench.controller.ab.ab_plan import Asked, plan_ab
     from roambench.controller.ab.ab_runner import conclude, run_ab
-    from roambench.controller.ab.cooling import PAUSE_S, Cooling
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.lasting_console import lasting_console
 
@@ -78,12 +81,21 @@ def ab(
     if table:
         conclude(plan, out=folder, console=console)
         return
-    waits_s = (PAUSE_S if on_bench or cool_to is not None else 0.0) if pause is None else pause
     run_ab(
         plan,
         out=folder,
-        cooling=Cooling(cool_to, waits_s, cool_most),
+        campaign=campaign_options(
+            on_bench=on_bench,
+            cool_to=cool_to,
+            pause=pause,
+            cool_most=cool_most,
+            tries=tries,
+            failures=failures,
+            least=least,
+            keep_free=keep_free,
+            wait=wait,
+        ),
         console=console,
-        bench=BenchOptions(tuple(only or ()), preflight, unproven, wait) if on_bench else None,
+        bench=BenchOptions(tuple(only or ()), preflight, unproven, spares_wait=True) if on_bench else None,
         fresh=fresh,
     )

@@ -8,6 +8,20 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.bench_choice import (
+    CampaignWaitOption,
+    CoolMostOption,
+    CoolToOption,
+    FailuresOption,
+    KeepFreeOption,
+    LeastOption,
+    OnlyOption,
+    PauseOption,
+    PreflightOption,
+    TriesOption,
+    UnprovenOption,
+    campaign_options,
+)
 from roambench.controller.commands.run import FreshOption, SetOption
 
 
@@ -32,15 +46,28 @@ def sweep(
     check: Annotated[
         bool, typer.Option("--check", help="Only check the file and list its runs; nothing is run.")
     ] = False,
+    tries: TriesOption = None,
+    keep_free: KeepFreeOption = None,
+    only: OnlyOption = None,
+    preflight: PreflightOption = True,
+    unproven: UnprovenOption = False,
+    wait: CampaignWaitOption = None,
+    cool_to: CoolToOption = None,
+    pause: PauseOption = None,
+    cool_most: CoolMostOption = 1800.0,
+    failures: FailuresOption = 2,
+    least: LeastOption = None,
 ) -> None:
     """Run every point of SWEEP that has not finished yet, then print mean ± sd over the seeds.
 
     Interrupted or killed, the same command goes on from what is there. Runs that failed are tried again.
     """
+    from roambench.contract.errors import ConfigError
+    from roambench.controller.bench_options import BenchOptions
     from roambench.controller.lasting_console import lasting_console
+    from roambench.controller.places.table import fleet_of
     from roambench.controller.sweep.sweep_file import read_sweep
     from roambench.controller.sweep.sweep_runner import check_sweep, run_sweep, show_sweep
-    from roambench.runs.fleet_kinds import FLEET_KINDS
 
     sweep_file = read_sweep(file, set_ or (), trace)
     folder = out or Path("runs") / file.stem
@@ -50,5 +77,27 @@ def sweep(
     elif table:
         show_sweep(sweep_file, out=folder, console=console)
     else:
-        usual = 1 if FLEET_KINDS[sweep_file.fleet].has_agents else os.cpu_count() or 1
-        run_sweep(sweep_file, jobs=jobs or usual, out=folder, console=console, fresh=fresh)
+        kind, _ = fleet_of(sweep_file.fleet)
+        if kind.has_file and (jobs or 1) > 1:
+            raise ConfigError([f"--jobs {jobs}: expected 1: a bench carries one run at a time"])
+        options = BenchOptions(tuple(only or ()), preflight, unproven, spares_wait=True)
+        usual = 1 if kind.has_agents else os.cpu_count() or 1
+        run_sweep(
+            sweep_file,
+            jobs=jobs or usual,
+            out=folder,
+            console=console,
+            fresh=fresh,
+            campaign=campaign_options(
+                on_bench=kind.has_file,
+                cool_to=cool_to,
+                pause=pause,
+                cool_most=cool_most,
+                tries=tries,
+                failures=failures,
+                least=least,
+                keep_free=keep_free,
+                wait=wait,
+            ),
+            bench=options if kind.has_file else None,
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -26,9 +26,10 @@ from roambench.controller.world import LearningTask
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
-from roambench.provision.bench import Bench, Host, MeterEntry
+from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import Expects, Held, holding, nobody_knows
+from roambench.runs.doubts import LEASE_LOST
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole
@@ -42,7 +43,8 @@ class BenchPlace:
     """Device k of the experiment is played by `hosts[k]`.
 
     `experiment` has as many devices, and the hosts' calibrations. `missing` says which devices it has no host
-    for. `resumed`: the run folder that goes on here, whose boards are in it still. `lease`: while it is held.
+    for, `fewer_by` which boards were left out that would have played one. `resumed`: the run folder that goes
+    on here, whose boards are in it still. `lease`: while it is held.
     """
 
     bench: Bench
@@ -52,6 +54,7 @@ class BenchPlace:
     missing: str = ""
     resumed: str = ""
     doubts: tuple[str, ...] = ()
+    fewer_by: tuple[str, ...] = ()
     lease: Held | None = None
     kind: ClassVar[FleetKind] = FLEET_KINDS["bench"]
     time_scale: ClassVar[float] = 1.0
@@ -61,8 +64,10 @@ class BenchPlace:
         """The hosts of the bench in `file` that take part, with their calibrations. ConfigError for a
         wrong file."""
         bench = load_bench(Path(file))
-        hosts, experiment, missing = taking_part(experiment, bench, options.only)
-        return cls(bench, hosts, calibrated(experiment, hosts), options, missing)
+        hosts, fitting, missing = taking_part(experiment, bench, options)
+        whole, _, _ = taking_part(experiment, bench, replace(options, left_out=()))
+        fewer_by = options.left_out if len(hosts) < len(whole) else ()
+        return cls(bench, hosts, calibrated(fitting, hosts), options, missing, fewer_by=fewer_by)
 
     @classmethod
     def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> BenchPlace:
@@ -76,6 +81,11 @@ class BenchPlace:
             )
         hosts = tuple(by_name[name] for name in folder.info.device_names)
         return cls(bench, hosts, experiment, options, resumed=folder.path.name)
+
+    @property
+    def without_meter(self) -> tuple[str, ...]:
+        """Hosts whose description gives them no meter."""
+        return tuple(host.name for host in self.hosts if host.meter.driver == NO_METER)
 
     def names(self, devices: int) -> tuple[str, ...]:
         """Names of the first `devices` hosts by their slot in the inventory."""
@@ -159,8 +169,7 @@ class BenchPlace:
     def finished(self, folder: RunFolder) -> None:
         """Whoever reads the run later has to know that the lease was lost."""
         if self.lease is not None and not self.lease.still():
-            lost = "the bench's lease was lost while it ran: another user may have run on the same boards"
-            folder.doubt(lost)
+            folder.doubt(LEASE_LOST)
 
 
 def bench_file_of(path: Path) -> Path:
@@ -172,11 +181,15 @@ def bench_file_of(path: Path) -> Path:
 
 
 def taking_part(
-    experiment: Experiment, bench: Bench, only: Sequence[str]
+    experiment: Experiment, bench: Bench, options: BenchOptions
 ) -> tuple[tuple[Host, ...], Experiment, str]:
     """The hosts that play the experiment's devices, by slot, the experiment with as many devices, and what to
     say where the bench has fewer than it asks for. ConfigError where nobody takes part."""
-    hosts = tuple(sorted(bench.only(only), key=lambda host: host.slot))
+    hosts = tuple(
+        host
+        for host in sorted(bench.only(options.only), key=lambda host: host.slot)
+        if host.name not in options.left_out and not options.waits(host)
+    )
     missing = ""
     wanted = experiment.fleet.agents
     if wanted > len(hosts) or not wanted:

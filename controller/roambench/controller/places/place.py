@@ -41,6 +41,16 @@ class Place(Protocol):
         ...
 
     @property
+    def fewer_by(self) -> tuple[str, ...]:
+        """Boards that were left out, and would have played a device."""
+        ...
+
+    @property
+    def without_meter(self) -> tuple[str, ...]:
+        """Devices that are there without a meter."""
+        ...
+
+    @property
     def time_scale(self) -> float:
         """Device seconds per second of this machine."""
         ...
@@ -113,6 +123,8 @@ class ThisMachine:
 
     experiment: Experiment
     doubts: ClassVar[tuple[str, ...]] = ()
+    fewer_by: ClassVar[tuple[str, ...]] = ()
+    without_meter: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from roambench.contract.errors import RoambenchError, RunError
+from roambench.contract.errors import HostsFailed, RoambenchError, RunError
 from roambench.contract.json_values import from_file
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_experiment
 from roambench.controller.foreign_code import digest_of, foreign_code
+from roambench.controller.places.place import Place
 from roambench.controller.places.table import fleet_of, place_of
 from roambench.controller.resuming import unfinished
 from roambench.controller.stopping import exit_status, signals_heeded
@@ -30,6 +31,7 @@ from roambench.controller.sweep.metrics import figures, scored
 from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, PointFile, write_outcome
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.report import report
+from roambench.report.summaries.fitness import Unfit, Unfitness
 from roambench.runs.lock import WriterLock
 
 
@@ -76,12 +78,28 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
         (summary,) = report(runs).summaries
         if summary.orders.fruitless:
             raise RunError(summary.orders.fruitless)
-        return Outcome(key, figures(summary), scored=scored(summary), wall_s=wall_s)
+        unfit = [found for found in summary.unfit if not set(found.boards) & _without_meter(place, found)]
+        return Outcome(
+            key,
+            figures(summary),
+            scored=scored(summary),
+            wall_s=wall_s,
+            unfit=tuple(found.told for found in unfit),
+            boards=tuple(dict.fromkeys(board for found in unfit for board in found.boards)),
+            without=place.fewer_by,
+        )
+    except HostsFailed as error:
+        return Outcome(key, {}, " ".join(str(error).split()), boards=error.hosts)
     except RoambenchError as error:
         return Outcome(key, {}, " ".join(str(error).split()))
     except Exception as error:  # a fault of ours or of the user's task: the other points go on
         traceback.print_exc()
         return Outcome(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _without_meter(place: Place, found: Unfit) -> set[str]:
+    """Boards that have no meter: that they are silent is no news."""
+    return set(place.without_meter) if found.why is Unfitness.SILENT else set()
 
 
 def _refuse_other_code(experiment: Experiment, described: PointFile) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.foreign_code import digest_of, foreign_code
+from roambench.controller.places.table import fleet_of
 from roambench.controller.sweep.sweep_file import SEED, SYSTEMS, Axis, Grid, SweepFile
 from roambench.controller.world import refuse_unfit_systems
 from roambench.experiment.load import load_experiment
 from roambench.experiment.overrides import Override
 from roambench.experiment.sections import Experiment, resolved
-from roambench.runs.fleet_kinds import FLEET_KINDS
 
 #: One combination of values, in the order of the axes.
 Setting = tuple[tuple[tuple[str, ...], Any], ...]
@@ -63,6 +63,7 @@ class Point:
 def points_of(sweep: SweepFile) -> list[Point]:
     """All points in the order of the grid, each once; ConfigError lists every mistake of every point."""
     base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
+    kind, _ = fleet_of(sweep.fleet)
     problems: dict[str, None] = dict.fromkeys(_pointless_exclusions(sweep, base))
     columns = _columns(sweep)
     points: dict[str, Point] = {}
@@ -83,11 +84,11 @@ def points_of(sweep: SweepFile) -> list[Point]:
         except ConfigError as error:
             problems.update((f"{sweep.path.name}: {where}: {problem}", None) for problem in error.problems)
             continue
-        if experiment.rounds.lookahead and FLEET_KINDS[sweep.fleet].trains:
+        if experiment.rounds.lookahead and kind.trains:
             problems[
                 f"{sweep.path.name}: {where}: rounds.lookahead: expected false on fleet {sweep.fleet}"
             ] = None
-        code = digest_of(foreign_code(experiment, FLEET_KINDS[sweep.fleet]))
+        code = digest_of(foreign_code(experiment, kind))
         key = point_key(experiment, sweep.fleet, code)
         row = _row(columns, experiment, dict(setting), sweep)
         points.setdefault(key, Point(row, experiment, sweep.fleet, key, code))

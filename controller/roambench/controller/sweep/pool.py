@@ -16,8 +16,11 @@ from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, SweepFolde
 Listener = Callable[[Point, Outcome | None], None]
 
 
-async def run_points(points: Sequence[Point], jobs: int, folder: SweepFolder, report: Listener) -> None:
-    """Run all, each to an outcome on disk. When cancelled, the processes are stopped before this returns."""
+async def run_points(
+    points: Sequence[Point], jobs: int, folder: SweepFolder, report: Listener, left_out: tuple[str, ...] = ()
+) -> None:
+    """Run all, each to an outcome on disk, on a bench without the boards `left_out`. When cancelled, the
+    processes are stopped before this returns."""
     waiting = deque(points)
     workers = 1 if jobs > 1 else 0  # 0: one training process per core
 
@@ -25,15 +28,15 @@ async def run_points(points: Sequence[Point], jobs: int, folder: SweepFolder, re
         while waiting:
             point = waiting.popleft()
             report(point, None)
-            report(point, await _run(point, folder, workers))
+            report(point, await _run(point, folder, workers, left_out))
 
     async with asyncio.TaskGroup() as pulling:
         for _ in range(min(jobs, len(points))):
             pulling.create_task(pull())
 
 
-async def _run(point: Point, folder: SweepFolder, workers: int) -> Outcome:
-    path = folder.prepare(point, workers)
+async def _run(point: Point, folder: SweepFolder, workers: int, left_out: tuple[str, ...]) -> Outcome:
+    path = folder.prepare(point, workers, left_out)
     with (path / "log.txt").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -22,12 +22,18 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """`runs` of this grid point, of which `finished` have figures; each metric counts those that have one."""
+    """`runs` of this grid point, of which `finished` have figures; each metric counts those that have one.
+
+    `doubts` says which of them are not sure (not fit, or made with fewer boards), and why: they are in no
+    mean, unless there is no other run; the row is then not `sure`.
+    """
 
     values: tuple[tuple[str, Any], ...]
     runs: int
     finished: int
     metrics: Mapping[str, Spread]
+    doubts: tuple[str, ...] = ()
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,16 @@ def table_of(
     rows = []
     for members in groups.values():
         ended = [outcome for _, outcome in members if outcome is not None and outcome.finished]
-        cells = {name: spread([outcome.figure(name) for outcome in ended]) for name in metrics}
-        rows.append(ResultRow(members[0][0].row, len(members), len(ended), cells))
+        sure = [outcome for outcome in ended if not outcome.doubts]
+        cells = {name: spread([outcome.figure(name) for outcome in sure or ended]) for name in metrics}
+        doubts = tuple(
+            f"{point.label}: {doubt}"
+            for point, outcome in members
+            if outcome is not None and outcome.finished
+            for doubt in outcome.doubts
+        )
+        row = members[0][0].row
+        rows.append(ResultRow(row, len(members), len(ended), cells, doubts, bool(sure) or not ended))
     return SweepTable(tuple(name for name, _ in points[0].row), tuple(metrics), tuple(rows))
 
 

@@ -49,7 +49,8 @@ def write_results(
 
 
 def print_table(table: SweepTable, console: Console) -> None:
-    """`mean ± sd (n)`; n only where it is not the number of runs that finished.
+    """`mean ± sd (n)`; n only where it is not the number of runs that finished, and `?` behind figures of
+    runs that are not sure. Why not is told below.
 
     Keys with one value for all rows and metrics without any figure are left to the files.
     """
@@ -65,9 +66,12 @@ def print_table(table: SweepTable, console: Console) -> None:
         values = dict(row.values)
         runs = str(row.runs) if row.finished == row.runs else f"{row.finished} of {row.runs}"
         cells = [cell(name, row.metrics[name], row.finished) for name in metrics]
+        cells = cells if row.sure else [f"{one} ?" if one != _NONE else one for one in cells]
         told = [*(text(values[key]) for key in keys), *(part.replace(" ", _HARD) for part in (runs, *cells))]
         drawn.add_row(*(Text(part) for part in told))
     console.print(drawn)
+    for doubt in (doubt for row in table.rows for doubt in row.doubts):
+        console.print(f"! {doubt}", highlight=False, markup=False, soft_wrap=True)
     without = [_metric(name).title for name in table.metrics if name not in metrics]
     if without:
         console.print(f"no figures: {', '.join(without)}", highlight=False)
@@ -105,6 +109,8 @@ def _columns(table: SweepTable) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {key: _values(table, key) for key in table.keys}
     columns["runs"] = [row.runs for row in table.rows]
     columns["finished"] = [row.finished for row in table.rows]
+    columns["sure"] = [row.sure for row in table.rows]
+    columns["doubts"] = ["; ".join(row.doubts) for row in table.rows]
     for name in table.metrics:
         for part in ("mean", "sd", "n"):
             columns[f"{name}_{part}"] = [getattr(row.metrics[name], part) for row in table.rows]
@@ -136,6 +142,8 @@ def _document(
                 "values": dict(row.values),
                 "runs": row.runs,
                 "finished": row.finished,
+                "sure": row.sure,
+                "doubts": list(row.doubts),
                 "metrics": {
                     name: {"mean": found.mean, "sd": found.sd, "n": found.n}
                     for name, found in row.metrics.items()
@@ -149,6 +157,7 @@ def _document(
                 "seed": point.seed,
                 "state": "open" if outcome is None else "finished" if outcome.finished else "failed",
                 "reason": "" if outcome is None else outcome.reason,
+                "doubts": [] if outcome is None else list(outcome.doubts),
                 "figures": {} if outcome is None else dict(outcome.figures),
                 "folder": folder.folder_of(point).relative_to(folder.path).as_posix(),
             }

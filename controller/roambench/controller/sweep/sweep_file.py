@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
+from roambench.controller.places.table import fleet_of
 from roambench.controller.sweep.metrics import METRICS, USUAL, metric_of
 from roambench.experiment.load import WrittenExperiment, anchored, written_in
 from roambench.experiment.overrides import Override, parse_overrides
@@ -15,9 +16,6 @@ from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.written.mistakes import did_you_mean, shown
 from roambench.written.toml_file import read_toml
-
-#: Where points can run; a bench is not shared out over points.
-FLEETS: Final = tuple(kind.name for kind in FLEET_KINDS.values() if not kind.has_file)
 
 _KEYS: Final = ("experiment", "fleet", "metrics", "grid", "include", "exclude")
 SYSTEMS: Final = ("systems",)
@@ -134,9 +132,19 @@ class _Reader:
             return nothing
 
     def fleet(self, value: object) -> str:
-        if value not in FLEETS:
-            self._mistake("fleet", f"expected one of {', '.join(FLEETS)}", value)
-        return str(value)
+        """As `--fleet` has it; the file of a bench is beside this one."""
+        try:
+            kind, file = fleet_of(str(value))
+        except ConfigError:
+            known = ", ".join(kind.usage for kind in FLEET_KINDS.values())
+            self._mistake("fleet", f"expected one of {known}", value)
+            return str(value)
+        if not kind.has_file:
+            return kind.name
+        path = (self._path.parent / Path(file).expanduser()).resolve()
+        if not path.is_file():
+            self._mistake("fleet", f"expected the file of a bench, {path} does not exist")
+        return f"{kind.name}:{path}"
 
     def metrics(self, value: object) -> tuple[str, ...]:
         names = value if isinstance(value, list) else []

@@ -4,7 +4,9 @@ points/<system>-seed<seed>-<key>/point.json   what is to be run            (writ
                                  runs/...     its run folder
                                  log.txt      what its process printed
                                  result.json  how it ended, its figures    (replaced atomically)
+                                 attempts/... the same of earlier tries that failed or were not fit
 table.parquet table.csv table.json            mean and standard deviation over the seeds
+campaign.jsonl                                what happened, when and why
 sweep.json                                    the command, the machine, and how long each session took
 lock                                          held by the one sweep that runs
 """
@@ -14,12 +16,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.json_values import kept_in, without_nan
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.places.table import fleet_of
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, rounds_to
 from roambench.controller.sweep.points import Point
 from roambench.experiment.sections import resolved
@@ -28,6 +31,9 @@ from roambench.runs.whole_file import write_whole
 
 #: Seconds that a run has to stop by itself before its process ends all the same.
 GRACE_S: Final = 15.0
+_ATTEMPTS: Final = "attempts"
+#: Of so many attempts of a point the run folders are kept; of older ones only how they ended.
+_MOST_RUNS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +52,28 @@ class PointFile:
 class Outcome:
     """How a point ended. `reason` is empty when it finished; `figures` then has every metric, `scored`
     (rounds played, accuracy) of every cloud aggregation whose model was scored. `wall_s`: how long it took
-    here, which no table tells."""
+    here, which no table tells.
+
+    `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
+    `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
+    tries.
+    """
 
     key: str
     figures: Mapping[str, float | None]
     reason: str = ""
     scored: tuple[tuple[int, float], ...] = ()
     wall_s: float = 0.0
+    unfit: tuple[str, ...] = ()
+    boards: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    counts: bool = True
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why a finished point's figures are not sure; () for those that are."""
+        fewer = (f"with fewer boards: without {', '.join(self.without)}",) if self.without else ()
+        return (*(f"not fit: {reason}" for reason in self.unfit), *fewer)
 
     @property
     def finished(self) -> bool:
@@ -72,7 +93,7 @@ class SweepFolder:
     def __init__(self, path: Path, bench: BenchOptions | None = None, *, fresh: bool = False) -> None:
         self.path = path
         self._fresh = fresh
-        self._bench = bench
+        self.bench = bench
 
     def folder_of(self, point: Point) -> Path:
         """The folder of a point's run."""
@@ -82,9 +103,41 @@ class SweepFolder:
         """None while the point has not ended, or for a result that cannot be read: it is then run anew."""
         return read_outcome(self.folder_of(point), point.key)
 
-    def prepare(self, point: Point, workers: int) -> Path:
+    def tries_of(self, point: Point) -> list[Outcome]:
+        """How the point's tries ended that counted, the latest last."""
+        found = [read_outcome(path, point.key) for path in self._aside(point)]
+        return [one for one in (*found, self.outcome_of(point)) if one is not None and one.counts]
+
+    def attempt_of(self, point: Point) -> int:
+        """The number of the attempt that has begun, or comes next, from 1."""
+        return 1 + sum((path / "result.json").exists() for path in self._aside(point))
+
+    def put_aside(self, point: Point, *, counts: bool = True) -> None:
+        """Keep how the point ended among its attempts: it is to be run again. Where it failed on a fleet that
+        can go on with it, its run stays where it is."""
+        outcome, folder = self.outcome_of(point), self.folder_of(point)
+        if outcome is None:
+            return
+        with naming(folder):
+            aside = folder / _ATTEMPTS / f"{self.attempt_of(point):03d}"
+            aside.mkdir(parents=True, exist_ok=True)
+            names = ["log.txt", "start.json", "ab.json"]
+            if outcome.finished or fleet_of(point.fleet)[0].has_file:
+                names.append("runs")
+            for name in names:
+                if (folder / name).exists() and not (aside / name).exists():
+                    (folder / name).replace(aside / name)
+            write_outcome(folder, replace(outcome, counts=counts))
+            (folder / "result.json").replace(aside / "result.json")  # last: from here on it is aside
+            for old in self._aside(point)[:-_MOST_RUNS]:
+                shutil.rmtree(old / "runs", ignore_errors=True)
+
+    def _aside(self, point: Point) -> list[Path]:
+        return sorted((self.folder_of(point) / _ATTEMPTS).glob("[0-9]*"))
+
+    def prepare(self, point: Point, workers: int, left_out: tuple[str, ...] = ()) -> Path:
         """Write what the point's process reads, and forget how an earlier try of it ended. `workers`: how
-        many train where the file leaves it open."""
+        many train where the file leaves it open. `left_out`: boards that take no part this time."""
         folder = self.folder_of(point)
         config = resolved(point.experiment)
         config["simulated"]["workers"] = config["simulated"]["workers"] or workers
@@ -93,7 +146,8 @@ class SweepFolder:
             (folder / "result.json").unlink(missing_ok=True)
             if self._fresh:
                 shutil.rmtree(folder / "runs", ignore_errors=True)
-        described = PointFile(point.key, point.fleet, config, point.code, self._bench)
+        bench = replace(self.bench, left_out=left_out) if left_out and self.bench else self.bench
+        described = PointFile(point.key, point.fleet, config, point.code, bench)
         write_whole(folder / "point.json", json.dumps(asdict(described), indent=2) + "\n")
         return folder
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -11,7 +13,18 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from roambench.contract.errors import RunError
+from roambench.controller.bench_options import BenchOptions
+from roambench.controller.campaign.campaign import (
+    ONE_TRY,
+    Campaign,
+    CampaignOptions,
+    campaign_in,
+    lease_of,
+    run_campaign,
+)
+from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow
 from roambench.controller.stopping import STOPPING, run_async
+from roambench.controller.sweep.campaign_point import CampaignPoint, ended_of, is_done
 from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.pool import Listener, run_points
 from roambench.controller.sweep.results import table_of
@@ -23,26 +36,57 @@ from roambench.runs.database import naming
 from roambench.runs.lock import WriterLock
 
 
-def run_sweep(sweep: SweepFile, *, jobs: int, out: Path, console: Console, fresh: bool = False) -> None:
-    """Run every point that has not finished, then write and print the table.
+def run_sweep(
+    sweep: SweepFile,
+    *,
+    jobs: int,
+    out: Path,
+    console: Console,
+    fresh: bool = False,
+    campaign: CampaignOptions = ONE_TRY,
+    bench: BenchOptions | None = None,
+) -> None:
+    """Run every point that has not finished, or is not fit and may be tried again, then write and print the
+    table. One at a time they are a `campaign`, on a `bench` under its lease from the first to the last.
 
     Raises ConfigError before anything runs, RunError at the end if points failed (they are tried again
     next time) or if another process runs this sweep. KeyboardInterrupt leaves what finished.
     """
     points = points_of(sweep)
-    folder = SweepFolder(out, fresh=fresh)
+    folder = SweepFolder(out, bench, fresh=fresh)
+    report = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+
+    def open_points() -> int:
+        return sum(not is_done(folder, point, campaign.tries) for point in points)
+
     with naming(out):
         out.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(out / "lock")
     try:
-        done = [outcome is not None and outcome.finished for outcome in map(folder.outcome_of, points)]
-        todo = [point for point, finished in zip(points, done, strict=True) if not finished]
+        todo = [point for point in points if not is_done(folder, point, campaign.tries)]
         console.print(_counted(points, len(todo), min(jobs, len(todo))), highlight=False)
         if todo:
             note_session(folder, sweep, jobs=jobs)
-            with _Shown(console, len(points), len(points) - len(todo)) as shown:
-                run_async(run_points(todo, jobs, folder, shown.report), STOPPING)
-        _conclude(sweep, points, folder, console, write=True)
+        what = f"sweep {sweep.path.name}"
+        with campaign_in(
+            out,
+            what,
+            sweep.fleet,
+            campaign,
+            points=len(points),
+            open_points=open_points,
+            report=report,
+            bench=bench,
+        ) as session:
+            if todo:
+                with _Shown(console, len(points), len(points) - len(todo)) as shown:
+                    if jobs == 1:
+                        tasks = [CampaignPoint(point, folder, point.label, shown.report) for point in todo]
+                        ours = lease_of(sweep.fleet, what, campaign.wait_s, session.log, bench)
+                        run_campaign(session, tasks, ours, report)
+                    else:
+                        _at_once(todo, jobs, folder, session, campaign.tries, shown.report)
+            _conclude(sweep, points, folder, console, write=True)
     except KeyboardInterrupt:
         kept = sum(o is not None and o.finished for o in map(folder.outcome_of, points))
         console.print(
@@ -52,6 +96,46 @@ def run_sweep(sweep: SweepFile, *, jobs: int, out: Path, console: Console, fresh
         raise
     finally:
         lock.release()
+
+
+def _at_once(
+    points: Sequence[Point], jobs: int, folder: SweepFolder, session: Campaign, tries: int, shown: Listener
+) -> None:
+    """So many points at a time, on fleets without boards; who failed or is not fit is tried again after the
+    others."""
+
+    def heard(point: Point, outcome: Outcome | None) -> None:
+        shown(point, outcome)
+        row = CampaignRow(
+            CampaignEvent.POINT_BEGAN,
+            point=point.folder_name,
+            label=point.label,
+            attempt=folder.attempt_of(point),
+        )
+        if outcome is not None:
+            ended = ended_of(outcome)
+            row = replace(
+                row,
+                event=CampaignEvent.POINT_ENDED,
+                end=ended.end,
+                reason=ended.reason,
+                wall_s=ended.wall_s,
+            )
+        session.log.note(row)
+
+    todo = list(points)
+    while todo:
+        for point in todo:
+            folder.put_aside(point)
+        session.disk.wait()
+        run_async(run_points(todo, jobs, folder, heard), STOPPING)
+        todo = [point for point in todo if _is_worth_another(folder, point, tries)]
+
+
+def _is_worth_another(folder: SweepFolder, point: Point, tries: int) -> bool:
+    outcome = folder.outcome_of(point)
+    fit = outcome is not None and outcome.finished and not outcome.unfit
+    return not fit and len(folder.tries_of(point)) < tries
 
 
 def show_sweep(sweep: SweepFile, *, out: Path, console: Console) -> None:
@@ -103,7 +187,8 @@ class _Shown:
     def __init__(self, console: Console, total: int, kept: int) -> None:
         self._console = console
         self._total = total
-        self._ended = kept
+        self._ended: set[str] = set()  # a point that is tried again counts once
+        self._kept = kept
         self._running: list[Point] = []
         self._bar: Progress | None = None
         context: AbstractContextManager[object] = nullcontext()
@@ -132,11 +217,14 @@ class _Shown:
             self._running.append(point)
         else:
             self._running.remove(point)
-            self._ended += 1
+            self._ended.add(point.key)
             end = "finished" if outcome.finished else f"[red]failed[/]: {escape(outcome.reason)}"
+            if outcome.doubts:
+                end += f"; [yellow]{escape('; '.join(outcome.doubts))}[/]"
+            done = self._kept + len(self._ended)
             self._console.print(
-                f"{self._ended}/{self._total} {escape(point.label)}  {end}", highlight=False, soft_wrap=True
+                f"{done}/{self._total} {escape(point.label)}  {end}", highlight=False, soft_wrap=True
             )
         if self._bar is not None:
             running = ", ".join(f"{point.system} seed {point.seed}" for point in self._running)
-            self._bar.update(self._task, completed=self._ended, description=escape(running))
+            self._bar.update(self._task, completed=self._kept + len(self._ended), description=escape(running))

@@ -14,6 +14,7 @@ from roambench.report.papers.runs import Setting, setting_of
 from roambench.report.summaries.board_state import BoardState, board_states
 from roambench.report.summaries.energy import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.summaries.evidence import RunEvidence
+from roambench.report.summaries.fitness import Unfit, unfitness
 from roambench.report.summaries.flags import flags_of
 from roambench.report.summaries.instrument import InstrumentCost
 from roambench.report.summaries.learning import (
@@ -51,6 +52,7 @@ class RunSummary:
     link_model: str  # the named link model held against the transfers, "" for none
     flags: tuple[str, ...]
     setting: Setting  # data set, its partition and k2
+    unfit: tuple[Unfit, ...] = ()  # why it should be measured again
     modelled: ModelledSummary | None = None  # of a run on virtual devices; never mixed with `energy`
     peers: PeerSummary | None = None  # of a decentralised run
 
@@ -104,6 +106,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         ),
         peers=peer_summary(run.records),
         setting=setting_of(run.experiment),
+        unfit=unfitness(run.info, energy, boards),
     )
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import psutil
 
 from roambench.controller.places.table import fleet_of
 from roambench.provision.bench import Bench, Host
-from roambench.provision.inventory.load import load_bench
 from roambench.provision.ssh.hosts import HostLink, on_hosts
 
 #: Temperatures by board or sensor, in degrees Celsius; empty where none can be read.
@@ -108,15 +106,10 @@ def _highest(found: Mapping[str, float]) -> tuple[str, float | None]:
     return where, found[where]
 
 
-def thermometer_of(fleet: str, only: Sequence[str] = ()) -> Thermometer | None:
+def thermometer_of(fleet: str) -> Thermometer | None:
     """Where the temperatures of a fleet can be read; None for one whose energy nobody measures: it need not
-    cool."""
-    kind, file = fleet_of(fleet)
-    if kind.has_file:
-        bench = load_bench(Path(file))
-        hosts = bench.only(only)
-        return lambda: bench_temperatures(bench, hosts)
-    return this_machine if kind.has_agents else None
+    cool. Boards of a bench are asked by their campaign, which knows who takes part."""
+    return this_machine if fleet_of(fleet)[0].has_agents else None
 
 
 def this_machine() -> Mapping[str, float]:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from roambench.controller.ab.cooling import Clock, Cooled, Cooling, cool_down, thermometer_of, this_machine
+from roambench.controller.campaign.cooling import (
+    Clock,
+    Cooled,
+    Cooling,
+    cool_down,
+    thermometer_of,
+    this_machine,
+)
 
 
 @dataclass

@@ -1,0 +1,299 @@
+"""The boards of a campaign on a bench: who takes part in the next point, and what is done about who fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from roambench.contract.errors import FleetError, RoambenchError
+from roambench.controller.bench_options import BenchOptions
+from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignLog, CampaignRow
+from roambench.controller.campaign.care import Care, Deed, Treatment, common_cause
+from roambench.controller.campaign.cooling import Clock, bench_temperatures
+from roambench.controller.stopping import run_async
+from roambench.provision.agent_asks import ask_agent
+from roambench.provision.bench import NO_METER, Bench, Host
+from roambench.provision.checks import Verdict
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.power.deed import Deed as PowerDeed
+from roambench.provision.power.switching import switch_power
+from roambench.provision.power.table import SWITCHES
+from roambench.provision.preflight.preflight import check
+from roambench.provision.ssh.hosts import on_hosts
+
+#: From power to a healthy agent: a Pi boots, waits up to 180 s for the time, and imports torch.
+BACK_S: Final = 420.0
+_LOOK_S: Final = 10.0
+#: Provisioning a spare from nothing ships 250 MB to it.
+REPLACE_S: Final = 2700.0
+_IDENTIFY_S: Final = 600.0
+#: A fleet that is gone as a whole is waited for as long as a network may be repaired.
+COMMON_S: Final = 21_600.0
+_COMMON_LOOK_S: Final = 60.0
+
+
+class Hands(Protocol):
+    """What can be done on a bench; each of it ends in its own time, and raises for no board."""
+
+    def hosts(self) -> Sequence[Host]:
+        """The hosts in service, those that play a board that was replaced among them."""
+        ...
+
+    def trouble(self, boards: Sequence[str]) -> dict[str, str]:
+        """Why each of these boards could take part in no run; those that could are not in it."""
+        ...
+
+    def power_cycle(self, boards: Sequence[str]) -> dict[str, str]:
+        """Off and on, all at once; why it did not happen, by board."""
+        ...
+
+    def temperatures(self, boards: Sequence[str]) -> Mapping[str, float]:
+        """Of these boards that tell theirs, in degrees Celsius."""
+        ...
+
+    def replace(self, board: str, spare: str) -> str:
+        """Let the spare play the board; why it does not, "" where it does."""
+        ...
+
+
+@dataclass(slots=True)
+class Crew:
+    """`least`: fewer boards run no point; None: a tenth of them, and one at least, may be missing."""
+
+    hands: Hands
+    options: BenchOptions
+    least: int | None
+    log: CampaignLog
+    report: Callable[[str], None]
+    care: Care
+    clock: Clock = field(default_factory=Clock)
+
+    def spares(self) -> list[str]:
+        """Hosts that wait for their turn: tagged so, and not called for by their name."""
+        return [host.name for host in self.hands.hosts() if self.options.waits(host)]
+
+    def boards(self) -> list[str]:
+        """All that would take part if none were left out."""
+        only, hosts = self.options.only, self.hands.hosts()
+        return [
+            host.name
+            for host in hosts
+            if not self.options.waits(host) and (not only or any(map(host.is_called, only)))
+        ]
+
+    def temperatures(self) -> Mapping[str, float]:
+        """Of the boards that take part."""
+        return self.hands.temperatures([name for name in self.boards() if not self.care.of(name).left_out])
+
+    def at_start(self) -> tuple[str, ...]:
+        """The boards that the next point does without; those that were left out are looked at first.
+
+        FleetError where too few are left.
+        """
+        looked_at = [name for name in self.care.left_out if self.care.of(name).is_looked_at]
+        trouble = self.hands.trouble(looked_at) if looked_at else {}
+        for name in looked_at:
+            if name not in trouble:
+                self._note(CampaignRow(CampaignEvent.CAME_BACK, "it is healthy again", board=name))
+        return self._enough()
+
+    def after(self, failing: Sequence[str], reason: str, without: Sequence[str]) -> bool:
+        """Take care of the boards that a point failed by; whether anything was done about them, so that the
+        point is worth another start. FleetError where too few are left, or none come back."""
+        boards = self.boards()
+        failing = [name for name in dict.fromkeys(failing) if name in boards and name not in without]
+        if common_cause(failing, len(boards) - len(without)):
+            return self._await(failing, boards, reason)
+        for name in failing:
+            failures = self.care.of(name).failures + 1
+            self._note(CampaignRow(CampaignEvent.BOARD_FAILED, reason, board=name, failures=failures))
+        acted = False
+        while deeds := self.care.deeds(self._switched(), self.spares()):
+            acted = True
+            cycled = [deed for deed in deeds if deed.treatment is Treatment.POWER_CYCLE]
+            if cycled:
+                self._cycle([deed.board for deed in cycled])
+            self._replace([deed for deed in deeds if deed.treatment is Treatment.REPLACE])
+            for deed in deeds:
+                if deed.treatment is Treatment.LEAVE_OUT:
+                    self._note(CampaignRow(CampaignEvent.LEFT_OUT, deed.reason, board=deed.board))
+        if acted:
+            self._enough()
+        return acted
+
+    def _enough(self) -> tuple[str, ...]:
+        boards = self.boards()
+        without = tuple(name for name in self.care.left_out if name in boards)
+        least = max(1, len(boards) - max(1, len(boards) // 10)) if self.least is None else self.least
+        if len(boards) - len(without) < least:
+            told = ", ".join(f"{name} ({self.care.of(name).reason})" for name in without)
+            raise FleetError(
+                f"{len(boards) - len(without)} boards are left, at least {least} are to take part (--least): "
+                f"without {told}; mend them, then the same command goes on"
+            )
+        return without
+
+    def _cycle(self, boards: list[str]) -> None:
+        self.report(f"power cycle: {', '.join(boards)}")
+        undone = self.hands.power_cycle(boards)
+        waiting = [name for name in boards if name not in undone]
+        began_s = self.clock.now_s()
+        trouble = dict(undone)
+        while waiting:
+            self.clock.sleep(_LOOK_S)
+            found = self.hands.trouble(waiting)
+            trouble = {**undone, **found}
+            waiting = [name for name in waiting if name in found]
+            if self.clock.now_s() - began_s >= BACK_S:
+                break
+        waited_s = self.clock.now_s() - began_s
+        for name in boards:
+            why = trouble.get(name, "")
+            if name in waiting:
+                why = f"not healthy {waited_s:.0f} s after its power came back: {why}"
+            row = CampaignRow(CampaignEvent.POWER_CYCLED, why, board=name, done=not why, wall_s=waited_s)
+            self._note(row)
+
+    def _replace(self, deeds: list[Deed]) -> None:
+        if not deeds:
+            return
+        self.report("; ".join(f"{deed.spare} takes the place of {deed.board}" for deed in deeds))
+        # Replacements are one file of the bench's: one after the other; few boards die at once.
+        for deed in deeds:
+            why = self.hands.replace(deed.board, deed.spare)
+            why = why or self.hands.trouble([deed.board]).get(deed.board, "")
+            row = CampaignRow(CampaignEvent.REPLACED, why or deed.reason, board=deed.board, spare=deed.spare)
+            self._note(replace(row, done=not why))
+
+    def _await(self, failing: Sequence[str], boards: Sequence[str], reason: str) -> bool:
+        """Wait until no longer most boards fail at once; it is hardly their own fault."""
+        what = f"{len(failing)} of {len(boards)} boards fail at once: the network, a switch, this machine?"
+        self.report(f"waiting: {what} {reason}")
+        self._note(CampaignRow(CampaignEvent.WAITED, f"{what} {reason}", wall_s=0.0))
+        began_s = self.clock.now_s()
+        while common_cause(found := self.hands.trouble(failing), len(boards)):
+            if self.clock.now_s() - began_s >= COMMON_S:
+                told = "; ".join(f"{name}: {why}" for name, why in sorted(found.items())[:4])
+                raise FleetError(f"{what} Nothing changed within {COMMON_S / 3600:.0f} h: {told}")
+            self.clock.sleep(_COMMON_LOOK_S)
+        self._note(CampaignRow(CampaignEvent.WAITED, what, wall_s=self.clock.now_s() - began_s))
+        return False
+
+    def _switched(self) -> set[str]:
+        return {host.name for host in self.hands.hosts() if _has_switch(host)}
+
+    def _note(self, row: CampaignRow) -> None:
+        self.care.hear(self.log.note(row))
+        if row.board:
+            did = row.event.value.replace("_", " ") + (f" by {row.spare}" if row.spare else "")
+            told = [f"{did}{'' if row.done else ' in vain'}", *([row.reason] if row.reason else [])]
+            self.report(f"{row.board}: {': '.join(told)}")
+
+
+@dataclass(slots=True)
+class BenchHands:
+    """Hands on a real bench, whose lease this process holds. Its description is read anew each time: spares
+    that play a board stand in it, and people mend it."""
+
+    file: Path
+    options: BenchOptions
+
+    def _bench(self) -> Bench:
+        return load_bench(self.file)
+
+    def hosts(self) -> Sequence[Host]:
+        """As described now."""
+        return self._bench().hosts
+
+    def trouble(self, boards: Sequence[str]) -> dict[str, str]:
+        """By the preflight; where the user waived that, whether the agent answers."""
+        bench = self._bench()
+        hosts = [host for host in bench.hosts if host.name in boards]
+        try:
+            if not self.options.preflight:
+                return {
+                    one.host.name: one.reason
+                    for one in on_hosts(bench, hosts, lambda link: ask_agent(link, "status"))
+                    if one.failed
+                }
+            made = check(bench, hosts, ends_runs=True)
+        except RoambenchError as error:
+            return dict.fromkeys(boards, str(error))
+        found = {}
+        for host in made.hosts:
+            if failed := host.of(Verdict.FAIL):
+                found[host.host] = "; ".join(f"{one.name}: {one.found}" for one in failed)
+        return found
+
+    def power_cycle(self, boards: Sequence[str]) -> dict[str, str]:
+        """Each by its own switch."""
+        hosts = [host for host in self._bench().hosts if host.name in boards]
+        switched = run_async(switch_power(hosts, PowerDeed.CYCLE))
+        return {one.host.name: one.reason for one in switched if not one.done}
+
+    def temperatures(self, boards: Sequence[str]) -> Mapping[str, float]:
+        """By a file of the kernel's."""
+        bench = self._bench()
+        return bench_temperatures(bench, [host for host in bench.hosts if host.name in boards])
+
+    def replace(self, board: str, spare: str) -> str:
+        """By `fleet replace` and, for the meter's proof, `fleet identify`, in processes that can be ended."""
+        if why := _command(["fleet", "replace", str(self.file), board, spare], REPLACE_S):
+            return why
+        host = self._bench().host(board)
+        if self.options.unproven or host.meter.driver == NO_METER:
+            return ""
+        return _command(["fleet", "identify", str(self.file), "--only", board], _IDENTIFY_S)
+
+
+def crew_of(
+    file: Path,
+    options: BenchOptions,
+    *,
+    failures: int,
+    least: int | None,
+    log: CampaignLog,
+    rows: Sequence[CampaignRow],
+    report: Callable[[str], None],
+) -> Crew:
+    """The crew of the bench in `file`, with the standing that `rows` (of earlier sessions) tell."""
+    return Crew(BenchHands(file, options), options, least, log, report, Care(failures, rows))
+
+
+def _has_switch(host: Host) -> bool:
+    try:
+        SWITCHES.load(host.power.switch).switch(host.power.keys, host)
+    except RoambenchError:
+        return False
+    return True
+
+
+def _command(words: list[str], most_s: float) -> str:
+    """Run a command of ours; its last words where it failed, "" where it did what it should."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "roambench.controller.cli", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=most_s)
+    except subprocess.TimeoutExpired:
+        return f"roambench {' '.join(words[:2])}: no end within {most_s:.0f} s"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode == 0:
+        return ""
+    last = [line.strip() for line in said.splitlines() if line.strip()][-3:]
+    return " ".join(last) or f"roambench {' '.join(words[:2])} ended with status {process.returncode}"
