@@ -84,16 +84,18 @@ def rotate(
     force: Annotated[
         bool, typer.Option("--force", help="With --finish: even if hosts are shut out by it.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Give hosts new certificates. Running agents load them by themselves; no run is interrupted, but by
     --revoke-old and --finish: they end the sessions that certificates before have opened."""
     import datetime as dt
+    import json
 
     from rich.console import Console
     from rich.table import Table
 
     from roambench.contract.errors import ConfigError
-    from roambench.controller.commands.fleet.outcome_table import add_columns
+    from roambench.controller.commands.fleet.outcome_table import add_columns, outcome_json
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.rotation import rotate_host
     from roambench.provision.inventory.load import load_bench
@@ -108,27 +110,33 @@ def rotate(
     bench_authority = BenchAuthority(loaded.state_dir)
     if finish:
         bench_authority.finish_next([host.name for host in loaded.hosts], force=force)
-        print(f"{loaded.name}: only authority {bench_authority.serial[:12]} is trusted from now on")
+        if as_json:
+            print(json.dumps({"authority": bench_authority.serial}))
+        else:
+            print(f"{loaded.name}: only authority {bench_authority.serial[:12]} is trusted from now on")
         return
     if authority:
         bench_authority.begin_next()
     lifetime = dt.timedelta(days=days)
     outcomes = on_hosts(loaded, hosts, lambda link: rotate_host(link, lifetime, revoke_old=revoke_old))
-    table = Table(title=f"{loaded.name}: certificates", title_justify="left")
-    add_columns(table, "host", "serial", "ends", "reason", "next action")
-    for outcome in outcomes:
-        got = outcome.value
-        table.add_row(
-            outcome.host.name,
-            got.serial if got else "",
-            f"{got.expires:%F %T} UTC" if got else "",
-            outcome.reason,
-            outcome.next_action,
-        )
-    Console(highlight=False).print(table, markup=False)
+    if as_json:
+        print(outcome_json(outcomes))
+    else:
+        table = Table(title=f"{loaded.name}: certificates", title_justify="left")
+        add_columns(table, "host", "serial", "ends", "reason", "next action")
+        for outcome in outcomes:
+            got = outcome.value
+            table.add_row(
+                outcome.host.name,
+                got.serial if got else "",
+                f"{got.expires:%F %T} UTC" if got else "",
+                outcome.reason,
+                outcome.next_action,
+            )
+        Console(highlight=False).print(table, markup=False)
     if any(outcome.failed for outcome in outcomes):
         raise typer.Exit(1)
-    if authority:
+    if authority and not as_json:
         print("next: once every host has its new certificate, roambench fleet certs rotate --finish")
 
 

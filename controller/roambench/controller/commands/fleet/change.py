@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
+from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
 from roambench.controller.commands.fleet.shell import WaitOption
 
 if TYPE_CHECKING:
@@ -25,13 +25,14 @@ def upgrade_hosts(
     only: OnlyOption = None,
     limit: LimitOption = None,
     wait_s: WaitOption = 0.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Install this source tree's build and see every agent run it; where one does not, its build before
     comes back. Not during runs: all boards of one run have the same build."""
     from rich.console import Console
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
     from roambench.provision.changes.upgrading import Upgraded, upgrade
     from roambench.provision.inventory.load import load_bench
 
@@ -42,8 +43,11 @@ def upgrade_hosts(
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "upgrade", wait_s, hosts=hosts, during_run=False):
         outcomes = upgrade(loaded, hosts, _print_step)
-    table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, told)
-    Console(highlight=False).print(table, markup=False)
+    if as_json:
+        print(outcome_json(outcomes))
+    else:
+        table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, told)
+        Console(highlight=False).print(table, markup=False)
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 

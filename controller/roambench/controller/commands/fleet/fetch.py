@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
+from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
 from roambench.controller.commands.fleet.provision import DuringOption, WaitOption
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def fetch(
             help="Also records that the controller or a database had refused for good: try them again.",
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Collect the records and the outstanding model of hosts that missed a run's end; with RUN its ledger is
     computed anew. Hosts that still wait for a controller that is gone leave its run (not with --during-run
@@ -49,7 +50,7 @@ def fetch(
     from rich.console import Console
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
     from roambench.provision.fetching import fetch_run, revive
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.journal_lines import journal
@@ -70,7 +71,10 @@ def fetch(
 
         with in_hand(loaded, "fetch", wait_s, hosts=hosts, during_run=during_run):
             saved = on_hosts(loaded, hosts, save)
-        console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _summary), markup=False)
+        if as_json:
+            print(outcome_json(saved, _fields))
+        else:
+            console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _summary), markup=False)
         if any(one.failed or any(run.trouble for run in one.value or ()) for one in saved):
             raise typer.Exit(1)
         return
@@ -88,14 +92,18 @@ def fetch(
 
         with in_hand(loaded, "fetch", wait_s, hosts=took_part, during_run=during_run):
             outcomes = on_hosts(loaded, took_part, complete)
-        title = f"{loaded.name}: fetched of {folder.info.run_id}"
-        console.print(outcome_table(title, "records", outcomes, _summary), markup=False)
+        if as_json:
+            print(outcome_json(outcomes, _fields))
+        else:
+            title = f"{loaded.name}: fetched of {folder.info.run_id}"
+            console.print(outcome_table(title, "records", outcomes, _summary), markup=False)
         # Also without news: whoever fetched before may have been interrupted here.
         if any(one.value for one in outcomes):
             export_run(folder)
-            console.print(
-                f"{run}: ledger and tables are computed anew; see roambench report {run}", markup=False
-            )
+            if not as_json:
+                console.print(
+                    f"{run}: ledger and tables are computed anew; see roambench report {run}", markup=False
+                )
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 
@@ -110,6 +118,12 @@ def _save_all(link: HostLink, folder: Path, *, orphans: bool) -> list[Fetched]:
     model = end_orphaned(link, None, lambda run: place(run, ".safetensors")) if orphans else None
     saved = save_runs(link, lambda run: place(run, ".jsonl.gz"))
     return [*saved, Fetched(0, None, model)] if model is not None else saved
+
+
+def _fields(fetched: list[Fetched]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {"fetched": [asdict(one) for one in fetched]}
 
 
 def _summary(fetched: list[Fetched]) -> str:

@@ -1,10 +1,12 @@
-"""Table of every host's outcome, as the `fleet` commands print it: a row each, reason and next action
-last."""
+"""Every host's outcome as the `fleet` commands print it, a row each: a table, or JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from typing import TypeVar
+import dataclasses
+import datetime as dt
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, TypeVar
 
 from rich.table import Table
 
@@ -34,3 +36,25 @@ def outcome_table(
         told = cell(one.value) if one.value is not None else ""
         table.add_row(one.host.name, told, one.reason, one.next_action)
     return table
+
+
+def outcome_json(
+    outcomes: Sequence[HostOutcome[T]], fields: Callable[[T], Mapping[str, Any]] | None = None
+) -> str:
+    """A list of objects: host, reason and next_action ("" where it did it), and the `fields` of one that did
+    it, all that its dataclass has by default; moments as ISO 8601."""
+    fields_of: Callable[[Any], Mapping[str, Any]] = fields or dataclasses.asdict
+    rows = [
+        {
+            "host": one.host.name,
+            "reason": one.reason,
+            "next_action": one.next_action,
+            **(fields_of(one.value) if one.value is not None else {}),
+        }
+        for one in outcomes
+    ]
+    return json.dumps(rows, indent=2, default=_as_text)
+
+
+def _as_text(value: object) -> str:
+    return value.isoformat() if isinstance(value, dt.datetime) else str(value)

@@ -94,8 +94,12 @@ def wheelhouse(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Ask the package index again, even if nothing was changed.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Fetch the wheels that hosts install, as provisioning does by itself; hosts then need no internet."""
+    import json
+    from dataclasses import asdict
+
     from rich.console import Console
     from rich.table import Table
 
@@ -112,11 +116,16 @@ def wheelhouse(
         raise ConfigError(
             [f"--platform {name}: expected one of {', '.join(PLATFORMS)}" for name in strangers]
         )
+    houses = [
+        build_wheelhouse(loaded.state_dir, source_root(), PLATFORMS[name], refresh=refresh) for name in wanted
+    ]
+    if as_json:
+        print(json.dumps([asdict(house) for house in houses], indent=2, default=str))
+        return
     console = Console(highlight=False)
-    for name in wanted:
-        house = build_wheelhouse(loaded.state_dir, source_root(), PLATFORMS[name], refresh=refresh)
+    for name, house in zip(wanted, houses, strict=True):
         table = Table(title=f"{name}, Python {PYTHON}", title_justify="left")
-        table.add_column("wheel")
+        table.add_column("wheel", no_wrap=True, overflow="ignore")
         table.add_column("version")
         table.add_column("MB", justify="right")
         for wheel in house.wheels:
@@ -136,12 +145,13 @@ def roll_back(
     limit: LimitOption = None,
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the build that hosts had before the last one; a second time, the newer one again."""
     from rich.console import Console
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
     from roambench.provision.changes.removal import RolledBack, rollback
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
@@ -153,8 +163,11 @@ def roll_back(
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "rollback", wait_s, hosts=hosts, during_run=during_run):
         outcomes = on_hosts(loaded, hosts, rollback)
-    title = f"{loaded.name}: builds"
-    Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
+    if as_json:
+        print(outcome_json(outcomes))
+    else:
+        title = f"{loaded.name}: builds"
+        Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 
@@ -168,12 +181,13 @@ def unprovision_hosts(
     ] = False,
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove all that provisioning brought, readings and models on the hosts included."""
     from rich.console import Console
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.removal import Unprovisioned, unprovision
     from roambench.provision.inventory.load import load_bench
@@ -195,8 +209,11 @@ def unprovision_hosts(
 
     with in_hand(loaded, "unprovision", wait_s, hosts=hosts, during_run=during_run):
         outcomes = on_hosts(loaded, hosts, work)
-    title = f"{loaded.name}: unprovisioned"
-    Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
+    if as_json:
+        print(outcome_json(outcomes))
+    else:
+        title = f"{loaded.name}: unprovisioned"
+        Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 

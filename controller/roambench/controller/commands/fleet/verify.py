@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.fleet.options import OnlyOption
+from roambench.controller.commands.fleet.options import JsonOption, OnlyOption
 from roambench.controller.commands.fleet.shell import WaitOption
 
 
@@ -30,12 +30,16 @@ def verify(
         typer.Option("--minutes", min=1.0, max=10.0, metavar="MIN", help="Of load, on and off in turns."),
     ] = 10.0,
     wait_s: WaitOption = 0.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Check on one board with its meter what this project assumes of hardware: which holds, and what else.
 
     A quarter of an hour: preflight, rest, all cores on and off, transfers both ways. Exit code 1 if anything
     does not hold. docs/first-contact.md has the list.
     """
+    import json
+    from dataclasses import asdict
+
     from rich.console import Console
 
     from roambench.contract.errors import ConfigError
@@ -64,7 +68,11 @@ def verify(
             lines.append(f"{'':9}  -> {one.changes}")
     counts = {held: sum(one.held is held for one in findings) for held in Held}
     lines.append(", ".join(f"{count} {held}" for held, count in counts.items()))
-    print("\n".join(lines))
+    if as_json:
+        about = {"board": kit.board, "driver": kit.driver, "version": kit.version}
+        print(json.dumps({**about, "findings": [asdict(one) for one in findings]}, indent=2))
+    else:
+        print("\n".join(lines))
     if out is not None:
         try:
             write_kit(out, kit, lines)
