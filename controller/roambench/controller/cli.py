@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated
+from typing import Annotated, cast
 
 try:
     import typer
     from typer.core import TyperGroup
-    from typer.main import get_group
+    from typer.main import get_command
 
     from roambench.contract.errors import RoambenchError
     from roambench.contract.sources import own_code
@@ -37,10 +37,16 @@ except KeyboardInterrupt:  # all this takes half a second to read
 app = typer.Typer(
     name="roambench",
     help="Benches for mobile federated learning that account for every joule.",
+    epilog="A first run: roambench run experiments/demo.toml    Who would train: --fleet rehearsal    "
+    "What it takes: --plan",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+
+
+#: Panels of the help, in the order in which their first command stands below.
+_RUN, _LOOK, _BENCH, _DATA = "Run", "Look", "Benches and meters", "Data and movement"
 
 
 def _version(asked: bool) -> None:
@@ -60,29 +66,29 @@ def _options(
     pass
 
 
-app.command()(run)
-app.command()(resume)
-app.command()(pause)
-app.command("resume-replay")(resume_replay)
-app.command()(sweep)
-app.command()(ab)
-app.command()(report)
-app.command()(results)
-app.command()(overhead)
-app.command()(compare)
-app.command()(calibrate)
-app.command("list")(list_rows)
-app.add_typer(data_app)
-app.add_typer(export_app)
-app.add_typer(trace_app)
-app.add_typer(meter_app)
-app.add_typer(fleet_app)
+app.command(rich_help_panel=_RUN)(run)
+app.command(rich_help_panel=_RUN)(resume)
+app.command(rich_help_panel=_RUN)(pause)
+app.command("resume-replay", rich_help_panel=_RUN)(resume_replay)
+app.command(rich_help_panel=_RUN)(sweep)
+app.command(rich_help_panel=_RUN)(ab)
+app.command(rich_help_panel=_LOOK)(report)
+app.command(rich_help_panel=_LOOK)(results)
+app.command(rich_help_panel=_BENCH)(overhead)
+app.command(rich_help_panel=_LOOK)(compare)
+app.command(rich_help_panel=_BENCH)(calibrate)
+app.command("list", rich_help_panel=_LOOK)(list_rows)
+app.add_typer(data_app, rich_help_panel=_DATA)
+app.add_typer(export_app, rich_help_panel=_LOOK)
+app.add_typer(trace_app, rich_help_panel=_DATA)
+app.add_typer(meter_app, rich_help_panel=_BENCH)
+app.add_typer(fleet_app, rich_help_panel=_BENCH)
 
 
 @cache
 def command() -> TyperGroup:
     """All commands and their options. Read once per process: it takes 0.1 s."""
-    return get_group(app)
+    return cast(TyperGroup, get_command(app))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -54,8 +54,14 @@ def _mistake(detail: ErrorDetails, model: type[BaseModel], prefix: tuple[str, ..
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """ ", did you mean X?" or nothing."""
+    """ ", did you mean X?" or nothing: what is written alike, or the only one that begins so (batch) or has
+    these initials (lr)."""
     close = difflib.get_close_matches(name, known, n=1)
+    for like in (
+        [one for one in known if one.startswith(name)],
+        [one for one in known if "".join(word[:1] for word in one.split("_")) == name],
+    ):
+        close = close or (like if len(like) == 1 else [])
     return f", did you mean {close[0]}?" if close else ""
 
 

@@ -341,3 +341,15 @@ def test_report_json_of_no_run_is_an_error_not_a_table(
     assert captured.out == ""
     assert "no such folder" in captured.err
     assert json.dumps("") not in captured.err
+
+
+def test_a_shell_can_complete_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"_ROAMBENCH_COMPLETE": "complete_bash", "COMP_WORDS": "roambench fleet prov", "COMP_CWORD": "2"}
+    told = subprocess.run(
+        [sys.executable, "-m", "roambench.controller.cli"],
+        env={**os.environ, **words},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert told.split() == ["provision"]
