@@ -17,7 +17,6 @@ from roambench.controller.kept import kept_announced
 from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place, new_run_folder
 from roambench.controller.places.table import place_of
-from roambench.controller.plans.plan import plan_experiment
 from roambench.controller.plays.play import World
 from roambench.controller.resuming import Unfinished, resume_run, unfinished
 from roambench.controller.run_log import logged
@@ -56,6 +55,8 @@ def run_experiment(
 
     def planned_s() -> float:
         """Somebody else has booked the bench: how long all systems take."""
+        from roambench.controller.plans.plan import plan_experiment  # a rehearsal needs no torch
+
         plans = plan_experiment(experiment, fleet, bench.only)
         return math.fsum(plan.wall_s for plan in plans if plan.system not in left.finished)
 

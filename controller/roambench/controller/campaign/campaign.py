@@ -22,6 +22,7 @@ from roambench.controller.campaign.campaign_log import (
 from roambench.controller.campaign.cooling import Cooled, Cooling, Thermometer, cool_down, thermometer_of
 from roambench.controller.campaign.crew import Crew, crew_of
 from roambench.controller.campaign.disk_room import GIB, DiskRoom
+from roambench.controller.campaign.left_behind import note_command
 from roambench.controller.places.table import fleet_of
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import Held, holding
@@ -310,6 +311,7 @@ def campaign_in(
     disk = DiskRoom(folder, options.keep_free_bytes, log, report)
     for point in (folder / "points").glob("*"):
         disk.ended(point)
+    note_command(folder)
     began = CampaignEvent.RESUMED if rows else CampaignEvent.BEGAN
     log.note(CampaignRow(began, what, points=points, open_points=open_points()))
     campaign = Campaign(options, log, disk, crew, thermometer, report)

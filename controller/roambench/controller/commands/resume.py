@@ -52,12 +52,14 @@ def resume(
 ) -> None:
     """Go on with RUN where its controller died or was stopped, to the end that it would have had.
 
-    Where RUN is a folder of runs, with each in it that died or was ended by the system; not after a Ctrl-C.
+    Where RUN is a folder of runs, with each in it that died or was ended by the system, sweeps and
+    comparisons (`ab`) among them; not after a Ctrl-C.
     """
     if unit:
         typer.echo(_unit(run), nl=False)
         return
 
+    from roambench.controller.campaign.left_behind import carry_on, left_behind
     from roambench.controller.lasting_console import lasting_console
     from roambench.controller.resuming import ended_by_others, resume_run
 
@@ -73,7 +75,14 @@ def resume(
             show([path], html=html or run / f"{path.name}.html", as_json=False, console=console, full=full)
         except RoambenchError as error:
             problems.append(str(error))
-    if not left:
+    campaigns = left_behind(run)
+    for path in campaigns:
+        console.print(f"goes on: {path}", highlight=False, markup=False, soft_wrap=True)
+        try:
+            carry_on(path)
+        except RoambenchError as error:
+            problems.append(str(error))
+    if not left and not campaigns:
         console.print(f"{run}: no run to go on with", highlight=False, markup=False, soft_wrap=True)
     if problems:
         raise RunError("\n".join(problems))
