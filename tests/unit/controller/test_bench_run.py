@@ -113,7 +113,23 @@ def test_who_waits_reads_whom_for_and_brackets_are_as_they_were_written(tmp_path
         somebody_else.setenv("LOGNAME", "somebody-else")
         with pytest.raises(FleetError), BenchPlace.of(experiment(tmp_path), file, waiting).held(shown):
             pass
-    assert "who reserved it for 10 min more: [/run] or [bold]" in shown.file.getvalue()
+    (told,) = [line for line in shown.file.getvalue().splitlines() if "who reserved it until" in line]
+    assert told.endswith(": [/run] or [bold]")
+
+
+def test_a_run_goes_beside_a_command_that_keeps_other_boards_and_tells_of_it(tmp_path, file):
+    book = LeaseBook(load_bench(file).state_dir)
+    book.step_aside(book.claim("fleet provision"), ["b"])
+    without = BenchOptions(only=("left",), preflight=False, unproven=True)
+    with BenchPlace.of(experiment(tmp_path, "fleet.agents=2"), file, without).held(quiet()) as place:
+        (told,) = [doubt for doubt in place.doubts if "fleet provision" in doubt]
+        assert told.startswith("on the same network worked, when it began: ")
+        assert told.endswith("keeps b")
+    with (
+        pytest.raises(FleetError, match="keeps b"),
+        BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet()),
+    ):
+        pass
 
 
 def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
