@@ -249,7 +249,8 @@ class BenchHands:
         host = self._bench().host(board)
         if self.options.unproven or host.meter.driver == NO_METER:
             return ""
-        return _command(["fleet", "identify", str(self.file), "--only", board], _IDENTIFY_S)
+        words = ["fleet", "identify", str(self.file), "--only", board]
+        return _command(words, _IDENTIFY_S) and _command(words, _IDENTIFY_S)  # a noisy minute spoils one
 
 
 def crew_of(
