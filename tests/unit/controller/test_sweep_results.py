@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from roambench.controller.sweep.peer_page import peer_page
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, read_outcome, write_outcome
 from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.files import write_trace
 from roambench.report.figures.curves_svg import Curve, curves_svg
@@ -100,7 +101,9 @@ def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None
     shown = roambench("results", "runs/tiny", cwd=tmp_path)
     assert "Rounds to the threshold of 1 % (MOHAWK's Table 4)" in shown.stdout
 
-    report = roambench("report", *map(str, tmp_path.glob("runs/tiny/points/*/runs/*")), cwd=tmp_path)
+    report = roambench(
+        "report", "--full", *map(str, tmp_path.glob("runs/tiny/points/*/runs/*")), cwd=tmp_path
+    )
     assert "Ratios beside MOHAWK's Tables 4 to 6" in report.stdout
     assert "accuracy 0." in report.stdout  # why the runs ended early
     assert "reached the threshold of 0.01" in " ".join(report.stdout.split())
@@ -252,3 +255,18 @@ def test_curves_are_drawn_to_scale_in_a_panel_per_setting() -> None:
     assert colours[0][0] == colours[1][0] != colours[0][1]
     assert next(found.text for found in panels[0].findall(f"{space}text")) == "IID <k2>"
     assert "M46 108.0H328" in text  # the threshold
+
+
+def test_a_run_that_is_not_fit_is_in_no_table_of_a_paper_and_is_told(tmp_path: Path) -> None:
+    finished(tmp_path, "a", 1)
+    finished(tmp_path, "b", 2)
+    path = tmp_path / "points" / "b"
+    outcome = read_outcome(path, "b")
+    assert outcome is not None
+    write_outcome(path, replace(outcome, unfit=("pi2: coverage 90.0 %",)))
+    assert [run.folder.name for run in finished_runs(tmp_path)] == ["a"]
+    done = roambench("results", str(tmp_path), "--paper", "dam", cwd=tmp_path)
+    assert "left out: b: not fit: pi2: coverage 90.0 %" in done.stderr
+    write_outcome(tmp_path / "points" / "a", Outcome("a", outcome.figures, without=("pi3",)))
+    with pytest.raises(RunError, match="no finished run is fit: with fewer boards: without pi3"):
+        finished_runs(tmp_path)

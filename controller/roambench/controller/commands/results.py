@@ -36,8 +36,11 @@ def results(
 
     The page says what was run, with which command, on what, and every run's figures.
     """
+    import sys
+
     from rich.console import Console
 
+    from roambench.controller.sweep.finished_runs import doubtful
     from roambench.controller.sweep.mohawk_page import mohawk_page
     from roambench.controller.sweep.peer_page import peer_page
     from roambench.report.console import print_table
@@ -51,6 +54,8 @@ def results(
         page = mohawk_page(sweeps, title=heading, curves_name=curves.name)
     else:
         page = peer_page(sweeps, paper.value, title=heading, curves_name=curves.name)
+    for doubt in (doubt for folder in sweeps for doubt in doubtful(folder)):
+        print(f"left out: {doubt}", file=sys.stderr)
     if out is None:
         for table in page.tables:
             print_table(table, console)

@@ -51,7 +51,21 @@ class FinishedRun:
 
 
 def finished_runs(folder: Path) -> list[FinishedRun]:
-    """In the order of the table that the sweep wrote. RunError for what is no folder of a finished sweep."""
+    """In the order of the table that the sweep wrote, without those that are `doubtful`. RunError for what is
+    no folder of a finished sweep."""
+    runs = _all_finished(folder)
+    sure = [run for run in runs if not run.outcome.doubts]
+    if not sure:
+        raise RunError(f"{folder}: no finished run is fit: {runs[0].outcome.doubts[0]}")
+    return sure
+
+
+def doubtful(folder: Path) -> list[str]:
+    """Runs that no table of a paper takes, and why. RunError as `finished_runs`."""
+    return [f"{run.folder.name}: {doubt}" for run in _all_finished(folder) for doubt in run.outcome.doubts]
+
+
+def _all_finished(folder: Path) -> list[FinishedRun]:
     path = folder / "table.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
