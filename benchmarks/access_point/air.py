@@ -6,7 +6,7 @@ access points: one that gives all boards equal time on the air, and one that giv
 a slow board slows down all others (Heusse et al., "Performance anomaly of 802.11b", INFOCOM 2003; equal time:
 Hoiland-Jorgensen et al., "Ending the Anomaly", USENIX ATC 2017).
 
-    python -m access_point.air 0 40 40 2        this process is the air, until its input ends
+    python benchmarks/access_point/air.py 0 40 40 2        is the air, until its input ends
 
 It is a process of its own since it wants a processor every millisecond. Linux' tc shapes a cable as well, but
 none of its classes is charged more of what is shared than the bytes it carries.
@@ -64,7 +64,7 @@ def air(rates: Sequence[float], *, equal_packets: bool) -> Iterator[Air]:
     """The network, with its air; taken away again. Root only."""
     built = Air(tuple(rates))
     remove()
-    words = [sys.executable, "-m", "access_point.air", str(int(equal_packets)), *map(str, rates)]
+    words = [sys.executable, __file__, str(int(equal_packets)), *map(str, rates)]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
