@@ -59,6 +59,14 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
     again = json.loads(Path("out/ab.json").read_text())
     assert again["figures"] == document["figures"]  # of the new run, not of the one that it replaced
 
+    result = tmp_path / "out" / lost / "result.json"
+    result.write_text(json.dumps({**json.loads(result.read_text()), "unfit": ["pi2: coverage 90.0 %"]}))
+    assert called([*command, "--table"]) == 0
+    shown = capsys.readouterr().out
+    assert "! B2: not fit: pi2: coverage 90.0 %: its pair does not count" in shown
+    assert "1 of 2 pairs are whole; the others do not count" in shown
+    assert len(json.loads(Path("out/ab.json").read_text())["runs"]) == 4
+
 
 def test_pairs_whose_runs_were_no_neighbours_are_told() -> None:
     began: dict[tuple[ArmName, int], str] = {("B", 1): "10", ("B", 2): "11", ("A", 2): "12", ("A", 1): "13"}

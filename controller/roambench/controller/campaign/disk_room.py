@@ -49,6 +49,8 @@ class DiskRoom:
 
     def ended(self, point: Path) -> None:
         """Note how much a point took, its attempts apart."""
+        if not self.keep_free_bytes:
+            return
         attempts = point / "attempts"
         self.largest_bytes = max(self.largest_bytes, bytes_in(point) - bytes_in(attempts))
 
