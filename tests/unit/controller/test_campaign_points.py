@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from roambench.contract.errors import RunError
+from roambench.contract.errors import ConfigError, RunError
+from roambench.controller.bench_options import BenchOptions
 from roambench.controller.campaign.campaign import CampaignOptions, Ended, campaign_in, run_campaign
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignLog, End, read_campaign
 from roambench.controller.campaign.cooling import Clock, Cooled
 from roambench.controller.campaign.disk_room import GIB, MOST_S, DiskRoom
+from roambench.controller.cli import main
+from roambench.controller.places.bench import BenchPlace
 from roambench.controller.sweep.campaign_point import CampaignPoint, is_done
 from roambench.controller.sweep.metrics import METRICS
 from roambench.controller.sweep.points import Point, points_of
@@ -22,6 +25,7 @@ from roambench.controller.sweep.results import table_of
 from roambench.controller.sweep.results_files import print_table, write_results
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.experiment.sections import Experiment
 
 FIGURES = dict.fromkeys(METRICS, 1.0)
 
@@ -214,3 +218,67 @@ def test_the_largest_point_so_far_is_what_the_next_one_may_take(tmp_path: Path) 
     for name in ("a", "b"):
         room.ended(tmp_path / name)
     assert 5000 <= room.largest_bytes < 9000 + 5000
+
+
+BENCH = """
+name = "b"
+[controller]
+address = "10.0.0.1"
+[[hosts]]
+name = "pi1"
+address = "10.0.0.11"
+meter.driver = "none"
+[[hosts]]
+name = "pi2"
+address = "10.0.0.12"
+meter.driver = "none"
+[[hosts]]
+name = "pi3"
+address = "10.0.0.13"
+tags = ["spare"]
+meter.driver = "none"
+"""
+
+
+def on_bench(folder: Path, fleet: str) -> str:
+    (folder / "on").mkdir(exist_ok=True)
+    (folder / "on" / "s.toml").write_text(f'fleet = "{fleet}"\n[experiment]\nsystems = ["mohawk"]\n')
+    return read_sweep(folder / "on" / "s.toml").fleet
+
+
+def test_the_bench_of_a_sweep_is_beside_its_file(tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text(BENCH)
+    assert on_bench(tmp_path, "bench:../bench.toml") == f"bench:{(tmp_path / 'bench.toml').resolve()}"
+    with pytest.raises(
+        ConfigError, match=r"fleet: expected the file of a bench, .*/on/bench\.toml does not exist"
+    ):
+        on_bench(tmp_path, "bench:bench.toml")
+
+
+def test_a_bench_carries_one_run_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bench.toml").write_text(BENCH)
+    on_bench(tmp_path, "bench:../bench.toml")
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", str(tmp_path / "on" / "s.toml"), "--jobs", "2", "--out", str(tmp_path / "out")])
+    assert ended.value.code == 2
+    assert "--jobs 2: expected 1: a bench carries one run at a time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "agents", "names", "fewer_by"),
+    [
+        (BenchOptions(), 3, ("pi1", "pi2", "pi3"), ()),
+        (BenchOptions(spares_wait=True), 3, ("pi1", "pi2"), ()),
+        (BenchOptions(spares_wait=True, left_out=("pi1",)), 2, ("pi2",), ("pi1",)),
+        (BenchOptions(spares_wait=True, left_out=("pi1",)), 1, ("pi2",), ()),  # as many devices as without it
+        (BenchOptions(("pi3",), spares_wait=True), 1, ("pi3",), ()),  # called for by its name
+    ],
+)
+def test_who_plays_with_spares_that_wait_and_boards_left_out(
+    tmp_path: Path, options: BenchOptions, agents: int, names: tuple[str, ...], fewer_by: tuple[str, ...]
+) -> None:
+    (tmp_path / "bench.toml").write_text(BENCH)
+    experiment = Experiment.model_validate({"fleet": {"agents": agents}})
+    place = BenchPlace.of(experiment, str(tmp_path / "bench.toml"), options)
+    assert (place.names(9), place.fewer_by) == (names, fewer_by)
+    assert place.without_meter == names
