@@ -16,6 +16,7 @@ try:
     from roambench.contract.sources import own_code
     from roambench.controller.commands.ab import ab
     from roambench.controller.commands.calibrate import calibrate
+    from roambench.controller.commands.campaign import campaign
     from roambench.controller.commands.compare import compare
     from roambench.controller.commands.data import data_app
     from roambench.controller.commands.export import export_app
@@ -72,6 +73,7 @@ app.command(rich_help_panel=_RUN)(pause)
 app.command("resume-replay", rich_help_panel=_RUN)(resume_replay)
 app.command(rich_help_panel=_RUN)(sweep)
 app.command(rich_help_panel=_RUN)(ab)
+app.command(rich_help_panel=_LOOK)(campaign)
 app.command(rich_help_panel=_LOOK)(report)
 app.command(rich_help_panel=_LOOK)(results)
 app.command(rich_help_panel=_BENCH)(overhead)

@@ -47,7 +47,8 @@ def mend_last_line(path: Path, is_whole: Callable[[str], bool] = lambda line: Fa
 
 def whole_lines(path: Path, is_whole: Callable[[str], bool]) -> list[str]:
     """All lines but a truncated last one; OSError and UnicodeDecodeError where it cannot be read."""
-    *lines, last = path.read_text(encoding="utf-8").split("\n")
+    written, _, torn = path.read_bytes().rpartition(b"\n")  # it may be torn within a letter
+    lines, last = written.decode().split("\n") if written else [], torn.decode(errors="replace")
     return [*lines, last] if last and is_whole(last) else lines
 
 

@@ -34,12 +34,13 @@ def files_end_at(size: int) -> Iterator[None]:
 
 def test_a_cut_at_any_byte_costs_at_most_the_line_that_it_hits(tmp_path: Path) -> None:
     path = tmp_path / "lines"
-    records = [json.dumps({"n": number, "text": "x\u00e4\n"}) for number in range(3)]
+    text = {"text": "x\u00e4\n45 \u00b0C"}
+    records = [json.dumps({"n": number, **text}, ensure_ascii=False) for number in range(3)]
     append_lines(path, records, is_json)
     content = path.read_bytes()
     for cut in range(len(content) + 1):
         path.write_bytes(content[:cut])
-        kept = [line for line in content[:cut].decode().split("\n") if line and is_json(line)]
+        kept = [line for line in content[:cut].decode(errors="replace").split("\n") if line and is_json(line)]
         assert whole_lines(path, is_json) == kept
         append_lines(path, ['"new"'], is_json)
         assert path.read_text() == "".join(f"{line}\n" for line in [*kept, '"new"'])

@@ -14,9 +14,11 @@ from roambench.controller.commands.bench_choice import (
     FailuresOption,
     KeepFreeOption,
     LeastOption,
+    NotifyOption,
     OnlyOption,
     PauseOption,
     PreflightOption,
+    SummaryAtOption,
     TriesOption,
     UnprovenOption,
     campaign_options,
@@ -61,6 +63,8 @@ def ab(
     preflight: PreflightOption = True,
     unproven: UnprovenOption = False,
     wait: CampaignWaitOption = None,
+    notify: NotifyOption = None,
+    summary_at: SummaryAtOption = None,
 ) -> None:
     """Run A and B in turns (A B, B A, ...) and tell how many times better A is, with a 95 % interval.
 
@@ -69,6 +73,7 @@ def ab(
     from roambench.controller.ab.ab_plan import Asked, plan_ab
     from roambench.controller.ab.ab_runner import conclude, run_ab
     from roambench.controller.bench_options import BenchOptions
+    from roambench.controller.campaign.notify import notifying
     from roambench.controller.lasting_console import lasting_console
 
     on_bench = fleet.startswith("bench:")
@@ -81,21 +86,24 @@ def ab(
     if table:
         conclude(plan, out=folder, console=console)
         return
-    run_ab(
-        plan,
-        out=folder,
-        campaign=campaign_options(
-            on_bench=on_bench,
-            cool_to=cool_to,
-            pause=pause,
-            cool_most=cool_most,
-            tries=tries,
-            failures=failures,
-            least=least,
-            keep_free=keep_free,
-            wait=wait,
-        ),
-        console=console,
-        bench=BenchOptions(tuple(only or ()), preflight, unproven, spares_wait=True) if on_bench else None,
-        fresh=fresh,
-    )
+    options = BenchOptions(tuple(only or ()), preflight, unproven, spares_wait=True)
+    with notifying(folder, notify, summary_at, console) as heard:
+        run_ab(
+            plan,
+            out=folder,
+            campaign=campaign_options(
+                on_bench=on_bench,
+                cool_to=cool_to,
+                pause=pause,
+                cool_most=cool_most,
+                tries=tries,
+                failures=failures,
+                least=least,
+                keep_free=keep_free,
+                wait=wait,
+                heard=heard,
+            ),
+            console=console,
+            bench=options if on_bench else None,
+            fresh=fresh,
+        )

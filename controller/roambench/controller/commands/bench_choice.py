@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from roambench.controller.campaign.campaign import CampaignOptions
+    from roambench.controller.campaign.campaign_log import Listener
 
 FleetOption = Annotated[
     str,
@@ -80,6 +81,18 @@ CampaignWaitOption = Annotated[
         min=0.0, metavar="S", help="On a bench that is in use: queue for so long; default: as it takes."
     ),
 ]
+NotifyOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CMD|URL",
+        envvar="ROAMBENCH_NOTIFY",
+        help="Tell somebody what happens: a shell command that reads it, or a webhook (http, https).",
+    ),
+]
+SummaryAtOption = Annotated[
+    str | None,
+    typer.Option(metavar="HH:MM", help="With --notify: a summary each day at this local time."),
+]
 WaitOption = Annotated[float, typer.Option(metavar="S", help="On a bench that is in use: queue for so long.")]
 
 
@@ -94,6 +107,7 @@ def campaign_options(
     least: int | None,
     keep_free: float | None,
     wait: float | None,
+    heard: Listener,
 ) -> CampaignOptions:
     """As a command's options have it, with what is usual on a bench and elsewhere."""
     from math import inf
@@ -109,4 +123,5 @@ def campaign_options(
         keep_free_bytes=campaign.keep_free(keep_free, on_bench=on_bench),
         cooling=Cooling(cool_to, usual_s if pause is None else pause, cool_most),
         wait_s=inf if wait is None else wait,
+        heard=heard,
     )

@@ -15,9 +15,11 @@ from roambench.controller.commands.bench_choice import (
     FailuresOption,
     KeepFreeOption,
     LeastOption,
+    NotifyOption,
     OnlyOption,
     PauseOption,
     PreflightOption,
+    SummaryAtOption,
     TriesOption,
     UnprovenOption,
     campaign_options,
@@ -57,6 +59,8 @@ def sweep(
     cool_most: CoolMostOption = 1800.0,
     failures: FailuresOption = 2,
     least: LeastOption = None,
+    notify: NotifyOption = None,
+    summary_at: SummaryAtOption = None,
 ) -> None:
     """Run every point of SWEEP that has not finished yet, then print mean ± sd over the seeds.
 
@@ -64,6 +68,7 @@ def sweep(
     """
     from roambench.contract.errors import ConfigError
     from roambench.controller.bench_options import BenchOptions
+    from roambench.controller.campaign.notify import notifying
     from roambench.controller.lasting_console import lasting_console
     from roambench.controller.places.table import fleet_of
     from roambench.controller.sweep.sweep_file import read_sweep
@@ -82,22 +87,24 @@ def sweep(
             raise ConfigError([f"--jobs {jobs}: expected 1: a bench carries one run at a time"])
         options = BenchOptions(tuple(only or ()), preflight, unproven, spares_wait=True)
         usual = 1 if kind.has_agents else os.cpu_count() or 1
-        run_sweep(
-            sweep_file,
-            jobs=jobs or usual,
-            out=folder,
-            console=console,
-            fresh=fresh,
-            campaign=campaign_options(
-                on_bench=kind.has_file,
-                cool_to=cool_to,
-                pause=pause,
-                cool_most=cool_most,
-                tries=tries,
-                failures=failures,
-                least=least,
-                keep_free=keep_free,
-                wait=wait,
-            ),
-            bench=options if kind.has_file else None,
-        )
+        with notifying(folder, notify, summary_at, console) as heard:
+            run_sweep(
+                sweep_file,
+                jobs=jobs or usual,
+                out=folder,
+                console=console,
+                fresh=fresh,
+                campaign=campaign_options(
+                    on_bench=kind.has_file,
+                    cool_to=cool_to,
+                    pause=pause,
+                    cool_most=cool_most,
+                    tries=tries,
+                    failures=failures,
+                    least=least,
+                    keep_free=keep_free,
+                    wait=wait,
+                    heard=heard,
+                ),
+                bench=options if kind.has_file else None,
+            )

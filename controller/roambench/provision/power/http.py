@@ -1,10 +1,11 @@
-"""One answer of a switch over HTTP, fetched by curl: all of it within a time and a size, with a login."""
+"""HTTP by curl, within a time and a size: an answer of a switch, with a login, or a posted message."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from roambench.provision.power.programs import MOST_BYTES, run_program
 from roambench.provision.power.switch import SwitchError, short
@@ -70,6 +71,28 @@ async def get(address: str, path: str, login: Login | None = None) -> Answer:
             f"{address}: answers {status} and no JSON object: {short(body)!r}", "is it this sort of switch?"
         )
     return Answer(int(status), values)
+
+
+async def post(url: str, body: str) -> None:
+    """POST `body`, which is JSON, to an http or https URL. SwitchError, which names no more of it than its
+    host (its path and its user may be secrets), for whatever is not answered with success."""
+    where = urlsplit(url).hostname or "webhook"
+    lines = [
+        f"url = {_quoted(url)}",
+        'proto = "=http,https"',
+        'header = "Content-Type: application/json"',
+        f"data-binary = {_quoted(body)}",
+        f"connect-timeout = {_CONNECT_S}",
+        f"max-time = {ANSWER_S}",
+        'output = "/dev/null"',
+        'write-out = "%{http_code}"',
+    ]
+    words = ["curl", "-q", "--silent", "--globoff", "--config", "-"]
+    ran = await run_program(words, where, ANSWER_S + 2.0, stdin="\n".join(lines) + "\n")
+    if ran.exit_code != 0:
+        raise SwitchError(f"{where}: curl ends with {ran.exit_code}", "man curl, EXIT CODES, says why")
+    if not ran.out.startswith("2"):
+        raise SwitchError(f"{where}: answers {ran.out[:3]}")
 
 
 def refused(address: str, *, given: bool) -> SwitchError:
