@@ -158,6 +158,17 @@ def test_most_boards_at_once_are_waited_for_and_none_is_touched(tmp_path: Path) 
     assert [row.event for row in read_campaign(tmp_path)] == [CampaignEvent.WAITED] * 3
 
 
+def test_a_board_known_to_be_ill_and_the_bad_minute_of_another_are_no_common_cause(tmp_path: Path) -> None:
+    """Of three boards these are most."""
+    made = bench(tmp_path, *boards(1, 2, 3), spare(9))
+    for _ in range(2):
+        made.crew.after(["pi-01"], "its agent was away", ())
+    made.hands.sick = {"pi-01": "no answer", "pi-03": "its disk is full"}
+    assert made.crew.after(["pi-01", "pi-03"], "no answer", ())
+    assert made.hands.deeds == ["cycle pi-01", "pi-09 for pi-01"]
+    assert made.events()[-1] == ("replaced", "pi-01", True)
+
+
 def test_a_board_that_is_no_part_of_the_campaign_is_nobodys_care(tmp_path: Path) -> None:
     made = bench(tmp_path, *boards(1, 2), failures=1)
     assert not made.crew.after(["pi-77"], "?", ())

@@ -108,7 +108,10 @@ class Crew:
         point is worth another start. FleetError where too few are left, or none come back."""
         boards = self.boards()
         failing = [name for name in dict.fromkeys(failing) if name in boards and name not in without]
-        if common_cause(failing, len(boards) - len(without)):
+        # One that is known to be ill, and a second one's bad minute, are no common cause.
+        ill = [name for name in failing if self.care.of(name).cycled or self.care.of(name).dead]
+        at_once = [name for name in failing if name not in ill]
+        if common_cause(at_once, len(boards) - len(without) - len(ill)):
             return self._await(failing, boards, reason)
         for name in failing:
             failures = self.care.of(name).failures + 1
