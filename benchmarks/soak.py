@@ -2,6 +2,7 @@
 
     python benchmarks/soak.py --faults 1000 --seed 1
     python benchmarks/soak.py --seed 1 --run 17        that run again, with all its faults
+    python benchmarks/soak.py --seed 1 --campaign      a campaign of 24 runs on three hosts and a spare
 
 Every run is `roambench run` on a local fleet (real agents, emulated meters, gRPC with certificates), with
 access points or without a server, with InfluxDB where it is installed, on virtual devices, or on the hosts in
@@ -30,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from roambench.runs.folder import RunFolder
+from soaking.campaign import CampaignSoak, hosts_with_a_spare, judged
 from soaking.faults import KINDS
 from soaking.hosts import SoakedHosts, lacking, soaked_hosts
 from soaking.influxd import ServerMissing, binary
@@ -223,6 +225,20 @@ def _tell_of(result: Result, console: Console) -> None:
         )
 
 
+def _campaign(folder: Path, seed: int, seeds: int, console: Console) -> int:
+    """Its exit status; the folder is kept."""
+    with hosts_with_a_spare() as hosts:
+        soak = CampaignSoak(hosts, folder, seed, seeds)
+        verdict = judged(soak, soak.carry_out(patience_s=7200.0))
+    console.print(verdict.told)
+    for what, count in verdict.figures.items():
+        console.print(f"{what}: {count}", highlight=False, markup=False)
+    for problem in verdict.problems:
+        console.print(f"BROKEN: {problem}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"seed {seed}; kept in {folder}", highlight=False, soft_wrap=True)
+    return bool(verdict.problems)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--faults", type=int, default=20, help="how many at least")
@@ -233,11 +249,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--folder", type=Path, help="where runs are made, new")
     parser.add_argument("--keep", action="store_true", help="keep runs that held, too")
+    parser.add_argument("--campaign", action="store_true", help="one campaign on hosts; half an hour or more")
+    parser.add_argument("--seeds", type=int, default=6, help="of the campaign, which has 4 runs for each")
     asked = parser.parse_args()
     console = Console(width=150)
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="soak-"))
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    if asked.campaign:
+        sys.exit(_campaign(folder, asked.seed, asked.seeds, console))
     worlds = {name: share for name, share in SHARES.items() if not asked.world or name in asked.world}
     try:
         binary("influxd")

@@ -19,10 +19,21 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 from hosts.lab.bench_hosts import BenchHosts, running_hosts, running_sets
 from hosts.lab.cli import roambench
+from hosts.lab.command import do
 from hosts.lab.needed import lacking
 from hosts.lab.network import Network
+from roambench.meters.emulator.control import inject
+from roambench.meters.emulator.spec import Fault, FaultKind
 
-__all__ = ["SoakedHosts", "lacking", "soaked_hosts"]
+__all__ = [
+    "BenchHosts",
+    "SoakedHosts",
+    "lacking",
+    "roambench",
+    "running_hosts",
+    "running_sets",
+    "soaked_hosts",
+]
 
 #: Host seconds until an agent must be back at work after the last fault.
 _BACK_PATIENCE_S: Final = 120.0
@@ -68,6 +79,38 @@ class SoakedHosts:
             network.plug(index, into=False)
             time.sleep(lasts_s)
             network.plug(index, into=True)
+
+    def fill_disk(self, name: str, lasts_s: float) -> None:
+        """Two megabytes are left on its card."""
+        with self._turns[name]:
+            try:
+                self.hosts.fill_disk(name)
+                time.sleep(lasts_s)
+            finally:
+                self.hosts.empty_disk(name)
+
+    def disturb_meter(self, name: str, lasts_s: float, *, unplug: bool) -> None:
+        """It says nothing; or its cable is pulled, and the host has to be booted to have it back, for its
+        terminal is bound in."""
+        kind = FaultKind.UNPLUG if unplug else FaultKind.SILENCE
+        with self._turns[name]:
+            inject(self.hosts.folder / "meters/work.sock", name, Fault(kind, duration_s=lasts_s))
+            time.sleep(lasts_s)
+            self.hosts.let_read_meter(name)
+
+    def die(self, name: str) -> None:
+        """Nobody reaches it any more, whatever is done about it: our end of its cable is down."""
+        self._cable(name, "down")
+
+    def revive(self, name: str) -> None:
+        """It is reached again, has room on its card, and its power."""
+        self._cable(name, "up")
+        self.hosts.on(name)
+        self.hosts.empty_disk(name)
+
+    def _cable(self, name: str, state: str) -> None:
+        network = Network(int(self.hosts.folder.name))
+        do("ip", "link", "set", network.port(self.hosts.names.index(name)), state)
 
     def rotate_certificate(self, name: str) -> None:
         with self._turns[name]:

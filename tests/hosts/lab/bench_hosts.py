@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from hosts.lab.command import do
 from hosts.lab.foreign import NATIVE
+from hosts.lab.meters import DIALOUT
 from hosts.lab.places import sets
 
 #: One of each: whatever is done to all hosts is done to every flavour.
@@ -71,7 +73,14 @@ class BenchHosts:
         self.inside(name, script)
 
     def empty_disk(self, name: str) -> None:
-        self.inside(name, "rm -f /filler")
+        # Cut before it goes: other containers' copies of this card's mount may keep what was removed.
+        self.inside(name, "test ! -e /filler || { truncate -s 0 /filler; rm /filler; }")
+
+    def let_read_meter(self, name: str) -> None:
+        """A terminal that was pulled and is back belongs to root again."""
+        terminal = (self.folder / "meters" / f"{name}.tty").resolve()
+        os.chown(terminal, 0, DIALOUT)
+        terminal.chmod(0o660)
 
     def inside(self, name: str, script: str, timeout_s: float = 60.0) -> str:
         """What a shell script prints that root runs there, without SSH; RuntimeError when it fails."""

@@ -24,7 +24,8 @@ from roambench.meters.emulator.feed import WorkFeed
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.meters.power_switch import Unavailable, power_switch
 
-_DIALOUT = 20  # the group that may read serial ports, the same number on every Debian
+#: The group that may read serial ports, the same number on every Debian.
+DIALOUT = 20
 _REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -90,7 +91,7 @@ class Meters:
         json.loads(self._process.stdout.readline() or '"the emulator did not start: see meters/emulator.log"')
         for name in self._names:
             terminal = self.terminal(name).resolve()
-            os.chown(terminal, 0, _DIALOUT)
+            os.chown(terminal, 0, DIALOUT)
             terminal.chmod(0o660)
             self._feeds[name] = WorkFeed(self._folder / "work.sock", name)
 
