@@ -169,6 +169,20 @@ def test_a_board_known_to_be_ill_and_the_bad_minute_of_another_are_no_common_cau
     assert made.events()[-1] == ("replaced", "pi-01", True)
 
 
+def test_a_start_that_failed_by_what_is_over_within_a_minute_is_forgiven_once(tmp_path: Path) -> None:
+    made = bench(tmp_path, *boards(1, 2, 3), failures=1)
+    assert not made.crew.after(["pi-02"], "its agent is away", (), failed=True)
+    assert made.hands.deeds == []
+    assert made.crew.after(["pi-02"], "its agent is away again", (), failed=True)
+    assert made.hands.deeds == ["cycle pi-02"]
+    made = bench(tmp_path / "sick", *boards(1, 2, 3), failures=1, sick={"pi-02": "no answer"})
+    assert made.crew.after(["pi-02"], "no answer", (), failed=True)
+    assert made.hands.deeds == ["cycle pi-02"]
+    rows = read_campaign(tmp_path)
+    assert [row.failures for row in rows if row.event is CampaignEvent.BOARD_FAILED] == [0, 1]
+    assert Care(1, rows[:1]).of("pi-02").forgiven  # also of the campaign that goes on
+
+
 def test_a_board_that_is_no_part_of_the_campaign_is_nobodys_care(tmp_path: Path) -> None:
     made = bench(tmp_path, *boards(1, 2), failures=1)
     assert not made.crew.after(["pi-77"], "?", ())

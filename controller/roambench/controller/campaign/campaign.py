@@ -145,7 +145,9 @@ class Campaign:
             if held is not None and not held.still():
                 task.put_aside(counts=False)
                 held.ensure()
-            acted = self.crew is not None and self.crew.after(ended.boards, ended.reason, left_out)
+            acted = self.crew is not None and self.crew.after(
+                ended.boards, ended.reason, left_out, failed=ended.end is End.FAILED
+            )
             # A start that failed by a board is no try of the point, once something was done about the board.
             counts = not (acted and ended.end is End.FAILED)
             if counts and task.tried >= self._options.tries:

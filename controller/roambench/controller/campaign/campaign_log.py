@@ -50,7 +50,8 @@ class CampaignEvent(StrEnum):
     POINT_BEGAN = "point_began"
     #: The same, and `end`, `wall_s`, `reason` where it did not finish or is not fit.
     POINT_ENDED = "point_ended"
-    #: `board` made a point fail or unfit, the `failures`-th time in a row.
+    #: `board` made a point fail or unfit, the `failures`-th time in a row; with `wall_s` it was healthy again
+    #: after so long, and that is not counted.
     BOARD_FAILED = "board_failed"
     #: `board` was switched off and on at its switch; `done`: it is healthy again, else `reason`.
     POWER_CYCLED = "power_cycled"

@@ -35,7 +35,8 @@ class Deed:
 
 @dataclass(slots=True)
 class Standing:
-    """A board over the campaign so far. `points_out`: how many points ended since it was left out."""
+    """A board over the campaign so far. `points_out`: how many points ended since it was left out.
+    `forgiven`: its latest failure was over by itself; the next one counts."""
 
     failures: int = 0
     reason: str = ""
@@ -44,6 +45,7 @@ class Standing:
     left_out: bool = False
     times_left_out: int = 0
     points_out: int = 0
+    forgiven: bool = False
 
     @property
     def is_looked_at(self) -> bool:
@@ -80,6 +82,7 @@ class Care:
         match row.event:
             case CampaignEvent.BOARD_FAILED:
                 board.failures, board.reason = row.failures, row.reason
+                board.forgiven = row.wall_s is not None
             case CampaignEvent.POWER_CYCLED:
                 board.cycled, board.dead, board.failures = True, not row.done, 0
             case CampaignEvent.REPLACED:

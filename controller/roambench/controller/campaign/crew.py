@@ -30,6 +30,8 @@ from roambench.provision.ssh.hosts import on_hosts
 #: From power to a healthy agent: a Pi boots, waits up to 180 s for the time, and imports torch.
 BACK_S: Final = 420.0
 _LOOK_S: Final = 10.0
+#: An agent that died is started anew within seconds, and reads its meter again.
+FORGIVEN_S: Final = 60.0
 #: Provisioning a spare from nothing ships 250 MB to it.
 REPLACE_S: Final = 2700.0
 _IDENTIFY_S: Final = 600.0
@@ -103,9 +105,13 @@ class Crew:
                 self._note(CampaignRow(CampaignEvent.CAME_BACK, "it is healthy again", board=name))
         return self._enough()
 
-    def after(self, failing: Sequence[str], reason: str, without: Sequence[str]) -> bool:
+    def after(
+        self, failing: Sequence[str], reason: str, without: Sequence[str], *, failed: bool = False
+    ) -> bool:
         """Take care of the boards that a point failed by; whether anything was done about them, so that the
-        point is worth another start. FleetError where too few are left, or none come back."""
+        point is worth another start. FleetError where too few are left, or none come back. `failed`: the
+        point did not finish; a board that is healthy again within a minute, as one whose agent was started
+        anew, is forgiven this once."""
         boards = self.boards()
         failing = [name for name in dict.fromkeys(failing) if name in boards and name not in without]
         # One that is known to be ill, and a second one's bad minute, are no common cause.
@@ -113,9 +119,11 @@ class Crew:
         at_once = [name for name in failing if name not in ill]
         if common_cause(at_once, len(boards) - len(without) - len(ill)):
             return self._await(failing, boards, reason)
+        back_s = self._back([name for name in failing if not self.care.of(name).forgiven]) if failed else {}
         for name in failing:
-            failures = self.care.of(name).failures + 1
-            self._note(CampaignRow(CampaignEvent.BOARD_FAILED, reason, board=name, failures=failures))
+            failures = self.care.of(name).failures + (name not in back_s)
+            row = CampaignRow(CampaignEvent.BOARD_FAILED, reason, board=name, failures=failures)
+            self._note(replace(row, wall_s=back_s.get(name)))
         acted = False
         while deeds := self.care.deeds(self._switched(), self.spares()):
             acted = True
@@ -129,6 +137,20 @@ class Crew:
         if acted:
             self._enough()
         return acted
+
+    def _back(self, boards: list[str]) -> dict[str, float]:
+        """After how many seconds each was healthy again, of those that were within a minute."""
+        found: dict[str, float] = {}
+        began_s = self.clock.now_s()
+        while boards:
+            sick = self.hands.trouble(boards)
+            passed_s = self.clock.now_s() - began_s
+            found |= {name: passed_s for name in boards if name not in sick}
+            boards = [name for name in boards if name in sick]
+            if not boards or passed_s >= FORGIVEN_S:
+                break
+            self.clock.sleep(_LOOK_S)
+        return found
 
     def _enough(self) -> tuple[str, ...]:
         boards = self.boards()
