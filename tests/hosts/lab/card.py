@@ -28,7 +28,6 @@ class Card:
     def flash(self) -> None:
         """An empty card: the host is as its image."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.unlink(missing_ok=True)
         _make(self._file, SIZE_GIB << 10)
         if self._home is not None:
             _make(self._home, self._home_mib)
@@ -60,6 +59,8 @@ class Card:
 
 
 def _make(file: Path, mib: int) -> None:
+    """A file of its own: another namespace may still have mounted what was there."""
+    file.unlink(missing_ok=True)
     with file.open("wb") as empty:
         empty.truncate(mib << 20)  # sparse
     # Nobody cuts this machine's power: a journal would only cost.
