@@ -36,13 +36,13 @@ _PATIENCE_S: Final = 2400.0
 
 @pytest.fixture(scope="module")
 def five() -> Iterator[BenchHosts]:
-    """Freshly flashed; with $ROAMBENCH_HOSTS_SET those of that set (`boot.py up` with the words of FIVE)."""
+    """Freshly flashed; with $ROAMBENCH_HOSTS_SET those of that set, if it was made with the words of FIVE."""
     need_tools()
-    if number := os.environ.get("ROAMBENCH_HOSTS_SET"):
-        hosts = running_sets()[int(number)]
-        for name in hosts.names:
-            hosts.flash(name)
-        yield hosts
+    kept = running_sets().get(int(os.environ.get("ROAMBENCH_HOSTS_SET", "-1")))
+    if kept and kept.names == tuple(word.partition(":")[0] for word in FIVE):
+        for name in kept.names:
+            kept.flash(name)
+        yield kept
         return
     with running_hosts(FIVE) as hosts:
         yield hosts
@@ -159,7 +159,7 @@ def _energy_is_true(stranger: Stranger, run: Path) -> None:
     """Every board's joules of the whole run, beside what its emulated meter's board drew."""
     shown = _types(stranger, f"roambench report runs/{run.name} --json")
     report = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
-    truth = report["runs"][0]["measured"]["truth"]
+    truth = report["runs"][0]["energy"]["truth"]
     assert (truth["boards"], truth["boards_within_2u"]) == (5, 5), truth
 
 
