@@ -141,7 +141,9 @@ def _verdict(
         return Verdict.DEAD, f"{expected} said nothing: is it on, is its cable in?"
     if answer.finding is Finding.NOTHING_MOVED:
         return Verdict.UNMOVED, f"{answer.reason}; is the board powered through any of these meters?"
-    return Verdict.AMBIGUOUS, f"{answer.reason}; nobody else may work on the boards meanwhile"
+    return Verdict.AMBIGUOUS, (
+        f"{answer.reason}; nobody else may work on the boards meanwhile: when they rest, identify it again (--only)"
+    )
 
 
 def map_path(bench: Bench) -> Path:

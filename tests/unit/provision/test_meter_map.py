@@ -158,6 +158,7 @@ def test_somebody_elses_work_at_the_same_time_is_ambiguous(tmp_path: Path) -> No
     assert made.entries[0].verdict is Verdict.AMBIGUOUS
     assert "smartpower2:SN1 by 3." in made.entries[0].reason
     assert "smartpower2:SN3 by 3." in made.entries[0].reason
+    assert made.entries[0].reason.endswith("identify it again (--only)")
 
 
 def test_two_boards_on_one_meter_are_both_in_doubt() -> None:
