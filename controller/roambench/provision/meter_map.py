@@ -142,7 +142,8 @@ def _verdict(
     if answer.finding is Finding.NOTHING_MOVED:
         return Verdict.UNMOVED, f"{answer.reason}; is the board powered through any of these meters?"
     return Verdict.AMBIGUOUS, (
-        f"{answer.reason}; nobody else may work on the boards meanwhile: when they rest, identify it again (--only)"
+        f"{answer.reason}; nobody else may work on the boards meanwhile: "
+        "when they rest, identify it again (--only)"
     )
 
 

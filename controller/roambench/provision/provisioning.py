@@ -16,7 +16,7 @@ from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import Facts, gather
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
-from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts, open_link
+from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
 from roambench.provision.step import Plan, Refusal, Step
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
@@ -79,11 +79,11 @@ def provision(
                     return replace(done, found=_changing(link, done.plan)) if diff else done
                 except ConnectionLost:
                     # A link that lives shorter than the wheels take gets them there, too, if it carries some.
-                    if not sent.worth_another():
+                    if link.hung_up or not sent.worth_another():
                         raise
                 report(link.host, "connection lost while wheels were sent: again")
                 again.close()
-                link = again.enter_context(open_link(bench, link.host))
+                again.enter_context(link.anew())
 
     return on_hosts(bench, hosts, work, at_once=_AT_ONCE)
 

@@ -116,7 +116,18 @@ class Stranger:
         kept = self._told / f"{self._lines:02d}.txt"
         mounted = 'mount --bind "$0" /media && exec script -qefc "$1" "$2"'
         process = subprocess.Popen(
-            ["unshare", "--mount", "/bin/sh", "-ec", mounted, self.media, line, kept],
+            [
+                "env",
+                "--default-signal=INT",
+                "unshare",
+                "--mount",
+                "/bin/sh",
+                "-ec",
+                mounted,
+                self.media,
+                line,
+                kept,
+            ],
             cwd=self.checkout,
             env=self._environment(),
             stdin=subprocess.PIPE,

@@ -110,6 +110,21 @@ def test_a_connection_that_ends_in_a_command_is_no_exit_code(bench: Bench) -> No
         assert link.run("echo still here").out == b"still here\n"
 
 
+def test_a_lost_link_is_begun_anew_and_one_that_was_hung_up_is_not(bench: Bench) -> None:
+    with open_link(bench, bench.hosts[0]) as link:
+        with pytest.raises(ConnectionLost):
+            link.run("kill -9 $PPID; sleep 20")
+        assert not link.hung_up
+        with link.anew():
+            assert link.run("true").exit_code == 0
+            link.hang_up()
+            with pytest.raises(ConnectionLost):
+                link.run("true")
+        assert link.hung_up
+        with pytest.raises(HostError, match="interrupted"), link.anew():
+            pass
+
+
 def test_more_than_an_answer_may_be_is_called_so(bench: Bench) -> None:
     with open_link(bench, bench.hosts[0]) as link:
         with pytest.raises(HostError, match=r"^pi-01: yes: more than 1 MiB of output; look at it"):

@@ -33,6 +33,7 @@ class HostLink:
     def __init__(self, bench: Bench, host: Host, transport: paramiko.Transport) -> None:
         self.bench, self.host = bench, host
         self._transport = transport
+        self._hung_up = threading.Event()
         #: Who is logged in.
         self.user: str = transport.get_username() or ""
 
@@ -100,8 +101,23 @@ class HostLink:
             ) from None
 
     def hang_up(self) -> None:
-        """Whoever waits for a command on this link waits no more; from any thread."""
+        """Whoever waits for a command on this link waits no more, and no other takes its place; from any
+        thread."""
+        self._hung_up.set()
         self._transport.close()
+
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Another login in the place of a lost one; HostError once it was hung up."""
+        with logged_in(self.bench, self.host) as self._transport:
+            if self.hung_up:
+                raise HostError(self.host.name, "interrupted")
+            yield
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether this side ended it: nothing was lost."""
+        return self._hung_up.is_set()
 
     def must(
         self,
