@@ -95,3 +95,20 @@ def test_meters_off_the_shelf_differ_within_their_parts_limits():
     errors = [Ina231.drawn(3, device).registers(3.4).printed().watts / 3.4 - 1.0 for device in range(400)]
     # shunt 1 %, chip 0.5 % and 0.5 %, 30 mV of 5.1 V, 3.3 mA of 0.67 A, each over sqrt(3), in quadrature
     assert np.std(errors) == pytest.approx(0.0083, rel=0.15)
+
+
+def test_a_chip_may_average_over_longer_and_be_read_late():
+    signal = PowerSignal(0, 2.0)
+    signal.change(10_000_000_000, 5.0)
+
+    def shown(sensor: Ina231, seconds: float) -> float:
+        return sensor.read(signal, round(seconds * 1e9)).watts
+
+    wide, late = Ina231(window_ns=1_000_000_000), Ina231(held_ns=400_000_000)
+    assert shown(wide, 10.99) == pytest.approx(2.0, abs=0.01)
+    assert shown(wide, 11.01) == pytest.approx(5.0, abs=0.01)
+    half = Ina231(phase_ns=500_000_000, window_ns=1_000_000_000)
+    assert shown(half, 10.51) == pytest.approx(3.5, abs=0.01)
+    for seconds in (10.0, 10.2, 10.35, 10.5, 11.0):
+        assert shown(late, seconds + 0.4) == shown(Ina231(), seconds)
+    assert shown(late, 0.1) == pytest.approx(2.0, abs=0.01)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from roambench.meters.emulator.electric.draw import BoardDraw
 from roambench.meters.emulator.electric.pac1933 import Pac1933
 from roambench.meters.emulator.electric.power import IDLE, Activity
-from roambench.meters.emulator.electric.sensor import Ina231, SensorChip
+from roambench.meters.emulator.electric.sensor import WINDOW_NS, Ina231, SensorChip
 from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.firmware import Firmware, Said
 from roambench.meters.emulator.outlet import Outlet
@@ -93,4 +93,12 @@ def _sensor(spec: EmulatorSpec, row: FirmwareProfile, device: EmulatedDevice, in
         return Pac1933.drawn(
             spec.seed, index, interval_ms, scale=spec.tolerance, gain=device.gain, offset_w=device.offset_w
         )
-    return Ina231.drawn(spec.seed, index, scale=spec.tolerance, gain=device.gain, offset_w=device.offset_w)
+    return Ina231.drawn(
+        spec.seed,
+        index,
+        scale=spec.tolerance,
+        gain=device.gain,
+        offset_w=device.offset_w,
+        window_ns=round(device.window_ms * 1e6) or WINDOW_NS,
+        held_ns=round(device.held_ms * 1e6),
+    )

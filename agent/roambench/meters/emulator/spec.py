@@ -11,7 +11,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json, from_values
 from roambench.meters.emulator.electric.power import PiPower
 from roambench.meters.emulator.electric.shapes import STEADY, PowerShape
-from roambench.meters.emulator.profiles import Transport, profile
+from roambench.meters.emulator.profiles import Sensor, Transport, profile
 
 
 class FaultKind(StrEnum):
@@ -56,6 +56,8 @@ class EmulatedDevice:
     crystal's error (None: drawn within +-20), `uptime_s` how long it has been running (None: drawn).
     `autorun` False leaves the output off after a reset. When the output comes back, the board boots for
     `board_boot_s` with one busy core before it does again what its agent tells.
+    Of an INA231: `window_ms` is what a value is the mean of (0: 263.8 ms), and `held_ms` how much older than
+    on other meters it is.
     """
 
     name: str
@@ -72,6 +74,8 @@ class EmulatedDevice:
     uptime_s: float | None = None
     autorun: bool = True
     board_boot_s: float = 0.0
+    window_ms: float = 0.0
+    held_ms: float = 0.0
 
     @property
     def transports(self) -> tuple[Transport, ...]:
@@ -171,6 +175,14 @@ def _transport_doubts(spec: EmulatorSpec, source: str) -> list[str]:
             problems.append(f"{where}: faults: unplug needs a serial port")
         if FaultKind.SECOND_CLIENT in kinds and device.telnet_port is None:
             problems.append(f"{where}: faults: second_client needs a telnet port")
+        for key, value, low, high in (
+            ("window_ms", device.window_ms, 10.0, 5000.0),
+            ("held_ms", device.held_ms, 0.0, 5000.0),
+        ):
+            if value and not (low <= value <= high and row.sensor is Sensor.INA231):
+                problems.append(
+                    f"{where}: {key}: expected 0, or {low:g} to {high:g} of an INA231, got {value:g}"
+                )
         if not device.transports:
             problems.append(f"{where}: nothing to read it by: expected a link_path, a port or udp_to")
         if device.udp_to and udp_address(device.udp_to) is None:

@@ -98,21 +98,33 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class Ina231:
-    """One meter's chip; its windows run freely from `phase_ns` on. `gain` and `offset_w` come on top."""
+    """One meter's chip; its windows run freely from `phase_ns` on. `gain` and `offset_w` come on top.
+
+    `held_ns`: the firmware prints what the chip held so long ago.
+    """
 
     phase_ns: int = 0
     tolerance: Tolerance = Tolerance()
     gain: float = 1.0
     offset_w: float = 0.0
     window_ns: int = WINDOW_NS
+    held_ns: int = 0
 
     @classmethod
     def drawn(
-        cls, seed: int, device: int, *, scale: float = 1.0, gain: float = 1.0, offset_w: float = 0.0
+        cls,
+        seed: int,
+        device: int,
+        *,
+        scale: float = 1.0,
+        gain: float = 1.0,
+        offset_w: float = 0.0,
+        window_ns: int = WINDOW_NS,
+        held_ns: int = 0,
     ) -> Ina231:
         """A meter off the shelf: its own window phase and tolerances."""
         phase_ns = int(generator(seed, "meter window phase", device).integers(WINDOW_NS))
-        return cls(phase_ns, Tolerance.drawn(seed, device, scale), gain, offset_w)
+        return cls(phase_ns, Tolerance.drawn(seed, device, scale), gain, offset_w, window_ns, held_ns)
 
     def latched_window(self, ns: int) -> tuple[int, int]:
         """[start, end) of the newest window finished at `ns`."""
@@ -132,11 +144,18 @@ class Ina231:
 
     def read(self, signal: PowerSignal, ns: int, supply_v: float = SUPPLY_V) -> Measurement:
         """The firmware's three reads beginning at `ns`."""
+        ns -= self.held_ns
         window = self.latched_window(ns)
-        first = self.registers(signal.mean_w(*window), supply_v).printed()
+        first = self.registers(_mean_w(signal, *window), supply_v).printed()
         next_ns = window[1] + self.window_ns
         if next_ns > ns + 2 * READ_SPACING_NS:
             return first
-        second = self.registers(signal.mean_w(window[1], next_ns), supply_v).printed()
+        second = self.registers(_mean_w(signal, window[1], next_ns), supply_v).printed()
         watts = second.watts if next_ns <= ns + READ_SPACING_NS else first.watts
         return Measurement(first.volts, second.amps, watts)
+
+
+def _mean_w(signal: PowerSignal, start_ns: int, end_ns: int) -> float:
+    """Of a window that began before the signal did: what is known of it."""
+    start_ns = max(start_ns, signal.start_ns)
+    return signal.mean_w(start_ns, max(end_ns, start_ns + 1))

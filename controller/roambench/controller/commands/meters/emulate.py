@@ -48,6 +48,16 @@ def emulate(
         bool, typer.Option("--autorun/--no-autorun", help="Does the output come back after a reset?")
     ] = True,
     boot: Annotated[bool, typer.Option("--boot", help="Plug the meters in at the start.")] = False,
+    window_ms: Annotated[
+        float, typer.Option(min=0.0, help="A value is the mean of so much. Default: of 263.8 ms (INA231).")
+    ] = 0.0,
+    held_ms: Annotated[
+        float, typer.Option(min=0.0, help="A value is so much older than it should be (INA231).")
+    ] = 0.0,
+    pace_ppm: Annotated[
+        float | None,
+        typer.Option(min=-500_000, max=500_000, help="Its crystal is so slow. Default: drawn within 20."),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--dir", help="Where ports, truth and control socket go. Default: a fresh folder."),
@@ -61,7 +71,20 @@ def emulate(
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MeterError(f"folder {place}: cannot be made ({error.strerror})") from None
-    wish = Wish(profile_name, devices, faults, seed, time_scale, interval_ms, udp_to, autorun, boot)
+    wish = Wish(
+        profile_name,
+        devices,
+        faults,
+        seed,
+        time_scale,
+        interval_ms,
+        udp_to,
+        autorun,
+        boot,
+        window_ms,
+        held_ms,
+        pace_ppm,
+    )
     run(wish, place, load, seconds)
 
 

@@ -50,6 +50,9 @@ class Wish:
     udp_to: str
     autorun: bool
     boot: bool
+    window_ms: float = 0.0
+    held_ms: float = 0.0
+    pace_ppm: float | None = None
 
     def spec(self, folder: Path, clock: DeviceClock) -> EmulatorSpec:
         """The emulator that does it, in `folder`; ConfigError lists everything that is wrong."""
@@ -94,6 +97,9 @@ class Wish:
             udp_to=udp_to if Transport.UDP in row.lines else "",
             autorun=self.autorun,
             faults=faults,
+            ppm=self.pace_ppm,
+            window_ms=self.window_ms,
+            held_ms=self.held_ms,
         )
 
 
