@@ -36,6 +36,7 @@ class LivingBench:
     folder: Path
     names: tuple[str, ...] = ("board-a", "board-b", "board-c")
     gain: float = 1.0
+    odd: dict[str, dict[str, Any]] = field(default_factory=dict)  # how some meters are not as usual
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -67,7 +68,10 @@ class LivingBench:
     def start(self) -> None:
         """Meters first, then all agents."""
         spec = EmulatorSpec(
-            devices=tuple(EmulatedDevice(name, f"{self.folder}/{name}/meter") for name in self.names),
+            devices=tuple(
+                EmulatedDevice(name, f"{self.folder}/{name}/meter", **self.odd.get(name, {}))
+                for name in self.names
+            ),
             socket_path=f"{self.folder}/work.sock",
             truth_dir=str(self.folder),
             tolerance=0.0,

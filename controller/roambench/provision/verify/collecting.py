@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from roambench.contract import __version__
 from roambench.energy.readings.samples import UNUSABLE
+from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.checks import Check
@@ -17,6 +19,8 @@ from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.preflight import check
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, open_link
+from roambench.provision.verify.cutting import CutPower, cut_power, latch_of
+from roambench.provision.verify.imaging import image_of
 from roambench.provision.verify.kit import FORMAT, Kit, Looked, Moved, Series
 
 #: Of the square wave: no multiple of any meter's period is near, so that lines fall everywhere in it.
@@ -59,11 +63,25 @@ while last - first < float(sys.argv[1]):
     last = time.monotonic()
 print(first, last, count, file=sys.stderr)
 """
+#: CPU-seconds of an SGD step of experiments/demo.toml's model; torch is that of the agent.
+_STEP: Final = """
+from roambench.contract.learning_spec import LearningSpec
+from roambench.learning.learner import Learner
+learner = Learner(LearningSpec("mohawk_cnn", 1, 10, 0.01, 0.9, 0.0, 8, ""))
+print(min(learner.warm_up(4) for _ in range(3)))
+"""
+_STEP_PATIENCE_S: Final = 300.0
+_TRIPS: Final = 6
 _LONG_HEX: Final = re.compile(r"\b[0-9a-f]{8,}\b", re.IGNORECASE)
 
 
-def collect(bench: Bench, host: Host, pace: Pace, report: Callable[[str], None]) -> Kit:
-    """Work with one host of a bench that the caller holds; HostError where it does not do its part."""
+def collect(
+    bench: Bench, host: Host, pace: Pace, report: Callable[[str], None], *, may_cut: bool = False
+) -> Kit:
+    """Work with one host of a bench that the caller holds; HostError where it does not do its part.
+
+    `may_cut`: the board may lose its power, at the end (`cutting`).
+    """
     if host.meter.driver == NO_METER:
         raise HostError(host.name, "it has no meter", "name one in the bench file")
     report("preflight")
@@ -80,18 +98,28 @@ def collect(bench: Bench, host: Host, pace: Pace, report: Callable[[str], None])
         words = (f"{pace.wave_s:g}", f"{_cores(link)}", f"{PERIOD_S}")
         answer = ask_agent(link, "burn", *words, timeout_s=pace.wave_s + _SLOW_S)
         edges_s = [_number(link, edge) * 1e-9 for edge in _list(link, answer, "edges_ns")]
+        throttle_bits = _throttle_bits(link)
         found = _readings(link, _now_s(link) - began_s)
         rests.append(_rest(link, pace, report))
-        moved = []
+        moved, trips_s = [], []
         for direction in ("download", "upload"):
             report(f"{pace.transfers} {direction}s of {pace.transfer_s:g} s")
             for _ in range(pace.transfers):
                 moved.append(_move(link, direction, pace.transfer_s))
                 time.sleep(pace.transfer_s)
+                trips_s.append(_trips(link))
         found |= _readings(link, _now_s(link) - began_s)
         offsets.append(_offset(link))
+        report("an SGD step, and what its system does")
+        step_cpu_s, images, openings = _step_cpu_s(link), image_of(link), latch_of(link)
         board = str(link.run("cat /proc/device-tree/model").out.decode(errors="replace")).strip("\0\n ")
         kernel = link.must("uname -rm").decode(errors="replace").strip()
+    cut = CutPower()
+    if may_cut:
+        cut = cut_power(bench, host, report)
+        if cut.cuts:
+            with open_link(bench, host) as link:
+                images += image_of(link)
     at_ns = sorted(found)
     zero_s = at_ns[0] * 1e-9 if at_ns else began_s
     columns = zip(*(found[ns] for ns in at_ns), strict=True) if at_ns else ((), (), ())
@@ -112,7 +140,14 @@ def collect(bench: Bench, host: Host, pace: Pace, report: Callable[[str], None])
         ),
         offsets=tuple((at_s - zero_s, offset_s, bound_s) for at_s, offset_s, bound_s in offsets),
         checks=tuple(_without_names(bench, host, one) for one in checks),
-        facts={"kernel": kernel},
+        facts={"kernel": kernel, **cut.facts},
+        trips_s=tuple(trips_s),
+        step_cpu_s=step_cpu_s,
+        throttle_bits=throttle_bits,
+        images=images,
+        openings=(*openings, *cut.openings),
+        cuts=tuple(cut.cuts),
+        transcript=_LONG_HEX.sub("...", cut.transcript),
     )
 
 
@@ -158,6 +193,32 @@ def _move(link: HostLink, direction: str, seconds: float) -> Moved:
     except (IndexError, ValueError):
         raise HostError(link.host.name, f"a {direction} over SSH did not end", "look at its load") from None
     return Moved(direction, first_s, last_s, count)
+
+
+def _trips(link: HostLink) -> tuple[float, float]:
+    """How long the first answer after a rest takes, and the next ones in the median."""
+    took_s = []
+    for _ in range(_TRIPS):
+        began_s = time.monotonic()
+        link.must("true")
+        took_s.append(time.monotonic() - began_s)
+    return took_s[0], statistics.median(took_s[1:])
+
+
+def _step_cpu_s(link: HostLink) -> float | None:
+    ran = link.run(
+        f"{layout.CURRENT}/bin/python -", root=True, stdin=_STEP.encode(), timeout_s=_STEP_PATIENCE_S
+    )
+    try:
+        return float(ran.out)
+    except ValueError:
+        return None
+
+
+def _throttle_bits(link: HostLink) -> int | None:
+    sample = ask_agent(link, "status").get("host")
+    bits = sample.get("throttle_bits") if isinstance(sample, dict) else None
+    return bits if isinstance(bits, int) and not isinstance(bits, bool) and bits >= 0 else None
 
 
 def _pieces(seconds: float) -> Iterator[bytes]:

@@ -7,8 +7,6 @@ prints, what a value is a mean of, how old it is, and whether its conversions ke
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -17,6 +15,8 @@ import numpy.typing as npt
 from roambench.agent.readings.meter_watch import KEPT_EVERY_NS
 from roambench.contract.errors import ConfigError
 from roambench.meters.traits import TRAITS, MeterTraits
+from roambench.provision.verify.board_judging import board_findings
+from roambench.provision.verify.finding import Finding, Held
 from roambench.provision.verify.kit import Kit
 
 Floats = npt.NDArray[np.float64]
@@ -51,24 +51,7 @@ _TAIL_S: Final = (0.0, 4.0)
 _DRIFT_PPM: Final = 50.0
 _GAIN: Final = 0.02
 _MIN_WAVE_S: Final = 120.0
-
-
-class Held(StrEnum):
-    """Whether an assumption holds."""
-
-    HOLDS = "holds"
-    FAILS = "FAILS"
-    UNKNOWN = "not shown"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """`changes`: what it means for energies where the assumption does not hold, "" where it does."""
-
-    assumption: str
-    held: Held
-    found: str
-    changes: str = ""
+_FED_V: Final = 3.0
 
 
 def judged(kit: Kit) -> list[Finding]:
@@ -83,6 +66,7 @@ def judged(kit: Kit) -> list[Finding]:
         *_load(seen),
         *_idle(seen),
         *_transfers(seen),
+        *board_findings(kit),
         *_wall_clock(kit),
         *_looked(kit),
     ]
@@ -189,6 +173,8 @@ def _values(seen: _Seen) -> Iterator[Finding]:
         apart_w = float(np.median(np.diff(np.unique(np.round(seen.watts, 3)))))
         found = f"{share:.1%} of {len(seen.watts)} are, neighbouring values are {apart_w * 1e3:.1f} mW apart"
         yield Finding(name, held, found, changes)
+    if seen.traits.latch_s > 0.0:
+        yield _dead_bands(seen)
     name = "watts are volts times amps"
     product = seen.volts * seen.amps
     known = np.isfinite(product) & (product > 0.5)
@@ -199,6 +185,18 @@ def _values(seen: _Seen) -> Iterator[Finding]:
     fine = abs(ratio - 1.0) < _GAIN
     changes = "" if fine else "energies are wrong by this factor: calibrate (docs/calibrating.md)"
     yield Finding(name, Held.HOLDS if fine else Held.FAILS, f"they are {ratio:.4f} of that", changes)
+
+
+def _dead_bands(seen: _Seen) -> Finding:
+    name = "nothing falls into the meter's dead bands"
+    fed = np.isfinite(seen.volts) & (seen.volts > _FED_V)
+    if not np.any(fed):
+        return Finding(name, Held.UNKNOWN, "no reading has volts")
+    least_w, least_a = (float(np.nanmin(part[fed])) for part in (seen.watts, seen.amps))
+    fine = least_w > 0.0 and not least_a <= 0.0
+    found = f"at least {least_w:.3f} W and {least_a:.3f} A while it is fed"
+    changes = "" if fine else "so little reads as 0: what the board draws then is missing in its energies"
+    return Finding(name, Held.HOLDS if fine else Held.FAILS, found, changes)
 
 
 def _multiples(watts: Floats, step_w: float) -> float:

@@ -51,11 +51,51 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """What a host's own system does, asked once. None: there is no such thing there.
+
+    `boots_kept`: of how many boots its journal has lines. `meter_named`: whether the bench's name for the
+    meter leads to a port. `quiet`, `loud`: values that provisioning has written, and those that are back.
+    """
+
+    governors: tuple[str, ...] = ()
+    journal_on_card: bool = False
+    boots_kept: int = 0
+    meter_named: bool | None = None
+    quiet: int = 0
+    loud: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The meter's port was opened: `lived` if the board did, `restarted` if the meter said its boot text."""
+
+    by: str
+    lived: bool
+    restarted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The board switched off and on again. `answered`: it did so while off; `same_boot`: it never went down.
+
+    `back_after_s`: from "on" until it could be logged in to; None: it did not come back.
+    """
+
+    answered: bool
+    same_boot: bool
+    back_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Kit:
     """`edges_s` are when all cores began to compute, rested, began again, and so on.
 
     `rests_s` are (from, until) in which nobody asked the board for anything. `offsets` are (at, offset,
     bound) of the host's wall clock against the controller's. All times in s.
+
+    `trips_s`: how long the first answer after a rest took, and the next ones in the median. `images`: before,
+    and after a cut. `transcript`: the meter's own bytes, as `meters.transcript` writes them.
     """
 
     format: int
@@ -72,6 +112,13 @@ class Kit:
     offsets: tuple[tuple[float, float, float], ...] = ()
     checks: tuple[Looked, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
+    trips_s: tuple[tuple[float, float], ...] = ()
+    step_cpu_s: float | None = None
+    throttle_bits: int | None = None
+    images: tuple[Image, ...] = ()
+    openings: tuple[Opening, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    transcript: str = ""
 
 
 def write_kit(path: Path, kit: Kit, report: Sequence[str]) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benches import bench_of
 from living_agents import LivingBench
 from roambench.provision.verify.collecting import Pace, collect
-from roambench.provision.verify.judging import Held, judged
-from roambench.provision.verify.kit import read_kit, write_kit
+from roambench.provision.verify.finding import Held
+from roambench.provision.verify.judging import judged
+from roambench.provision.verify.kit import Kit, read_kit, write_kit
 from ssh_server import SshServer, ssh_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -26,31 +30,47 @@ def server(tmp_path: Path) -> Iterator[SshServer]:
         yield running
 
 
-@pytest.fixture
-def boards() -> Iterator[LivingBench]:
+#: Meters that are not as usual.
+ODD: dict[str, dict[str, Any]] = {
+    "late": {"held_ms": 400.0},
+    "wide": {"window_ms": 1055.0},
+    "slow": {"ppm": 40_000.0},
+}
+
+
+@contextmanager
+def living(name: str) -> Iterator[LivingBench]:
     with tempfile.TemporaryDirectory(prefix="rb") as folder:
-        living = LivingBench(Path(folder), names=("pi-01",))
+        boards = LivingBench(Path(folder), names=(name,), odd=ODD)
         try:
-            living.start()
-            yield living
+            boards.start()
+            while not (boards.socket(name).exists() and boards.status(name).get("meter", {}).get("last")):
+                time.sleep(0.5)
+            yield boards
         finally:
-            living.stop()
+            boards.stop()
 
 
-def test_an_emulated_board_holds_what_its_emulation_assumes(
-    server: SshServer, boards: LivingBench, tmp_path: Path
-) -> None:
-    socket = boards.socket("pi-01")
-    ctl = f"{sys.executable} -m roambench.agent.cli ctl --socket {socket}"
+def kit_of(name: str, server: SshServer, folder: Path) -> Kit:
+    with living(name) as boards:
+        return _collected(name, server, boards, folder)
+
+
+def _collected(name: str, server: SshServer, boards: LivingBench, folder: Path) -> Kit:
+    ctl = f"{sys.executable} -m roambench.agent.cli ctl --socket {boards.socket(name)}"
     server.install_agent(f'shift; OMP_NUM_THREADS=1 exec {ctl} "$@"')
     bench = bench_of(
-        tmp_path,
-        f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\nssh_port = {server.port}\n'
+        folder,
+        f'[[hosts]]\nname = "{name}"\naddress = "127.0.0.1"\nssh_user = "root"\nssh_port = {server.port}\n'
         f'ssh_key = "{server.client_key}"\ninterface = "lo"\n'
         'meter = { driver = "smartpower2", serial = "SN-OF-THE-LAB" }\n',
     )
     pace = Pace(wave_s=360.0, rest_s=60.0, transfer_s=3.0, transfers=1)
-    kit = collect(bench, bench.hosts[0], pace, lambda text: None)
+    return collect(bench, bench.hosts[0], pace, lambda text: None)
+
+
+def test_an_emulated_board_holds_what_its_emulation_assumes(server: SshServer, tmp_path: Path) -> None:
+    kit = kit_of("pi-01", server, tmp_path)
     held = {one.assumption: (one.held, one.found) for one in judged(kit)}
     for assumption in (
         "a line every 1 s",
@@ -65,3 +85,16 @@ def test_an_emulated_board_holds_what_its_emulation_assumes(
     text = str(dataclasses.asdict(read_kit(tmp_path / "kit.zip")))
     for name in ("pi-01", "SN-OF-THE-LAB", "127.0.0.1", str(server.client_key)):
         assert name not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("late", "a value is at most 264 ms old"),
+        ("wide", "a value is the mean of 264 ms"),
+        ("slow", "a line every 1 s"),
+    ],
+)
+def test_a_meter_that_is_otherwise_is_found(name: str, found: str, server: SshServer, tmp_path: Path) -> None:
+    findings = judged(kit_of(name, server, tmp_path))
+    assert found in [one.assumption for one in findings if one.held is Held.FAILS], findings

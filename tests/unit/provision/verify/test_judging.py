@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.verify.judging import Held, judged
+from roambench.provision.verify.board_judging import board_findings
+from roambench.provision.verify.finding import Held
+from roambench.provision.verify.judging import judged
 from roambench.provision.verify.kit import FORMAT, Kit, Looked, Moved, Series, read_kit, write_kit
 
 STEP_W = 3.81687e-3
@@ -83,9 +85,10 @@ def fails(kit: Kit) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_board_as_assumed_is_believed_in_everything(seed: int) -> None:
-    findings = judged(kit_of(World(), seed))
+    board = {one.assumption for one in board_findings(kit_of(World()))}
+    findings = [one for one in judged(kit_of(World(), seed)) if one.assumption not in board]
     assert [(one.assumption, one.found) for one in findings if one.held is not Held.HOLDS] == []
-    assert len(findings) == 14
+    assert len(findings) == 15
 
 
 LINES, AGE = "a line every 1 s", "a value is at most 264 ms old"

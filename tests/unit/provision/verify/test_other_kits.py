@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from other_kits import FAIR, ODD, World, kit_of
-from roambench.provision.verify.judging import Held, judged
+from roambench.provision.verify.finding import Held
+from roambench.provision.verify.judging import judged
 
 
 @pytest.mark.parametrize("world", [*FAIR, *ODD], ids=lambda world: world.name)

@@ -29,6 +29,12 @@ def verify(
         float,
         typer.Option("--minutes", min=1.0, max=10.0, metavar="MIN", help="Of load, on and off in turns."),
     ] = 10.0,
+    cut_power: Annotated[
+        bool,
+        typer.Option(
+            "--cut-power", help="At the end the board may lose its power: open its port, switch it."
+        ),
+    ] = False,
     wait_s: WaitOption = 0.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,7 +52,8 @@ def verify(
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.verify.collecting import Pace, collect
-    from roambench.provision.verify.judging import Held, judged
+    from roambench.provision.verify.finding import Held
+    from roambench.provision.verify.judging import judged
     from roambench.provision.verify.kit import read_kit, write_kit
 
     if source.suffix == ".zip":
@@ -59,7 +66,9 @@ def verify(
         progress = Console(highlight=False, soft_wrap=True, stderr=True)
         with in_hand(loaded, "verify", wait_s, hosts=hosts, during_run=False):
             pace = Pace(wave_s=minutes * 60.0)
-            kit = collect(loaded, hosts[0], pace, lambda text: progress.print(text, markup=False))
+            kit = collect(
+                loaded, hosts[0], pace, lambda text: progress.print(text, markup=False), may_cut=cut_power
+            )
     findings = judged(kit)
     lines = [f"{kit.board}, {kit.driver}, roambench {kit.version}"]
     for one in findings:
