@@ -464,14 +464,20 @@ def hosts_with_a_spare() -> Iterator[SoakedHosts]:
 
 def _ready(hosts: BenchHosts) -> Iterator[SoakedHosts]:
     give_spare(hosts.bench)
+    soaked = SoakedHosts(hosts)
+    _themselves(soaked)
     said = roambench("fleet", "provision", hosts.bench, timeout_s=1500)
     if said.code:
         raise RuntimeError(said.out + said.err)
-    soaked = SoakedHosts(hosts)
     try:
         yield soaked
     finally:
-        for name in hosts.names:
-            soaked.revive(name)
-        for name in BOARDS:
-            roambench("fleet", "replace", hosts.bench, name, "--undo")
+        _themselves(soaked)
+
+
+def _themselves(soaked: SoakedHosts) -> None:
+    """Whatever a campaign did to them: each is reached, and plays itself."""
+    for name in soaked.hosts.names:
+        soaked.revive(name)
+    for name in BOARDS:
+        roambench("fleet", "replace", soaked.hosts.bench, name, "--undo")
