@@ -35,20 +35,26 @@ _PATIENCE_S: Final = 2400.0
 
 
 @pytest.fixture(scope="module")
-def five() -> Iterator[BenchHosts]:
-    """Freshly flashed; with $ROAMBENCH_HOSTS_SET those of that set, if it was made with the words of FIVE."""
+def booted() -> Iterator[BenchHosts]:
+    """Hosts of FIVE; with $ROAMBENCH_HOSTS_SET those of that set, if it was made with these words."""
     need_tools()
     kept = running_sets().get(int(os.environ.get("ROAMBENCH_HOSTS_SET", "-1")))
     if kept and kept.names == tuple(word.partition(":")[0] for word in FIVE):
-        for name in kept.names:
-            kept.flash(name)
         yield kept
         return
     with running_hosts(FIVE) as hosts:
         yield hosts
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def five(booted: BenchHosts) -> BenchHosts:
+    """Freshly flashed, whatever was done to them before."""
+    for name in booted.names:
+        booted.flash(name)
+    return booted
+
+
+@pytest.fixture
 def network(five: BenchHosts) -> Network:
     """Theirs. Cables have MACs of Raspberry Pi's, as boards have."""
     network = Network(int(five.folder.name))
