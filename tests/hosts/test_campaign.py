@@ -151,7 +151,8 @@ def test_a_board_that_stays_dead_is_replaced_by_the_spare_and_the_campaign_goes_
         began = campaign.rows(CampaignEvent.POINT_BEGAN)
         (replaced,) = campaign.rows(CampaignEvent.REPLACED)
         assert (replaced.board, replaced.spare, replaced.done) == ("pi2", "pi3", True)
-        assert not campaign.rows(CampaignEvent.POWER_CYCLED, CampaignEvent.LEFT_OUT)
+        cared = campaign.rows(CampaignEvent.POWER_CYCLED, CampaignEvent.LEFT_OUT, CampaignEvent.REPLACED)
+        assert cared[0] == replaced
         table = json.loads((campaign.out / "table.json").read_text())
         assert [(row["finished"], row["sure"]) for row in table["rows"]] == [(2, True)]
         (run,) = (campaign.out / "points" / began[-1].point).glob("runs/*/bench.json")
