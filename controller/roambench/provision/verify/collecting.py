@@ -14,14 +14,13 @@ from roambench.energy.readings.samples import UNUSABLE
 from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import NO_METER, Bench, Host
-from roambench.provision.checks import Check
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.preflight import check
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, open_link
 from roambench.provision.verify.cutting import CutPower, cut_power, latch_of
 from roambench.provision.verify.imaging import image_of
-from roambench.provision.verify.kit import FORMAT, Kit, Looked, Moved, Series
+from roambench.provision.verify.kit import FORMAT, NOT_A_PI, Kit, Looked, Moved, Series
 
 #: Of the square wave: no multiple of any meter's period is near, so that lines fall everywhere in it.
 PERIOD_S: Final = 5.37
@@ -72,7 +71,8 @@ print(min(learner.warm_up(4) for _ in range(3)))
 """
 _STEP_PATIENCE_S: Final = 300.0
 _TRIPS: Final = 6
-_LONG_HEX: Final = re.compile(r"\b[0-9a-f]{8,}\b", re.IGNORECASE)
+#: Serial numbers, machine ids, digests: not the decimals of a figure.
+_LONG_HEX: Final = re.compile(r"\b(?=\w*\d)(?=\w*[a-f])[0-9a-f]{8,}\b", re.IGNORECASE)
 
 
 def collect(
@@ -127,7 +127,7 @@ def collect(
     return Kit(
         format=FORMAT,
         version=__version__,
-        board=board or "not a Raspberry Pi",
+        board=board or NOT_A_PI,
         driver=host.meter.driver,
         traits=about["traits"],
         nominal_s=float(about["nominal_s"]),
@@ -139,15 +139,20 @@ def collect(
             Moved(one.direction, one.first_s - zero_s, one.last_s - zero_s, one.bytes_moved) for one in moved
         ),
         offsets=tuple((at_s - zero_s, offset_s, bound_s) for at_s, offset_s, bound_s in offsets),
-        checks=tuple(_without_names(bench, host, one) for one in checks),
-        facts={"kernel": kernel, **cut.facts},
+        checks=tuple(
+            Looked(one.name, str(one.verdict), _without_names(bench, host, one.found)) for one in checks
+        ),
+        facts={
+            "kernel": kernel,
+            **{name: _without_names(bench, host, fact) for name, fact in cut.facts.items()},
+        },
         trips_s=tuple(trips_s),
         step_cpu_s=step_cpu_s,
         throttle_bits=throttle_bits,
         images=images,
         openings=(*openings, *cut.openings),
         cuts=tuple(cut.cuts),
-        transcript=_LONG_HEX.sub("...", cut.transcript),
+        transcript=_without_names(bench, host, cut.transcript),
     )
 
 
@@ -258,16 +263,17 @@ def _number(link: HostLink, value: object) -> float:
     return float(value)
 
 
-def _without_names(bench: Bench, host: Host, one: Check) -> Looked:
-    found = one.found
+def _without_names(bench: Bench, host: Host, text: str) -> str:
+    """Without what tells one bench from another: names, addresses, serial numbers, keys."""
     for word in (
         bench.name,
         host.name,
         host.address,
         host.meter.serial,
         host.meter.port,
+        host.meter.wifi_hop,
         bench.controller.address,
     ):
         if word:
-            found = found.replace(word, "...")
-    return Looked(one.name, str(one.verdict), _LONG_HEX.sub("...", found))
+            text = text.replace(word, "...")
+    return _LONG_HEX.sub("...", text)

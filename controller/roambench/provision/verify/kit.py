@@ -17,6 +17,8 @@ from roambench.contract.json_values import from_json
 
 FORMAT: Final = 1
 _KIT: Final = "kit.json"
+#: `Kit.board` of a machine that says no model.
+NOT_A_PI: Final = "not a Raspberry Pi"
 #: Half an hour of readings is 150 kB.
 _MOST_BYTES: Final = 64 * 2**20
 

@@ -11,7 +11,17 @@ import pytest
 from roambench.meters.transcript import read_transcript
 from roambench.provision.verify.board_judging import board_findings
 from roambench.provision.verify.finding import Held
-from roambench.provision.verify.kit import FORMAT, Cut, Image, Kit, Opening, Series, read_kit, write_kit
+from roambench.provision.verify.kit import (
+    FORMAT,
+    NOT_A_PI,
+    Cut,
+    Image,
+    Kit,
+    Opening,
+    Series,
+    read_kit,
+    write_kit,
+)
 
 IMAGE = Image(("performance",) * 4, True, 3, True, 9, 0)
 KIT = Kit(
@@ -54,6 +64,10 @@ def test_what_was_not_tried_is_not_shown() -> None:
     assert {name for name, one in held(uncut).items() if one is Held.UNKNOWN} == {
         OPENING, OFF, CLOCK, LOGS, NAME
     }  # fmt: skip
+
+
+def test_how_fast_a_machine_trains_that_is_no_raspberry_pi_shows_nothing() -> None:
+    assert held(replace(KIT, board=NOT_A_PI, step_cpu_s=0.1))[STEP] is Held.UNKNOWN
 
 
 @pytest.mark.parametrize(
