@@ -109,7 +109,7 @@ def test_a_firmware_that_prints_nothing_but_readings_is_read_by_the_driver_it_na
     tmp_path: Path, site: Path
 ) -> None:
     (tmp_path / "box.toml").write_text(EXPERIMENT)
-    done = roambench(tmp_path, "run", "box.toml", "--set", 'local.meter_profile="box"', site=site)
+    done = roambench(tmp_path, "run", "box.toml", "--full", "--set", 'local.meter_profile="box"', site=site)
     assert done.returncode == 0, done.stderr
     against = re.search(r"measured against true\s+([+-][\d.]+) %", done.stdout)
     assert against is not None, done.stdout
