@@ -20,10 +20,10 @@ BASELINE_NS = 2_000_000_000
 HELD_S = 1.5  # of this machine's time, 4 times as much of device time
 
 
-def command(launch, word, driven, ready):
+def command(launch, word, driven, *more, ready):
     launch.until(ready.exists, 60.0, f"{ready}")
     done = subprocess.run(
-        [launch.roambench, word, str(driven.folder())],
+        [launch.roambench, word, str(driven.folder()), *more],
         capture_output=True,
         text=True,
         timeout=60,
@@ -82,5 +82,5 @@ def test_no_board_works_while_the_replay_is_held_and_every_later_step_is_due_as_
 
 
 def test_the_report_says_that_the_joules_hold_a_pause(run, launch):
-    told = command(launch, "report", run, ready=run.folder())
+    told = command(launch, "report", run, "--full", ready=run.folder())
     assert "the replay was paused once, for " in " ".join(told.split())

@@ -140,7 +140,7 @@ def test_a_bench_that_somebody_uses_is_left_to_him(tmp_path: Path, monkeypatch: 
     before = (path / "run.json").read_bytes()
     LeaseBook(bench.state_dir).claim("another run", lasts_s=600.0, reserve=True)
     monkeypatch.setenv("LOGNAME", "somebody-else")
-    with pytest.raises(FleetError, match="who reserved it for 10 min more: another run"):
+    with pytest.raises(FleetError, match=r"who reserved it until \w+ [-\d]+ [:\d]+ \S+: another run"):
         resume_run(path, Console())
     assert (path / "run.json").read_bytes() == before
 

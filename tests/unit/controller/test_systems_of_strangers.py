@@ -303,7 +303,7 @@ def test_a_score_that_is_no_number_leaves_the_run_and_its_report_whole(
     file.write_text(file.read_text().replace('model = "mlp"', 'task = "pocket_bench.systems:WithoutLoss"'))
     done = roambench(tmp_path, "run", str(file), "--fleet", "simulated", site=site)
     assert done.returncode == 0, done.stderr
-    assert "final accuracy" in done.stdout
+    assert "\nmohawk reached " in done.stdout
     code, output, _ = typed("report", "runs/try-mohawk", "--json")
     assert code == 0
     (run,) = json.loads(output, parse_constant=lambda name: pytest.fail(name))["runs"]
@@ -327,7 +327,8 @@ def test_a_run_in_which_every_upload_was_refused_is_reported_and_does_not_exit_w
         " upload orders was done, the first refused: training diverged after 4 steps: the model holds NaN or "
         "infinity"
     )
-    assert "final accuracy" in done.stdout
+    assert "\nmohawk: none of " in done.stdout
+    assert "\nreport: " in done.stdout
 
 
 def test_an_error_before_any_run_is_one_sentence_too(tmp_path: Path, typed: Typed) -> None:

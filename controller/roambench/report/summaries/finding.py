@@ -21,7 +21,7 @@ def finding_of(runs: Sequence[RunSummary]) -> str:
     Energies that lie within 2 u of each other are said not to be told apart. Of runs that should not be
     compared it says why.
     """
-    doubts = comparison_flags(runs)
+    doubts = [*(_fruitless(run, runs) for run in runs if run.orders.fruitless), *comparison_flags(runs)]
     if doubts and len(runs) > 1:
         return f"No comparison: {doubts[0]}."
     if len(runs) > 1 and all(run.peers is None for run in runs):
@@ -90,8 +90,14 @@ def _shares(other: RunSummary, reference: RunSummary, one: str, two: str) -> str
     )
 
 
+def _fruitless(run: RunSummary, runs: Sequence[RunSummary]) -> str:
+    return f"{name_of(run, runs)}: {run.orders.fruitless}"
+
+
 def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
     name = name_of(run, runs)
+    if run.orders.fruitless:
+        return f"{_fruitless(run, runs)}."
     if run.info.state is not RunState.FINISHED:
         return f"{name} is {run.info.state.value} after {numbers.count(len(run.learning.points), 'step')}."
     told = []
