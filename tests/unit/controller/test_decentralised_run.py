@@ -18,7 +18,17 @@ def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp
     html = tmp_path / "report.html"
     told = CliRunner().invoke(
         app,
-        ["run", str(path), "--fleet", "simulated", "--runs-dir", str(tmp_path / "runs"), "--html", str(html)],
+        [
+            "run",
+            str(path),
+            "--fleet",
+            "simulated",
+            "--runs-dir",
+            str(tmp_path / "runs"),
+            "--html",
+            str(html),
+            "--full",
+        ],
     )
     assert told.exit_code == 0, told.output
     assert "Joules per point of accuracy" in told.output

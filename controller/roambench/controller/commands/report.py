@@ -65,9 +65,9 @@ def show(
         typer.echo(made.json(), nl=False)
         return made
     (terminal.print_report if full else terminal.print_brief)(made.summaries, console)
-    if html is not None:
-        console.print(f"report: {html}", soft_wrap=True, highlight=False, markup=False)
     if not full:
         again = shlex.join(["roambench", "report", *map(str, runs), "--full"])
         console.print(f"all tables: {again}", soft_wrap=True, highlight=False, markup=False)
+    if html is not None:
+        console.print(f"report: {html}", soft_wrap=True, highlight=False, markup=False)
     return made
