@@ -158,6 +158,16 @@ def test_most_boards_at_once_are_waited_for_and_none_is_touched(tmp_path: Path) 
     assert [row.event for row in read_campaign(tmp_path)] == [CampaignEvent.WAITED] * 3
 
 
+def test_a_start_that_failed_by_a_common_cause_that_is_over_is_worth_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = bench(tmp_path, *boards(1, 2, 3), failures=1)
+    looks = iter([{"pi-01": "no route", "pi-02": "no route"}, {"pi-02": "no route"}])
+    monkeypatch.setattr(made.hands, "trouble", lambda boards: next(looks))
+    assert made.crew.after(["pi-01", "pi-02"], "no answer", (), failed=True)
+    assert made.hands.deeds == []
+
+
 def test_a_board_known_to_be_ill_and_the_bad_minute_of_another_are_no_common_cause(tmp_path: Path) -> None:
     """Of three boards these are most."""
     made = bench(tmp_path, *boards(1, 2, 3), spare(9))
@@ -171,7 +181,7 @@ def test_a_board_known_to_be_ill_and_the_bad_minute_of_another_are_no_common_cau
 
 def test_a_start_that_failed_by_what_is_over_within_a_minute_is_forgiven_once(tmp_path: Path) -> None:
     made = bench(tmp_path, *boards(1, 2, 3), failures=1)
-    assert not made.crew.after(["pi-02"], "its agent is away", (), failed=True)
+    assert made.crew.after(["pi-02"], "its agent is away", (), failed=True)  # worth another start
     assert made.hands.deeds == []
     assert made.crew.after(["pi-02"], "its agent is away again", (), failed=True)
     assert made.hands.deeds == ["cycle pi-02"]

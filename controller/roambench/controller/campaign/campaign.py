@@ -148,7 +148,7 @@ class Campaign:
             acted = self.crew is not None and self.crew.after(
                 ended.boards, ended.reason, left_out, failed=ended.end is End.FAILED
             )
-            # A start that failed by a board is no try of the point, once something was done about the board.
+            # A start that failed by boards is no try of the point, once they were looked after or well again.
             counts = not (acted and ended.end is End.FAILED)
             if counts and task.tried >= self._options.tries:
                 return

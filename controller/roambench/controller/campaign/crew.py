@@ -108,10 +108,10 @@ class Crew:
     def after(
         self, failing: Sequence[str], reason: str, without: Sequence[str], *, failed: bool = False
     ) -> bool:
-        """Take care of the boards that a point failed by; whether anything was done about them, so that the
-        point is worth another start. FleetError where too few are left, or none come back. `failed`: the
-        point did not finish; a board that is healthy again within a minute, as one whose agent was started
-        anew, is forgiven this once."""
+        """Take care of the boards that a point failed by; whether the point is worth another start, since
+        something was done about them or they are healthy by themselves. FleetError where too few are left, or
+        none come back. `failed`: the point did not finish; a board that is healthy again within a minute, as
+        one whose agent was started anew, is forgiven this once."""
         boards = self.boards()
         failing = [name for name in dict.fromkeys(failing) if name in boards and name not in without]
         # One that is known to be ill, and a second one's bad minute, are no common cause.
@@ -124,9 +124,10 @@ class Crew:
             failures = self.care.of(name).failures + (name not in back_s)
             row = CampaignRow(CampaignEvent.BOARD_FAILED, reason, board=name, failures=failures)
             self._note(replace(row, wall_s=back_s.get(name)))
-        acted = False
+        acted = bool(failing) and set(failing) == set(back_s)
+        looked_after = False
         while deeds := self.care.deeds(self._switched(), self.spares()):
-            acted = True
+            acted = looked_after = True
             cycled = [deed for deed in deeds if deed.treatment is Treatment.POWER_CYCLE]
             if cycled:
                 self._cycle([deed.board for deed in cycled])
@@ -134,7 +135,7 @@ class Crew:
             for deed in deeds:
                 if deed.treatment is Treatment.LEAVE_OUT:
                     self._note(CampaignRow(CampaignEvent.LEFT_OUT, deed.reason, board=deed.board))
-        if acted:
+        if looked_after:
             self._enough()
         return acted
 
@@ -197,18 +198,19 @@ class Crew:
             self._note(replace(row, done=not why))
 
     def _await(self, failing: Sequence[str], boards: Sequence[str], reason: str) -> bool:
-        """Wait until no longer most boards fail at once; it is hardly their own fault."""
+        """Wait while most boards fail at once, hardly by their own fault; whether they still did."""
         what = f"{len(failing)} of {len(boards)} boards fail at once: the network, a switch, this machine?"
         self.report(f"waiting: {what} {reason}")
         self._note(CampaignRow(CampaignEvent.WAITED, f"{what} {reason}", wall_s=0.0))
-        began_s = self.clock.now_s()
+        began_s, still = self.clock.now_s(), False
         while common_cause(found := self.hands.trouble(failing), len(boards)):
             if self.clock.now_s() - began_s >= COMMON_S:
                 told = "; ".join(f"{name}: {why}" for name, why in sorted(found.items())[:4])
                 raise FleetError(f"{what} Nothing changed within {COMMON_S / 3600:.0f} h: {told}")
+            still = True
             self.clock.sleep(_COMMON_LOOK_S)
         self._note(CampaignRow(CampaignEvent.WAITED, what, wall_s=self.clock.now_s() - began_s))
-        return False
+        return still
 
     def _switched(self) -> set[str]:
         return {host.name for host in self.hands.hosts() if _has_switch(host)}
