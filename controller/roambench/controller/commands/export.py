@@ -9,15 +9,12 @@ import typer
 
 export_app = typer.Typer(name="export", help="Runs in the formats of other tools.", no_args_is_help=True)
 
-
-@export_app.callback()
-def _formats() -> None:
-    """Keeps the format a word of its own while there is one."""
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
 
 
 @export_app.command()
 def tensorboard(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    runs: Runs,
     out: Annotated[
         Path,
         typer.Option("-o", "--out", metavar="DIR", help="Log directory: a folder per run is made in it."),
@@ -27,7 +24,36 @@ def tensorboard(
 
     It needs the extra `tensorboard`.
     """
-    from roambench.controller.tensorboard import export_tensorboard
+    from roambench.controller.exports.tensorboard import export_tensorboard
 
     for place in export_tensorboard(runs, out):
         typer.echo(place)
+
+
+@export_app.command()
+def mlflow(
+    runs: Runs,
+    uri: Annotated[
+        str,
+        typer.Option(metavar="URI|DIR", help="A tracking server or database, or a folder for mlflow.db."),
+    ],
+    experiment: Annotated[
+        str, typer.Option(metavar="NAME", help="MLflow's experiment; else the name in the experiment file.")
+    ] = "",
+    artifacts: Annotated[
+        float,
+        typer.Option(
+            metavar="MIB", min=0.0, help="Also store the report page and the tables, files up to this size."
+        ),
+    ] = 0.0,
+) -> None:
+    """Write runs into an MLflow store: settings, every step, and final energies with their uncertainty.
+
+    It needs the extra `mlflow`.
+    """
+    from roambench.controller.exports.mlflow import export_mlflow
+
+    for made in export_mlflow(runs, uri, experiment=experiment, artifacts_mib=artifacts):
+        typer.echo(f"{made.name}: run {made.mlflow_id} of experiment {made.experiment}")
+        for file in made.left_out:
+            typer.echo(f"{made.name}: {file} is over --artifacts and was left out", err=True)

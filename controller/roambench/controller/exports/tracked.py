@@ -1,0 +1,227 @@
+"""What a run says to an experiment tracker, whichever: parameters, curves, final figures, tags."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.contract.errors import ConfigError, RunError
+from roambench.energy.energy_value import Energy
+from roambench.energy.ledger import KINDS, Ledger
+from roambench.energy.table10 import Table10
+from roambench.experiment.sections import Experiment, resolved
+from roambench.report.summaries.energy import PhaseSum
+from roambench.report.summaries.evidence import RunEvidence, read_runs
+from roambench.report.summaries.finding import finding_of
+from roambench.report.summaries.run import RunSummary, summarise
+from roambench.runs.info import RunInfo, RunState
+
+#: Addresses of a bench's own servers, and where its token lies: nobody's business but the bench's.
+PRIVATE_KEYS: Final = ("influxdb", "simulated.ray_address")
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One point of the curve `tag`."""
+
+    tag: str
+    step: int
+    value: float
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """A run for a tracker. Figures are those of `roambench report --json`; what is unknown is left out."""
+
+    name: str
+    info: RunInfo
+    evidence: RunEvidence
+    summary: RunSummary
+    settings: Mapping[str, Any]  # the experiment's sections, as `public_settings` leaves them
+
+    @property
+    def experiment(self) -> str:
+        """The name that the experiment file gives."""
+        return str(self.settings["name"])
+
+    @property
+    def began_s(self) -> float:
+        """Unix time of its creation."""
+        return datetime.fromisoformat(self.info.created_utc).timestamp()
+
+    @property
+    def ended_s(self) -> float | None:
+        """Unix time of its end, by device time and its scale; None where that is not known or not over."""
+        begin, end = self.info.start_device_ns, self.info.end_device_ns
+        if begin is None or end is None or self.info.state is RunState.RUNNING:
+            return None
+        return self.began_s + (end - begin) * 1e-9 / self.info.time_scale
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The settings by their flat keys, as in `--set`: learning.alpha."""
+        return dict(_flat(self.settings))
+
+    @property
+    def finding(self) -> str:
+        """What it showed, in a sentence."""
+        return finding_of([self.summary])
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Who ran what with which sources, and what to doubt; empty ones are left out."""
+        info = self.info
+        unfit = "; ".join(item.told for item in self.summary.unfit)
+        tags = {
+            "run_id": info.run_id,
+            "created": info.created_utc,
+            "system": info.system,
+            "seed": str(info.seed),
+            "fleet": info.fleet,
+            "devices": str(len(info.device_names)),
+            "state": info.state.value,
+            "reason": info.reason,
+            "time_scale": f"{info.time_scale:g}",
+            "trace": info.trace_hash,
+            "association": info.association,
+            "assignment": info.assignment_hash,
+            **{f"version.{name.replace(' ', '_')}": told for name, told in info.versions.items()},
+            "measure_again": unfit,
+            "flags": "\n".join(self.summary.flags),
+        }
+        return {name: told for name, told in tags.items() if told}
+
+    @property
+    def curves(self) -> list[Scalar]:
+        """What a step brought, and the joules of the trainings that began in it."""
+        return [*self._steps(), *self._joules()]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Final figures; beside every energy `name_j` its standard uncertainty (k = 1) `name_j_u`."""
+        learning, trainings = self.summary.learning, self.summary.trainings
+        found: dict[str, float | None] = {
+            "final/accuracy": learning.final_accuracy,
+            "final/loss": learning.final_loss,
+            "final/best_accuracy": learning.best_accuracy,
+            "final/threshold_step": learning.threshold_step,
+            "final/aggregated_per_step": learning.aggregated_per_step,
+            "final/trainings": trainings.ordered,
+            "final/wasted_trainings": trainings.wasted,
+            "final/wasted_share": trainings.wasted_share,
+        }
+        for name, energy in self._energies():
+            found |= {f"final/{name}_j": energy.joules, f"final/{name}_j_u": energy.u_joules}
+        measured = self.summary.measured
+        if measured is not None:
+            found["final/coverage"] = measured.whole_run.coverage
+            if measured.truth is not None:
+                found["final/emulator_true_j"] = measured.truth.true_j
+        return {name: float(v) for name, v in found.items() if v is not None and math.isfinite(v)}
+
+    def _energies(self) -> Iterator[tuple[str, Energy]]:
+        measured, modelled = self.summary.measured, self.summary.modelled
+        if measured is not None:
+            yield "measured_whole_run", measured.whole_run
+            yield "measured_whole_run_net", measured.whole_run_net
+            yield from _of_tables(measured.gross, measured.net)
+            yield from _of_phases("measured", measured.phases)
+        if modelled is not None:
+            yield from _of_tables(modelled.gross, modelled.net)
+            yield from _of_phases("modelled", modelled.phases)
+
+    def _steps(self) -> Iterator[Scalar]:
+        for point in self.summary.learning.points:
+            values = {
+                "learning/accuracy": point.accuracy,
+                "learning/loss": point.loss,
+                "devices/present": point.present,
+                "devices/trainings": point.trainings,
+                "devices/aggregated": point.aggregated,
+                "devices/outstanding": point.outstanding,
+            }
+            for tag, value in values.items():
+                if value is not None and math.isfinite(value):
+                    yield Scalar(tag, point.step, float(value))
+
+    def _joules(self) -> Iterator[Scalar]:
+        """Energy of all devices by the step of the ledger, that is the round of the training it served.
+
+        What belongs to no step (before the first one) is left out.
+        """
+        modelled, energy = self.evidence.modelled, self.evidence.energy
+        ledger: Ledger
+        if modelled is not None:
+            ledger = modelled.ledger
+        elif energy is not None and energy.measured:
+            ledger = energy.ledger
+        else:
+            return
+        for kind in KINDS:
+            for step, value in ledger.by_step(kind).items():
+                if step >= 0 and math.isfinite(value):
+                    yield Scalar(f"energy/{ledger.basis}_{kind}_j", step, value)
+
+
+def named_twice(runs: Sequence[Path]) -> list[str]:
+    """A mistake for each name that several of the runs have: no tracker could tell them apart."""
+    names = Counter(run.resolve().name for run in runs)
+    return [f"{name}: {count} runs of this name" for name, count in names.items() if count > 1]
+
+
+def tracked_runs(runs: Sequence[Path]) -> list[TrackedRun]:
+    """Read the runs, each alone: what it says does not depend on those it is exported with.
+
+    ConfigError where two have one name, RunError for what is no run.
+    """
+    if twice := named_twice(runs):
+        raise ConfigError(twice)
+    return [
+        TrackedRun(found.label, found.info, found, summarise(found), public_settings(found.experiment))
+        for run in runs
+        for found in read_runs([run])
+    ]
+
+
+def public_settings(experiment: Experiment) -> dict[str, Any]:
+    """The experiment with every default filled in, less `PRIVATE_KEYS`."""
+    values = resolved(experiment)
+    for key in PRIVATE_KEYS:
+        *above, last = key.split(".")
+        section = values
+        for name in above:
+            section = section[name]
+        section.pop(last, None)
+    return values
+
+
+def missing(error: ModuleNotFoundError, library: str, extra: str) -> RunError:
+    """What to say where an optional library is not installed; a broken one's own error goes on."""
+    if (error.name or "").partition(".")[0] != library:
+        raise error
+    return RunError(f'the export needs {library}, which is not installed: pip install "roambench[{extra}]"')
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{above}{name}.")
+        elif not isinstance(value, Mapping):
+            yield f"{above}{name}", value
+
+
+def _of_tables(gross: Table10, net: Table10) -> Iterator[tuple[str, Energy]]:
+    for table in (gross, net):
+        yield f"{table.basis}_{table.kind}_wasted", table.cumulative_wasted
+        yield f"{table.basis}_{table.kind}_consumed", table.cumulative_consumed
+
+
+def _of_phases(basis: str, phases: Sequence[PhaseSum]) -> Iterator[tuple[str, Energy]]:
+    for item in phases:
+        yield f"{basis}_gross_{item.phase.value}", item.gross
+        yield f"{basis}_net_{item.phase.value}", item.net
