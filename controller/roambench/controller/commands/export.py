@@ -57,3 +57,23 @@ def mlflow(
         typer.echo(f"{made.name}: run {made.mlflow_id} of experiment {made.experiment}")
         for file in made.left_out:
             typer.echo(f"{made.name}: {file} is over --artifacts and was left out", err=True)
+
+
+@export_app.command()
+def wandb(
+    runs: Runs,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="DIR", help="A folder wandb with the runs is made in it.")
+    ],
+    project: Annotated[
+        str, typer.Option(metavar="NAME", help="Their project; else the name in the experiment file.")
+    ] = "",
+) -> None:
+    """Write runs as offline runs of Weights & Biases; nothing is sent, `wandb sync` would do that.
+
+    It needs the extra `wandb`.
+    """
+    from roambench.controller.exports.wandb import export_wandb
+
+    for made in export_wandb(runs, out, project=project):
+        typer.echo(f"{made.name}: {made.folder}")

@@ -13,6 +13,7 @@ import pytest
 from roambench.contract.errors import ConfigError, RunError
 from roambench.controller.exports.mlflow import export_mlflow, store_of
 from roambench.controller.exports.tracked import public_settings, tracked_runs
+from roambench.controller.exports.wandb import export_wandb
 from roambench.experiment.sections import Experiment
 from roambench.report.report import report
 from small_runs import measured, simulated
@@ -83,3 +84,11 @@ def test_without_mlflow_the_error_names_the_extra(tmp_path: Path, monkeypatch: p
     with pytest.raises(RunError, match=r'needs mlflow.*pip install "roambench\[mlflow\]"'):
         export_mlflow([tmp_path / "run"], str(tmp_path / "store"))
     assert not (tmp_path / "store").exists()
+
+
+def test_without_wandb_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated(tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(RunError, match=r'needs wandb.*pip install "roambench\[wandb\]"'):
+        export_wandb([tmp_path / "run"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
