@@ -5,7 +5,9 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 WIRE   := protos/roambench/wire/v1
 
-.PHONY: help setup servers host-tools demo quick test test-hosts test-all check protos check-protos lock bench soak clean
+SCALE  ?= small
+
+.PHONY: help setup servers host-tools demo quick test test-hosts test-all check protos check-protos lock bench soak reproduce clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
@@ -15,6 +17,7 @@ help:
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
+	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: an hour; see docs/reproducing.md)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make protos    regenerate the wire messages"
 	@echo "make lock      renew the digests of what make setup and boards install"
@@ -109,6 +112,10 @@ lock:
 
 bench: setup
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+# Goes on where it was stopped; pages in docs/results.
+reproduce: setup
+	$(BIN)/roambench reproduce --scale $(SCALE) --jobs $(WORKERS)
 
 FAULTS ?= 1000
 SEED   ?= 1

@@ -26,6 +26,7 @@ try:
     from roambench.controller.commands.overhead import overhead
     from roambench.controller.commands.pause import pause, resume_replay
     from roambench.controller.commands.report import report
+    from roambench.controller.commands.reproduce import reproduce
     from roambench.controller.commands.results import results
     from roambench.controller.commands.resume import resume
     from roambench.controller.commands.run import run
@@ -76,6 +77,7 @@ app.command(rich_help_panel=_RUN)(ab)
 app.command(rich_help_panel=_LOOK)(campaign)
 app.command(rich_help_panel=_LOOK)(report)
 app.command(rich_help_panel=_LOOK)(results)
+app.command(rich_help_panel=_RUN)(reproduce)
 app.command(rich_help_panel=_BENCH)(overhead)
 app.command(rich_help_panel=_LOOK)(compare)
 app.command(rich_help_panel=_BENCH)(calibrate)

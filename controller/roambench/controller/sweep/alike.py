@@ -34,7 +34,7 @@ def refuse_unlike(runs: Sequence[FinishedRun], cell: Callable[[FinishedRun], Has
             cells.setdefault(place, []).append(run)
     differing: dict[str, dict[str, None]] = {}
     for together in cells.values():
-        found = [dict(_leaves(resolved(run.experiment))) for run in together]
+        found = [dict(leaves(resolved(run.experiment))) for run in together]
         for key in dict.fromkeys(key for keys in found for key in keys):
             values = dict.fromkeys(_shown(key, keys.get(key)) for keys in found)
             if len(values) > 1 and key not in _FREE:
@@ -55,9 +55,10 @@ def _some(values: Sequence[str]) -> str:
     return ", ".join(values[:_MOST_SHOWN]) + (", ..." if len(values) > _MOST_SHOWN else "")
 
 
-def _leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its dotted key, however tables are nested."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{name}.")
+            yield from leaves(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value

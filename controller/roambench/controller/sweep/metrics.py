@@ -90,6 +90,11 @@ def _consumed_joules(run: RunSummary) -> float | None:
     return None if run.modelled is None else run.modelled.gross.cumulative_consumed.joules
 
 
+def _wasted_joules(run: RunSummary) -> float | None:
+    """Of the consumed joules those of local updates that no edge aggregation used."""
+    return None if run.modelled is None else run.modelled.gross.cumulative_wasted.joules
+
+
 def _joules_per_point(run: RunSummary) -> float | None:
     """Joules by percentage points of the final accuracy."""
     return None if run.peers is None else run.peers.joules_per_point(_consumed_joules(run))
@@ -153,6 +158,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
             Metric("connected_within", "iterations to connect, B", _connected_within, places=1),
             Metric("distribution_distance", "distance of classes", _distribution_distance, places=3),
             Metric("consumed_j", "consumed (modelled), J", _consumed_joules, places=1),
+            Metric("wasted_j", "wasted (modelled), J", _wasted_joules, places=1),
             Metric("joules_per_point", "J per point of accuracy", _joules_per_point),
             Metric("measured_j", "measured, J", _measured_joules, places=1),
             Metric("modelled_j", "transfers modelled, J", _modelled_joules, places=1),

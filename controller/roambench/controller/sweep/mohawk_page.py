@@ -29,9 +29,17 @@ from roambench.report.table import Table
 _NONE: Final = numbers.NONE
 
 
-def mohawk_page(folders: Sequence[Path], *, title: str, curves_name: str) -> ResultsPage:
-    """Of the finished runs of these sweeps together. RunError where MOHAWK and a baseline are not among
-    them in one setting, or runs of one setting differ in more than the seed."""
+def mohawk_page(
+    folders: Sequence[Path],
+    *,
+    title: str,
+    curves_name: str,
+    foreword: Sequence[str] = (),
+    first: Sequence[Table] = (),
+) -> ResultsPage:
+    """Of the finished runs of these sweeps together; `first` are tables that stand before the paper's.
+    RunError where MOHAWK and a baseline are not among them in one setting, or runs of one setting differ in
+    more than the seed."""
     runs = taken_together(folders)
     beside = [found for run in runs if (found := run.beside_the_paper()) is not None]
     tables = paper_tables(beside)
@@ -49,10 +57,11 @@ def mohawk_page(folders: Sequence[Path], *, title: str, curves_name: str) -> Res
         runs,
         title=title,
         scale=_scale(runs),
-        tables=tables,
+        tables=[*first, *tables],
         points=_points(runs),
         curves=CurvesOf("Accuracy over rounds", _curves(runs)),
         curves_name=curves_name,
+        foreword=foreword,
     )
 
 

@@ -68,9 +68,18 @@ _PAPER_SAYS: Final[Mapping[str, Mapping[str, str]]] = {
 }  # fmt: skip
 
 
-def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: str) -> ResultsPage:
-    """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "de-heredia").
-    RunError where none of them is like the paper's, or runs of one setting differ in more than the seed."""
+def peer_page(
+    folders: Sequence[Path],
+    paper: str,
+    *,
+    title: str,
+    curves_name: str,
+    foreword: Sequence[str] = (),
+    first: Sequence[Table] = (),
+) -> ResultsPage:
+    """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "de-heredia");
+    `first` are tables that stand before the paper's. RunError where none of the runs is like the paper's, or
+    runs of one setting differ in more than the seed."""
     runs = taken_together(folders)
     peers = [peer_run(run) for run in runs]
     tables = _TABLES[paper](peers)
@@ -85,7 +94,7 @@ def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: s
         runs,
         title=title,
         scale=scale_lines(runs, _SAYS + (_GRID if paper == "dam" else _BOX), _PAPER_SAYS[paper]),
-        tables=tables,
+        tables=[*first, *tables],
         points=_points(peers, paper),
         curves=CurvesOf(
             "Accuracy over iterations",
@@ -93,6 +102,7 @@ def peer_page(folders: Sequence[Path], paper: str, *, title: str, curves_name: s
             "Mean over the clients, of the first seed.",
         ),
         curves_name=curves_name,
+        foreword=foreword,
     )
 
 

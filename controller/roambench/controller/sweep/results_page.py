@@ -45,12 +45,14 @@ def results_page(
     points: Table,
     curves: CurvesOf,
     curves_name: str,
+    foreword: Sequence[str] = (),
 ) -> ResultsPage:
-    """Of `runs`, which are those in `folders`: what was run (`scale_lines`), the tables, the curves, and
-    every run."""
+    """Of `runs`, which are those in `folders`: a foreword (paragraphs), what was run (`scale_lines`), the
+    tables, the curves, and every run."""
     parts = [
         f"# {title}",
         "",
+        *(line for paragraph in foreword for line in (paragraph, "")),
         *made_by([read_notes(folder) for folder in folders], runs),
         "## What was run",
         "",

@@ -1,0 +1,61 @@
+"""`roambench reproduce`: the five papers' tables and figures, each by one command."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roambench.controller.commands.run import SetOption
+from roambench.controller.reproduce.catalogue import CATALOGUE, Scale
+
+
+def reproduce(
+    studies: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="STUDY...", help="Names in `--list`; default: all that have this scale."),
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Only list every table and figure with its command.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --list: as JSON.")] = False,
+    scale: Annotated[
+        Scale, typer.Option(help="small: minutes on two cores; medium: hours; full: the paper's.")
+    ] = Scale.SMALL,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at a time; default: one per core.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where runs go.")] = Path(
+        "runs/reproduce"
+    ),
+    pages: Annotated[Path, typer.Option(metavar="DIR", help="Where pages go.")] = Path("docs/results"),
+    trace: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the sweep's.")
+    ] = None,
+    set_: SetOption = None,
+    catalogue: Annotated[
+        Path, typer.Option(metavar="FILE", help="The catalogue; run this in a checkout's root.")
+    ] = CATALOGUE,
+) -> None:
+    """Reproduce tables and figures of the five papers: run STUDY's sweep and write its page.
+
+    A page has a line for each claim of the paper: reproduced, the other way round, not decided, not tried.
+    Interrupted or killed, the same command goes on from what is there.
+    """
+    from rich.console import Console
+
+    from roambench.controller.lasting_console import lasting_console
+    from roambench.controller.reproduce import studies as found
+    from roambench.controller.reproduce.catalogue import read_catalogue
+
+    known = read_catalogue(catalogue)
+    if list_ or json:
+        if json:
+            print(found.list_json(known))
+        else:
+            Console().print(found.list_text(known), highlight=False, markup=False, soft_wrap=True)
+        return
+    choice = found.Choice(known, catalogue, scale, out, pages, tuple(set_ or ()), trace)
+    found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=lasting_console())

@@ -1,0 +1,117 @@
+"""Reproduce studies: run what is open of their sweeps, write their pages; and the list of what there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.reproduce.catalogue import Catalogue, Item, Scale, Study, Sweep
+from roambench.controller.reproduce.study_page import study_page
+from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.controller.sweep.sweep_runner import run_sweep
+from roambench.report.report import write_text
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to reproduce: `catalogue` was read from `path`; runs go to a folder of each study below `out`,
+    pages to `pages`. `overrides` and `trace_file` as for a sweep."""
+
+    catalogue: Catalogue
+    path: Path
+    scale: Scale
+    out: Path
+    pages: Path
+    overrides: tuple[str, ...] = ()
+    trace_file: Path | None = None
+
+
+def reproduce(choice: Choice, names: Sequence[str], *, jobs: int, console: Console) -> None:
+    """Run what is open of each study's sweep, then write its page; all studies with this scale where no names
+    are given. ConfigError before anything runs, RunError where runs failed: the same command goes on."""
+    chosen = [choice.catalogue.study(name) for name in names]
+    if not names:
+        chosen = [study for study in choice.catalogue.studies if study.sweep(choice.scale) is not None]
+    problems = [
+        f"{study.name}: no sweep at scale {choice.scale}: expected one of "
+        f"{', '.join(scale for scale in Scale if study.sweep(scale) is not None)}"
+        for study in chosen
+        if study.sweep(choice.scale) is None
+    ]
+    if problems:
+        raise ConfigError(problems)
+    for number, study in enumerate(chosen, start=1):
+        console.print(f"[{number}/{len(chosen)}] {study.title}", highlight=False, markup=False)
+        _one(choice, study, jobs=jobs, console=console)
+
+
+def _one(choice: Choice, study: Study, *, jobs: int, console: Console) -> None:
+    sweep = study.sweep(choice.scale)
+    assert sweep is not None  # looked at before
+    file = read_sweep(choice.path.parent / sweep.file, choice.overrides, choice.trace_file)
+    folder = choice.out / f"{study.name}-{choice.scale}"
+    run_sweep(file, jobs=jobs, out=folder, console=console)
+    page = choice.pages / f"{study.name}-{choice.scale}.md"
+    curves = page.with_suffix(".svg")
+    made = study_page(choice.catalogue, study, choice.scale, folder, file.metrics, curves_name=curves.name)
+    write_text(page, made.text)
+    if made.curves:
+        write_text(curves, made.curves)
+    console.print(str(page), highlight=False, markup=False, soft_wrap=True)
+
+
+def list_text(catalogue: Catalogue) -> str:
+    """Each table and figure of the papers with its study and what is missing; then the studies with their
+    scales."""
+    lines: list[str] = []
+    for number, item in enumerate(catalogue.items):
+        if number == 0 or item.paper != catalogue.items[number - 1].paper:
+            lines += ["", item.paper]
+        lines.append(f"  {item.label}: {item.shows}" + (f"  [{item.study}]" if item.study else ""))
+        if item.missing:
+            lines.append(f"      missing: {item.missing}")
+    lines += ["", "Studies: roambench reproduce STUDY [--scale small|medium|full]"]
+    for study in catalogue.studies:
+        lines.append(f"  {study.name}: {study.title}")
+        lines += [f"      {scale}: {_lasts(sweep)}" for scale in Scale if (sweep := study.sweep(scale))]
+    return "\n".join(lines[1:])
+
+
+def list_document(catalogue: Catalogue) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "schema": "roambench.reproduce/1",
+        "items": [_document(catalogue, item) for item in catalogue.items],
+    }
+
+
+def list_json(catalogue: Catalogue) -> str:
+    """`list_document` as text."""
+    return json.dumps(list_document(catalogue), indent=2, ensure_ascii=False)
+
+
+def _document(catalogue: Catalogue, item: Item) -> dict[str, Any]:
+    study = catalogue.study(item.study) if item.study else None
+    sweeps = {scale: study.sweep(scale) for scale in Scale} if study is not None else {}
+    return {
+        "paper": item.paper,
+        "item": item.label,
+        "shows": item.shows,
+        "study": item.study or None,
+        "missing": item.missing or None,
+        "scales": {
+            scale.value: {"file": sweep.file, "lasts": sweep.lasts, "needs": sweep.needs}
+            for scale, sweep in sweeps.items()
+            if sweep is not None
+        },
+    }
+
+
+def _lasts(sweep: Sweep) -> str:
+    return sweep.lasts + (f"; needs {', '.join(sweep.needs)}" if sweep.needs else "")
