@@ -32,6 +32,7 @@ try:
     from roambench.controller.commands.run import run
     from roambench.controller.commands.sweep import sweep
     from roambench.controller.commands.traces.app import trace_app
+    from roambench.controller.commands.watch import watch
     from roambench.controller.stopping import exit_status, signals_heeded
 except KeyboardInterrupt:  # all this takes half a second to read
     sys.exit(130)
@@ -75,6 +76,7 @@ app.command("resume-replay", rich_help_panel=_RUN)(resume_replay)
 app.command(rich_help_panel=_RUN)(sweep)
 app.command(rich_help_panel=_RUN)(ab)
 app.command(rich_help_panel=_LOOK)(campaign)
+app.command(rich_help_panel=_LOOK)(watch)
 app.command(rich_help_panel=_LOOK)(report)
 app.command(rich_help_panel=_LOOK)(results)
 app.command(rich_help_panel=_RUN)(reproduce)

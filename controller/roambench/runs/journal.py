@@ -25,14 +25,15 @@ CREATE TABLE IF NOT EXISTS event (
 CREATE INDEX IF NOT EXISTS resumed ON event (id) WHERE kind = 'RunResumed';
 """
 
-#: What counts, in the order written. Void is what was written of a step that a later RunResumed plays again.
-ROWS_THAT_COUNT = f"""
-WITH resumed AS MATERIALIZED (SELECT id, step FROM event WHERE kind = 'RunResumed')
-SELECT id, kind, body FROM event
-WHERE kind IN ({", ".join(repr(kind.__name__) for kind in LASTING)})
-   OR NOT EXISTS (SELECT 1 FROM resumed WHERE resumed.id > event.id AND resumed.step <= event.step)
-ORDER BY id
+_RESUMED = "WITH resumed AS MATERIALIZED (SELECT id, step FROM event WHERE kind = 'RunResumed')"
+_COUNTS = f"""
+(kind IN ({", ".join(repr(kind.__name__) for kind in LASTING)})
+ OR NOT EXISTS (SELECT 1 FROM resumed WHERE resumed.id > event.id AND resumed.step <= event.step))
 """
+#: What counts, in the order written. Void is what was written of a step that a later RunResumed plays again.
+ROWS_THAT_COUNT = f"{_RESUMED} SELECT id, kind, body FROM event WHERE {_COUNTS} ORDER BY id"
+#: The same behind an id, so many at most.
+ROWS_BEYOND = f"{_RESUMED} SELECT id, kind, body FROM event WHERE id > ? AND {_COUNTS} ORDER BY id LIMIT ?"
 
 _INSERT = "INSERT INTO event (step, kind, device, body) VALUES (?, ?, ?, ?)"
 _TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)

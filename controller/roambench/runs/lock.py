@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
+from typing import Final
 
 from roambench.contract.errors import RunError
 from roambench.runs.database import naming
+
+_TRIES: Final = 5
+_PAUSE_S: Final = 0.02
 
 
 class WriterLock:
@@ -17,14 +22,12 @@ class WriterLock:
         self.path = path
         with naming(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(descriptor):
             os.close(descriptor)
             raise RunError(
                 f"{path.parent}: process {holder(path) or 'unknown'} is writing this run; "
                 "wait for it, stop it, or choose another name"
-            ) from None
+            )
         self._descriptor = descriptor
         with naming(path):
             os.truncate(descriptor, 0)
@@ -35,6 +38,18 @@ class WriterLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _locked(descriptor: int) -> bool:
+    """Take the lock. Whoever asks whether it is held (`is_held`) holds it for a moment: that is no writer."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE_S)
+        else:
+            return True
+    return False
 
 
 def is_held(path: Path) -> bool:

@@ -39,6 +39,19 @@ CREATE TABLE IF NOT EXISTS dead_letter (
     PRIMARY KEY (device, spool_uuid, seq)
 ) WITHOUT ROWID;
 """
+#: Every spool by one look into the key's index, however many records it has.
+_SPOOLS = """
+WITH RECURSIVE spool (device, uuid) AS (
+    SELECT * FROM (SELECT device, spool_uuid FROM record ORDER BY device, spool_uuid LIMIT 1)
+    UNION ALL
+    SELECT (SELECT device FROM record WHERE (device, spool_uuid) > (spool.device, spool.uuid)
+            ORDER BY device, spool_uuid LIMIT 1),
+           (SELECT spool_uuid FROM record WHERE (device, spool_uuid) > (spool.device, spool.uuid)
+            ORDER BY device, spool_uuid LIMIT 1)
+    FROM spool WHERE spool.device IS NOT NULL
+)
+SELECT device, uuid FROM spool WHERE device IS NOT NULL
+"""
 _READING_DTYPE = np.dtype(
     [
         ("ns", "<i8"),
@@ -119,7 +132,6 @@ class RecordStore:
         self.path = path
         self._connection = open_reader(path) if read_only else open_writer(path, _SCHEMA, "FULL")
         self._lock = threading.Lock()
-        self._spools: set[tuple[str, str]] | None = None
 
     def insert(self, device: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
         """Store (seq, kind, payload) records; returns the highest seq up to which all of them are durable.
@@ -156,8 +168,6 @@ class RecordStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-            if good and self._spools is not None:
-                self._spools.add((device, spool_uuid))
         if conflicts:
             named = ", ".join(conflicts[:5]) + (", ..." if len(conflicts) > 5 else "")
             raise RecordConflict(
@@ -225,10 +235,11 @@ class RecordStore:
 
     def spools(self) -> list[tuple[str, str]]:
         """(device, spool uuid) of every spool that good records came from, sorted."""
-        if self._spools is None:  # the table is read through once; `insert` keeps up from then on
-            rows = self._rows("SELECT DISTINCT device, spool_uuid FROM record", ())
-            self._spools = {(device, spool_uuid) for device, spool_uuid in rows}
-        return sorted(self._spools)
+        return self._rows(_SPOOLS, ())
+
+    def version(self) -> int:
+        """A number that another one follows when another process has written."""
+        return int(self._rows("PRAGMA data_version", ())[0][0])
 
     def count_beyond(self, device: str, spool_uuid: str, seq: int) -> int:
         """How many records of a spool lie behind `seq`."""

@@ -7,20 +7,13 @@ set that is a failure.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from websockets.sync.client import ClientConnection, connect
 
+from browser_tab import Browser, chromium
 from roambench.controller.ab.ab_page import ab_page
 from roambench.controller.ab.ab_plan import Asked, plan_ab
 from roambench.controller.ab.ab_results import ab_table
@@ -30,7 +23,6 @@ from roambench.energy.links.fit import LinkPoint, fit_link, pooled
 from roambench.energy.links.models import ANY, LinkModel, Provenance
 from roambench.report.pages.calibration import calibration_page
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
-from roambench.report.traces.pictures import BROWSERS
 
 pytestmark = pytest.mark.lengthy
 
@@ -48,73 +40,15 @@ document.readyState === "complete" && !!document.querySelector(".plot")
 """
 
 
-@dataclass
-class Browser:
-    """One tab of a Chromium without a window; `requested` are the addresses that its page asked for."""
-
-    link: ClientConnection
-    requested: list[str] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-    calls: int = 0
-
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        self.calls += 1
-        self.link.send(json.dumps({"id": self.calls, "method": method, "params": parameters}))
-        while True:
-            told = json.loads(self.link.recv(timeout=30))
-            if told.get("method") == "Network.requestWillBeSent":
-                self.requested.append(told["params"]["request"]["url"])
-            elif told.get("method") == "Runtime.exceptionThrown":
-                self.faults.append(str(told["params"]["exceptionDetails"]))
-            elif told.get("id") == self.calls:
-                assert "error" not in told, told
-                return dict(told["result"])
-
-    def value(self, expression: str) -> Any:
-        return self.call("Runtime.evaluate", expression=expression)["result"].get("value")
-
-    def show(self, page: Path) -> dict[str, list[str]]:
-        """The names of the buttons of every figure, by the figure's id, once all are drawn."""
-        self.requested.clear()
-        self.call("Page.navigate", url=page.as_uri())
-        deadline_s = time.monotonic() + 60
-        while not self.value(_DRAWN):
-            assert time.monotonic() < deadline_s, f"{page.name} is not drawn: {self.faults}"
-            time.sleep(0.1)
-        return dict(json.loads(self.value(_TITLES)))
-
-
-@contextmanager
-def chromium(profile: Path) -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip("needs a Chromium-based browser: make servers installs one as root")
-    quiet = ("--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking")
-    ours = (f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank")
-    command = [program, *quiet, "--no-sandbox", *ours]
-    running = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        told = profile / "DevToolsActivePort"
-        deadline_s = time.monotonic() + 60
-        while not (told.is_file() and len(told.read_text().split()) == 2):
-            assert running.poll() is None, f"{program} ended with {running.returncode}"
-            assert time.monotonic() < deadline_s, f"{program} does not listen"
-            time.sleep(0.05)
-        port, path = told.read_text().split()
-        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None) as whole:
-            all_tabs = Browser(whole).call("Target.getTargets")["targetInfos"]
-            tab = next(target["targetId"] for target in all_tabs if target["type"] == "page")
-            with connect(f"ws://127.0.0.1:{port}/devtools/page/{tab}", max_size=None) as link:
-                browser = Browser(link)
-                for domain in ("Network", "Page", "Runtime"):
-                    browser.call(f"{domain}.enable")
-                yield browser
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGKILL)  # helpers too: the crash handlers end with the last
-        running.wait(30)
+def show(browser: Browser, page: Path) -> dict[str, list[str]]:
+    """The names of the buttons of every figure, by the figure's id, once all are drawn."""
+    browser.requested.clear()
+    browser.call("Page.navigate", url=page.as_uri())
+    deadline_s = time.monotonic() + 60
+    while not browser.value(_DRAWN):
+        assert time.monotonic() < deadline_s, f"{page.name} is not drawn: {browser.faults}"
+        time.sleep(0.1)
+    return dict(json.loads(browser.value(_TITLES)))
 
 
 EXPERIMENT = """
@@ -189,7 +123,7 @@ def test_no_figure_of_any_page_offers_to_upload_it_and_no_page_fetches_anything(
     assert len(pages) == 8
     with chromium(tmp_path / "profile") as browser:
         for name, page in pages.items():
-            for figure, buttons in browser.show(page).items():
+            for figure, buttons in show(browser, page).items():
                 assert set(buttons) == BUTTONS, f"{name}: {figure}"
             elsewhere = [url for url in browser.requested if not url.startswith(("data:", "blob:"))]
             assert elsewhere == [page.as_uri()], name

@@ -44,14 +44,18 @@ def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> Model
     """The account of a simulated run; None for any other, whose joules are measured or not known."""
     if not folder.info.kind.is_virtual:
         return None
+    model, rate = energy_model(folder)
+    ledger = ledger_of_log(records, folder.info.device_names, model, rate)
+    return ModelledEnergy(ledger, model.links, model.power, rate)
+
+
+def energy_model(folder: RunFolder) -> tuple[EnergyModel, Rate]:
+    """What models the energy of a simulated run, and the throughput that its transfers are taken to have."""
     experiment = folder.experiment
     section = experiment.simulated
     power = DevicePower(section.idle_w, section.train_w, section.power_spread, folder.info.seed)
     links = read_link_model_json(folder.path)
-    names = folder.info.device_names
-    model = EnergyModel(links, power, experiment.links.overhead_bytes)
-    ledger = ledger_of_log(records, names, model, section.energy_rate)
-    return ModelledEnergy(ledger, links, power, section.energy_rate)
+    return EnergyModel(links, power, experiment.links.overhead_bytes), section.energy_rate
 
 
 def ledger_of_log(

@@ -1,0 +1,50 @@
+"""`roambench watch`: a live page of a run, by a process that only reads its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roambench.contract.errors import ConfigError
+
+
+def watch(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|FOLDER", help="A run, or a folder of runs: then the newest, as it begins."
+        ),
+    ] = Path("runs"),
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen; elsewhere than on loopback by a token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Default: 8765, or a free one where that is taken; 0: a free one."
+        ),
+    ] = None,
+    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Show a run while it goes on, or replay one: power, accuracy, outcomes, boards, map, events.
+
+    It reads the run folder and nothing else: no agent is asked anything, so no joule is changed.
+    Ctrl-C ends it.
+    """
+    try:
+        from roambench.live.serving import serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise ConfigError([f"watch needs {error.name}: pip install 'roambench[watch]'"]) from None
+    serve(
+        path,
+        host=host,
+        port=port,
+        say=lambda text: typer.echo(text),
+        open_page=open_page,
+        parent=parent,
+    )

@@ -1,0 +1,270 @@
+"""Follows runs for whoever looks at them: reads once a second, and hands the same changes to all.
+
+Nothing is read while nobody looks. All reading is done in one thread beside the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, ParamSpec, TypeVar
+
+from roambench.contract.errors import RoambenchError, RunError
+from roambench.live.folders import FoundRun, WatchedFolder
+from roambench.live.ghost import Ghost, ghost_of
+from roambench.live.metrics import open_metrics
+from roambench.live.view import Message, RunView
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Seconds between two looks, with more boards than MANY five times as long.
+PERIOD_S: Final = 1.0
+MANY: Final = 200
+_NEW_RUNS_S: Final = 3.0  # between two looks for a newer run
+_MOST_PAGES: Final = 64
+_MOST_WAITING: Final = 60  # messages that a page has not taken; then it gets the run whole again
+_MOST_KEPT: Final = 4  # runs that nobody looks at any more
+
+
+@dataclass(eq=False)
+class Subscriber:
+    """A page that is open. `name` is the run it asked for, "" for the newest."""
+
+    name: str
+    channel: _Channel | None = None
+    _waiting: deque[str | None] = field(default_factory=deque)
+    _there: asyncio.Event = field(default_factory=asyncio.Event)
+    _failed: str = ""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was handed nothing yet."""
+        return self.channel is None and not self._failed
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it takes nothing any more."""
+        return len(self._waiting) > _MOST_WAITING
+
+    def put(self, text: str | None, *, anew: bool = False) -> None:
+        """Hand it a message; `anew`: in the place of all that it has not taken. None is the last one."""
+        if anew:
+            self._waiting.clear()
+        self._waiting.append(text)
+        self._there.set()
+
+    async def next(self) -> str | None:
+        """The next message."""
+        while not self._waiting:
+            self._there.clear()
+            await self._there.wait()
+        return self._waiting.popleft()
+
+    def fail(self, why: str) -> None:
+        """Its run cannot be read: hand it the reason, once."""
+        self.channel = None
+        if why != self._failed:
+            self._failed = why
+            self.put(encoded({"failed": why}), anew=True)
+
+
+class _Channel:
+    """One run, and what is sent of it. Its methods run in the reading thread."""
+
+    def __init__(self, found: FoundRun, previous: FoundRun | None) -> None:
+        self.name = found.name
+        self.view = RunView(found.path)
+        self._previous = previous
+        self._ghost: Ghost | None = None
+        self._failed = ""
+        self._resets = -1
+        self._last: Message = {}
+
+    def look(self) -> None:
+        """Read all that is new."""
+        while self.view.look():
+            pass
+
+    def changes(self) -> str | None:
+        """Look, and what changed since the last time; None: nothing did."""
+        try:
+            self.look()
+        except RoambenchError as error:
+            if str(error) == self._failed:
+                return None
+            self._failed = str(error)
+            return encoded({"failed": self._failed})
+        self._failed = ""
+        message = self.view.changes()
+        if self.view.resets != self._resets:
+            self._resets = self.view.resets
+            return self.whole()
+        now = {name: value for name, value in message["now"].items() if name not in ("t", "eta_s")}
+        if len(message) == 1 and now == self._last:
+            return None
+        self._last = now
+        return encoded(message)
+
+    def whole(self) -> str:
+        """The run as it was at the last look, and the one to hold it against."""
+        if self._ghost is None:
+            self._ghost = ghost_of(self._previous)
+        return encoded(self.view.whole() | {"name": self.name, "ghost": self._ghost})
+
+    def metrics(self) -> str:
+        """Look, and the figures of now."""
+        self.look()
+        return open_metrics(self.view, self.name)
+
+
+class Follower:
+    """Pages that are open, and the runs of a folder that they show."""
+
+    def __init__(self, folder: WatchedFolder, parent: int | None = None) -> None:
+        """It ends with the process `parent`, where one is given."""
+        self._folder = folder
+        self._parent = parent
+        self._channels: dict[str, _Channel] = {}
+        self._subscribers: list[Subscriber] = []
+        self._reader = ThreadPoolExecutor(1, "reads runs")
+        self._busy = asyncio.Lock()
+        self._newest = ""
+        self._looked_s = float("-inf")
+
+    @property
+    def full(self) -> bool:
+        """Whether no more pages may be opened."""
+        return len(self._subscribers) >= _MOST_PAGES
+
+    async def listed(self) -> list[Message]:
+        """All runs, the newest first."""
+        return [_listed(found) for found in await self._read(self._folder.runs)]
+
+    async def knows(self, name: str) -> bool:
+        """Whether there is a run of that name."""
+        return await self._read(lambda: self._folder.run(name)) is not None
+
+    async def metrics(self, name: str) -> str:
+        """The figures of a run, or of the newest, as OpenMetrics; RunError where it cannot be read."""
+        async with self._busy:  # a look in the middle of handing out would be lost for the pages
+            channel = await self._read(self._channel, name)
+            return await self._read(channel.metrics)
+
+    @contextmanager
+    def subscribed(self, name: str) -> Iterator[Subscriber]:
+        """A page while it is open."""
+        subscriber = Subscriber(name)
+        self._subscribers.append(subscriber)
+        try:
+            yield subscriber
+        finally:
+            self._subscribers.remove(subscriber)
+
+    async def follow(self, is_over: Callable[[], bool]) -> None:
+        """Look once a second and hand out what changed, until `is_over`."""
+        loop = asyncio.get_running_loop()
+        due_s = loop.time()
+        while not is_over():
+            if self._parent is not None and os.getppid() != self._parent:
+                break
+            if loop.time() >= due_s:
+                async with self._busy:
+                    many = await self._tick()
+                due_s = loop.time() + PERIOD_S * (5 if many else 1)
+            await asyncio.sleep(0.1)
+            if any(subscriber.is_new for subscriber in self._subscribers):
+                due_s = loop.time()
+        for subscriber in self._subscribers:
+            subscriber.put(None)
+
+    def close(self) -> None:
+        """Close the runs."""
+        for channel in self._channels.values():
+            self._reader.submit(channel.view.close).result()
+        self._reader.shutdown()
+
+    async def _tick(self) -> bool:
+        """One look; whether it was at a run of many boards."""
+        pages: dict[_Channel, list[Subscriber]] = {}
+        for subscriber in list(self._subscribers):
+            try:
+                channel = await self._read(self._channel, subscriber.name)
+            except RoambenchError as error:
+                subscriber.fail(str(error))
+            else:
+                pages.setdefault(channel, []).append(subscriber)
+        for channel, subscribers in pages.items():
+            text = await self._read(channel.changes)
+            whole: str | None = None
+            for subscriber in subscribers:
+                if subscriber.channel is channel and not subscriber.is_behind:
+                    if text is not None:
+                        subscriber.put(text)
+                    continue
+                if whole is None:
+                    whole = await self._read(channel.whole)
+                subscriber.channel = channel
+                subscriber.put(whole, anew=True)
+        return any(len(channel.view.boards) > MANY for channel in pages)
+
+    def _channel(self, name: str) -> _Channel:
+        """Of a run, or of the newest. RunError where there is none, or it cannot be read."""
+        if not name:
+            now_s = time.monotonic()
+            if now_s - self._looked_s >= _NEW_RUNS_S:
+                self._looked_s = now_s
+                chosen = self._folder.chosen()
+                self._newest = chosen.name if chosen is not None else ""
+            name = self._newest
+            if not name:
+                raise RunError("no run yet: waiting for the first one")
+        if name not in self._channels:
+            found = self._folder.run(name)
+            if found is None:
+                raise RunError(f"{name}: no such run any more")
+            self._channels[name] = _Channel(found, self._folder.previous(found))
+            self._forget_others()
+        return self._channels[name]
+
+    def _forget_others(self) -> None:
+        """Close runs that nobody looks at, the oldest first."""
+        looked_at = {subscriber.channel for subscriber in self._subscribers}
+        idle = [channel for channel in list(self._channels.values())[:-1] if channel not in looked_at]
+        for channel in idle[: max(0, len(self._channels) - _MOST_KEPT)]:
+            del self._channels[channel.name]
+            channel.view.close()
+
+    async def _read(self, work: Callable[P, T], *words: P.args, **more: P.kwargs) -> T:
+        call = functools.partial(work, *words, **more)
+        return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+
+
+def encoded(message: Message) -> str:
+    """A message as one line of JSON."""
+    return json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _listed(found: FoundRun) -> Message:
+    """A run as a row of the list."""
+    info = found.info
+    if info is None:
+        return {"name": found.name, "problem": found.problem}
+    return {
+        "name": found.name,
+        "system": info.system,
+        "fleet": info.fleet,
+        "seed": info.seed,
+        "devices": len(info.device_names),
+        "created": info.created_utc,
+        "state": str(info.state),
+        "reason": info.reason,
+    }

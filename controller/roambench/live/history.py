@@ -1,0 +1,294 @@
+"""What happened in a run so far, folded record by record from its event log; pure.
+
+Everything that a page shows of a past step is kept by step, so that it can be shown again; what changed since
+`taken` was last called is known, so that only that need be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from roambench.contract.events import EventKind
+from roambench.contract.orders import AnswerStatus
+from roambench.contract.phases import Outcome, Phase
+from roambench.rounds.records import (
+    CloudAggregated,
+    FleetEvent,
+    OrderAnswered,
+    OrderGiven,
+    OutcomeDecided,
+    ReplayPaused,
+    ReplayResumed,
+    RoundRecord,
+    RunEnded,
+    RunResumed,
+    StepClosed,
+    StepOpened,
+)
+
+#: How grave an event is: 2 something was lost or refused, 1 worth a look, 0 good to know.
+Gravity = Literal[0, 1, 2]
+#: More events than these are not kept.
+MOST_EVENTS: Final = 2_000
+_MOST_TEXT: Final = 300  # characters of a detail, which may come from a board
+#: The phase that a device is in while it carries out an order of a kind.
+_PHASE_OF: Final = {
+    "train": Phase.TRAIN,
+    "upload": Phase.UPLOAD,
+    "exchange": Phase.EXCHANGE,
+    "sync": Phase.DOWNLOAD,
+}
+#: What agents tell of their order refines it.
+_PHASE_BEGUN: Final[dict[str, Phase]] = {
+    EventKind.DOWNLOAD_STARTED: Phase.DOWNLOAD,
+    EventKind.TRAIN_STARTED: Phase.TRAIN,
+    EventKind.UPLOAD_STARTED: Phase.UPLOAD,
+    EventKind.EXCHANGE_STARTED: Phase.EXCHANGE,
+}
+#: Fleet events that are a run's ordinary life.
+_ORDINARY: Final[frozenset[str]] = frozenset(
+    {
+        *_PHASE_BEGUN,
+        EventKind.SESSION_OPENED,
+        EventKind.SESSION_CLOSED,
+        EventKind.CLOCK_OFFSET,
+        EventKind.TRAINER_READY,
+        EventKind.FETCHING_DATA,
+        EventKind.TRAIN_FINISHED,
+        EventKind.EXCHANGE_FINISHED,
+        EventKind.PEER_PORT_OPEN,
+    }
+)
+_GRAVE: Final[frozenset[str]] = frozenset(
+    {
+        EventKind.SESSION_LOST,
+        EventKind.SESSION_REFUSED,
+        EventKind.SESSION_CUT_OFF,
+        EventKind.UPLOAD_REFUSED,
+        EventKind.DOWNLOAD_REFUSED,
+        EventKind.DRAIN_REFUSED,
+        EventKind.IDENTITY_REFUSED,
+        EventKind.CONNECTION_REFUSED,
+        EventKind.CALL_REFUSED,
+        EventKind.STORE_REFUSES,
+        EventKind.METER_LOST,
+        EventKind.TRAINER_NOT_READY,
+        EventKind.CANNOT_RESUME,
+    }
+)
+
+
+@dataclass(slots=True)
+class Step:
+    """One time step as far as it has gone. `cloud`: the cloud aggregated in it."""
+
+    step: int
+    devices: tuple[int, ...]
+    aps: tuple[int, ...]
+    updates: int = 0
+    aggregated: int = 0
+    outstanding: int = 0
+    accuracy: float | None = None
+    loss: float | None = None
+    wall_s: float | None = None  # None until it is closed
+    cloud: bool = False
+
+
+@dataclass(slots=True)
+class Update:
+    """A local update; `decided_step` is -1 while it is pending."""
+
+    order_id: str
+    device: int
+    step: int
+    outcome: Outcome = Outcome.PENDING
+    decided_step: int = -1
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something worth a line: `device` is -1 where it is of none, `kind` a few words, `detail` anybody's."""
+
+    step: int
+    device: int
+    kind: str
+    gravity: Gravity
+    detail: str
+
+
+@dataclass(slots=True)
+class Activity:
+    """What a device does, since when by the clock of who reads (seconds since 1970)."""
+
+    phase: Phase = Phase.ABSENT
+    since_s: float = 0.0
+    ap: int = -1
+    late_s: float = 0.0  # of its last emulated training, in device time
+    order_id: str = ""  # of the order that is out
+
+
+@dataclass(slots=True)
+class Changes:
+    """What changed: steps, updates by their place in the order given, devices; events are new."""
+
+    steps: set[int] = field(default_factory=set)
+    updates: set[int] = field(default_factory=set)
+    devices: set[int] = field(default_factory=set)
+    happenings: list[Happening] = field(default_factory=list)
+
+
+class RunHistory:
+    """Fold of a run's event log. `add` every record that counts, in order; `taken` hands over the changes."""
+
+    def __init__(self, names: Sequence[str], late_limit_s: float, now_s: Callable[[], float]) -> None:
+        """`late_limit_s`: an emulated training that ends later is an event."""
+        self.names = tuple(names)
+        self.steps: dict[int, Step] = {}
+        self.updates: list[Update] = []
+        self.happenings: list[Happening] = []
+        self.activities = [Activity() for _ in names]
+        self.paused = False
+        self.ended = ""
+        self.begun_s = 0.0  # of the open step, by the reader's clock
+        self._late_limit_s = late_limit_s
+        self._now_s = now_s
+        self._place: dict[str, int] = {}
+        self._now: Step | None = None
+        self._changes = Changes()
+
+    @property
+    def now(self) -> Step | None:
+        """The step that was opened last."""
+        return self._now
+
+    def place(self, order_id: str) -> int | None:
+        """Where in `updates` that of a train order is."""
+        return self._place.get(order_id)
+
+    def count(self, outcome: Outcome) -> int:
+        """Local updates of an outcome."""
+        return sum(update.outcome is outcome for update in self.updates)
+
+    def taken(self) -> Changes:
+        """The changes since it was called last."""
+        taken, self._changes = self._changes, Changes()
+        return taken
+
+    def add(self, record: RoundRecord) -> None:
+        """Fold in the next record of the log."""
+        match record:
+            case StepOpened():
+                self._open(record)
+            case OrderGiven():
+                self._give(record)
+            case OrderAnswered():
+                self._answer(record)
+            case OutcomeDecided():
+                place = self._place.get(record.train_order_id)
+                if place is not None:
+                    update = self.updates[place]
+                    update.outcome, update.decided_step = record.outcome, record.step
+                    update.reason = record.reason[:_MOST_TEXT]
+                    self._changes.updates.add(place)
+            case CloudAggregated() if record.aps and record.step in self.steps:
+                self.steps[record.step].cloud = True
+                self._changes.steps.add(record.step)
+            case StepClosed():
+                self._close(record)
+            case FleetEvent():
+                self._see(record)
+            case ReplayPaused():
+                self.paused = True
+                self.note(record.step, -1, "paused", 1, "the replay is held between two steps")
+            case ReplayResumed():
+                self.paused = False
+                self.note(record.step, -1, "goes on", 0, "")
+            case RunResumed():
+                lasted = f"the controller was gone for {record.outage_s:.0f} s"
+                self.note(record.step, -1, "resumed", 1, lasted)
+            case RunEnded():
+                self.ended = record.reason[:_MOST_TEXT]
+                self.note(record.step, -1, "ended early", 0, record.reason)
+
+    def note(self, step: int, device: int, kind: str, gravity: Gravity, detail: str) -> None:
+        """Add an event; of too many only the first are kept, and that there are more."""
+        if len(self.happenings) >= MOST_EVENTS:
+            return
+        if len(self.happenings) == MOST_EVENTS - 1:
+            device, kind, gravity, detail = (
+                -1,
+                "and more",
+                2,
+                "more events than this page keeps: see the report",
+            )
+        happening = Happening(step, device, kind[:_MOST_TEXT], gravity, detail[:_MOST_TEXT])
+        self.happenings.append(happening)
+        self._changes.happenings.append(happening)
+
+    def _open(self, record: StepOpened) -> None:
+        self._now = self.steps[record.step] = Step(record.step, record.devices, record.aps)
+        self._changes.steps.add(record.step)
+        self.begun_s = self._now_s()
+        present = dict(zip(record.devices, record.aps, strict=True))
+        for device, activity in enumerate(self.activities):
+            self._set(device, Phase.IDLE if device in present else Phase.ABSENT)
+            if activity.ap != present.get(device, -1):
+                activity.ap = present.get(device, -1)
+                self._changes.devices.add(device)
+            activity.order_id = ""
+
+    def _give(self, record: OrderGiven) -> None:
+        if record.kind in ("train", "exchange"):
+            self._place[record.order_id] = len(self.updates)
+            self._changes.updates.add(len(self.updates))
+            self.updates.append(Update(record.order_id, record.device, record.step))
+            if record.step in self.steps:
+                self.steps[record.step].updates += 1
+                self._changes.steps.add(record.step)
+        phase = _PHASE_OF.get(record.kind)
+        if phase is not None and 0 <= record.device < len(self.activities):
+            self.activities[record.device].order_id = record.order_id
+            self._set(record.device, phase)
+
+    def _answer(self, record: OrderAnswered) -> None:
+        if not 0 <= record.device < len(self.activities):
+            return
+        activity = self.activities[record.device]
+        if activity.order_id == record.order_id:
+            activity.order_id = ""
+            self._set(record.device, Phase.WAIT)
+        if record.status != AnswerStatus.DONE:
+            status = "dead" if record.status == AnswerStatus.LOST else record.status
+            self.note(record.step, record.device, status, 2, record.reason)
+        if record.train_s:
+            activity.late_s = record.late_s
+            self._changes.devices.add(record.device)
+            if record.late_s > self._late_limit_s:
+                detail = f"training ended {record.late_s:.2f} s of device time late"
+                self.note(record.step, record.device, "late", 1, detail)
+
+    def _close(self, record: StepClosed) -> None:
+        step = self.steps.setdefault(record.step, Step(record.step, (), ()))
+        step.aggregated, step.outstanding = record.aggregated, len(record.outstanding)
+        step.accuracy, step.loss, step.wall_s = record.accuracy, record.loss, record.wall_s
+        self._changes.steps.add(record.step)
+
+    def _see(self, record: FleetEvent) -> None:
+        phase = _PHASE_BEGUN.get(record.kind)
+        if phase is not None and 0 <= record.device < len(self.activities):
+            if self.activities[record.device].order_id:
+                self._set(record.device, phase)
+        elif record.kind not in _ORDINARY:
+            known = 0 <= record.device < len(self.names)
+            detail = record.detail if known else f"{record.name}: {record.detail}"
+            gravity: Gravity = 2 if record.kind in _GRAVE else 1
+            self.note(record.step, record.device if known else -1, record.kind, gravity, detail)
+
+    def _set(self, device: int, phase: Phase) -> None:
+        activity = self.activities[device]
+        if activity.phase is not phase:
+            activity.phase, activity.since_s = phase, self._now_s()
+            self._changes.devices.add(device)

@@ -1,0 +1,101 @@
+"""The figures of a run as OpenMetrics text, for Prometheus and what reads like it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from roambench.contract.phases import Outcome
+from roambench.live.boards import Board
+from roambench.live.view import RunView
+
+CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+Sample = tuple[Mapping[str, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Samples of one name; a counter's samples are called NAME_total, as the format wants it."""
+
+    name: str
+    kind: Literal["gauge", "counter", "info"]
+    unit: str
+    help: str
+    samples: tuple[Sample, ...]
+
+    def lines(self) -> Iterator[str]:
+        """The family's part of the text."""
+        yield f"# TYPE {self.name} {self.kind}"
+        if self.unit:
+            yield f"# UNIT {self.name} {self.unit}"
+        yield f"# HELP {self.name} {_escaped(self.help)}"
+        suffix = {"counter": "_total", "info": "_info"}.get(self.kind, "")
+        for labels, value in self.samples:
+            inside = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            yield f"{self.name}{suffix}{{{inside}}} {value:.12g}"
+
+
+def open_metrics(view: RunView, name: str) -> str:
+    """The figures of now; every sample carries the run's name. What is not known is left out."""
+    lines = [line for family in _families(view, {"run": name}) if family.samples for line in family.lines()]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _families(view: RunView, run: dict[str, str]) -> Iterator[Family]:
+    info, history, now_s = view.info, view.history, view.now_s()
+    about = {"system": info.system, "fleet": info.fleet, "state": str(info.state)}
+    yield Family("roambench_run", "info", "", "The run that the figures are of.", ((run | about, 1.0),))
+    now = history.now
+    done = sum(step.wall_s is not None for step in history.steps.values())
+    yield _one("roambench_steps_closed", "Time steps that are over.", run, done)
+    yield _one("roambench_steps_planned", "Time steps of the whole run.", run, view.steps or None)
+    yield _one(
+        "roambench_devices_present", "Devices in the open step.", run, len(now.devices) if now else None
+    )
+    scored = [step.accuracy for step in history.steps.values() if step.accuracy is not None]
+    accuracy = scored[-1] if scored else None
+    yield _one("roambench_accuracy_ratio", "Accuracy of the global model.", run, accuracy, unit="ratio")
+    basis = {"basis": "modelled" if info.kind.is_virtual else "measured"}
+    joules = view.joules if view.has_joules else None
+    told = "Gross energy so far, provisional."
+    yield _one("roambench_energy_joules", told, run | basis, joules, unit="joules", kind="counter")
+    wasted = view.wasted_joules if view.has_joules else None
+    told = "Gross energy of local updates that were wasted, provisional."
+    yield _one("roambench_wasted_energy_joules", told, run | basis, wasted, unit="joules")
+    counts = tuple((run | {"outcome": str(o)}, float(history.count(o))) for o in Outcome)
+    yield Family("roambench_local_updates", "gauge", "", "Local updates by outcome.", counts)
+    boards = dict(zip(info.device_names, view.boards, strict=True))
+    for key, unit, told, of_board in _OF_BOARDS:
+        values = {device: of_board(board, now_s) for device, board in boards.items() if board.readings}
+        samples = tuple(
+            (run | {"device": device}, value) for device, value in values.items() if math.isfinite(value)
+        )
+        yield Family(f"roambench_board_{key}", "gauge", unit, told, samples)
+
+
+#: Name, unit, help and value (at a time by our clock) of what is known of each board.
+_OF_BOARDS: Final[tuple[tuple[str, str, str, Callable[[Board, float], float]], ...]] = (
+    ("power_watts", "watts", "Newest reading of the board's meter.", lambda board, _: board.watts),
+    ("temperature_celsius", "celsius", "Temperature.", lambda board, _: board.temperature_c),
+    ("throttled", "", "1: it runs slower than it could.", lambda board, _: float(bool(board.throttled))),
+    ("reading_age_seconds", "seconds", "Age of its newest reading.", lambda board, s: s - board.seen_s),
+)
+
+
+def _one(
+    name: str,
+    told: str,
+    labels: dict[str, str],
+    value: float | None,
+    *,
+    unit: str = "",
+    kind: Literal["gauge", "counter"] = "gauge",
+) -> Family:
+    return Family(name, kind, unit, told, () if value is None else ((labels, float(value)),))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -1,0 +1,412 @@
+"use strict";
+/* The live page: keeps what the stream says of one run, and shows it as of now or as of a past step.
+   All text of a run may come from boards: it is set as text or drawn, never as markup. */
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const make = (tag, text, kind) => {
+    const element = document.createElement(tag);
+    if (text !== undefined) element.textContent = text;
+    if (kind) element.className = kind;
+    return element;
+  };
+  const PHASES = ["idle", "absent", "wait", "download", "train", "upload", "exchange", "lost"];
+  const DOING = { idle: "idle", absent: "absent", wait: "waiting", download: "downloading", train: "training", upload: "uploading", exchange: "exchanging", lost: "agent down" };
+  const MEASURED = new Set(["download", "train", "upload", "exchange"]);
+  const OUTCOMES = ["pending", "aggregated", "wasted"];
+  const MANY = 64;  // more boards than these are squares
+  const wanted = new URLSearchParams(location.search).get("run") || "";
+
+  let run = null;      // what is known of the run
+  let at = null;       // the step shown; null: now
+  let ahead = 0;       // the server's clock less ours, s
+  let playing = null;
+
+  // ---- the stream ------------------------------------------------------------------------------
+
+  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), updates: [], boards: [], cells: new Map(), events: [], power: new Map() });
+  const apply = (message) => {
+    if (message.failed) { say(message.failed, true); if (!run) $("lead").textContent = message.failed; return; }
+    const moved = message.whole && (!run || run.name !== message.name);
+    if (message.whole) run = Object.assign(fresh(), { name: message.name, ghost: message.ghost });
+    if (!run) return;
+    if (moved) { at = null; stop(); }
+    if (message.head) run.head = message.head;
+    if (message.now) { run.now = message.now; ahead = message.now.t - Date.now() / 1000; }
+    for (const row of message.steps || []) run.steps.set(row[0], row);
+    for (const row of message.places || []) run.places.set(row[0], row);
+    for (const row of message.updates || []) run.updates[row[0]] = row;
+    for (const row of message.boards || []) run.boards[row[0]] = row;
+    for (const row of message.cells || []) run.cells.set(row[0] + ":" + row[1], row);
+    for (const row of message.events || []) run.events.push(row);
+    for (const [device, width, first, means] of message.power || []) {
+      const known = run.power.get(device);
+      if (!known || known.width !== width || first === 0) run.power.set(device, { width, means: first ? (known ? known.means.slice(0, first) : []).concat(means) : means });
+      else known.means.splice(first, Infinity, ...means);
+    }
+    say("");
+    if (message.head || moved) setUp();
+    draw();
+  };
+  const say = (text, off) => {
+    $("link").textContent = text;
+    $("link").classList.toggle("off", !!off);
+  };
+  const connect = () => {
+    const stream = new EventSource("/stream?run=" + encodeURIComponent(wanted));
+    stream.onmessage = (event) => apply(JSON.parse(event.data));
+    stream.onerror = () => say("no connection to roambench watch; what is shown is the last that came", true);
+  };
+
+  // ---- figures as of a step --------------------------------------------------------------------
+
+  const lastStep = () => Math.max(-1, ...[...run.steps.keys()].filter((step) => run.places.has(step)));
+  const shown = () => (at === null ? lastStep() : at);
+  const isOver = () => run.head.state !== "running";
+  const stepsTo = (step) => [...run.steps.values()].filter((row) => run.places.has(row[0]) && row[0] <= step).sort((a, b) => a[0] - b[0]);
+  const joulesTo = (step) => {
+    let sum = 0, any = false;
+    for (const row of run.steps.values()) if (row[8] !== null && row[0] <= step) { sum += row[8]; any = true; }
+    return any ? sum : null;
+  };
+  const outcomeAt = (update, step) => (update[3] && update[4] <= step ? update[3] : 0);
+  const updatesTo = (step) => run.updates.filter((update) => update && update[2] <= step);
+  const ghostAt = (step) => {
+    const rows = (run.ghost.rows || []).filter((row) => row[0] <= step);
+    return rows[rows.length - 1];
+  };
+  const energy = (joules) => {
+    if (joules === null || joules === undefined) return ["–", ""];
+    return Math.abs(joules) < 9999.5 ? [joules.toLocaleString("en-GB", { maximumFractionDigits: joules < 100 ? 1 : 0 }), "J"] : [(joules / 1000).toFixed(joules < 99950 ? 2 : 1), "kJ"];
+  };
+  const duration = (seconds) => {
+    const s = Math.max(0, Math.round(seconds));
+    if (s < 120) return s + " s";
+    const [h, m] = [Math.floor(s / 3600), Math.floor(s / 60) % 60];
+    return h ? h + " h " + String(m).padStart(2, "0") + " min" : m + " min " + String(s % 60).padStart(2, "0") + " s";
+  };
+  const percent = (share, digits = 1) => (100 * share).toFixed(digits) + "\u00a0%";
+  const hour = (step) => {
+    const { step_s: length, start_utc_s: start } = run.head;
+    if (!length) return "";
+    const seconds = Math.round(step * length);
+    if (start) return new Date((start + seconds) * 1000).toLocaleString("en-GB", { timeZone: "UTC", weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+    const pad = (n) => String(n).padStart(2, "0");
+    return `day ${Math.floor(seconds / 86400) + 1} ${pad(Math.floor(seconds / 3600) % 24)}:${pad(Math.floor(seconds / 60) % 60)}`;
+  };
+  const who = (device) => run.head.devices[device] ?? "device " + device;
+
+  // ---- parts of the page -----------------------------------------------------------------------
+
+  const setUp = () => {
+    const head = run.head;
+    document.title = `${head.run} · roambench`;
+    $("run").textContent = head.run;
+    const state = $("state");
+    state.hidden = false;
+    state.textContent = run.now.paused && !isOver() ? "paused" : head.state;
+    state.className = "state " + head.state;
+    $("doubts").hidden = !(head.doubts || []).length;
+    $("doubts").replaceChildren(...(head.doubts || []).map((doubt) => make("li", doubt)));
+    $("play").textContent = "replay";
+    const choice = $("power-board");
+    if (choice.options.length !== head.devices.length + 1) {
+      choice.replaceChildren(new Option("all together", ""), ...head.devices.map((name, device) => new Option(name, device)));
+    }
+    const key = (list, names, kind) => list.map((name, i) => {
+      const item = make("li"), sign = make("i", undefined, kind);
+      sign.style.background = `var(--${name})`;
+      item.append(sign, make("span", names[i]));
+      return item;
+    });
+    const used = head.basis === "" ? ["train", "upload", "idle", "absent"] : PHASES.slice(0, 7);
+    $("phases").replaceChildren(...key(used, used.map((phase) => DOING[phase])));
+    $("outcome-key").replaceChildren(...key(["aggregated", "wasted", "pending"], ["aggregated", "wasted", "not decided yet"]));
+    const curves = key(["accent"], [head.system], "line");
+    curves[0].firstChild.style.borderColor = "var(--accent)";
+    if (run.ghost.system) {
+      const [ghost] = key(["ghost"], [`${run.ghost.system}, the run before (${run.ghost.name})`], "line");
+      ghost.firstChild.style.borderTopColor = "var(--ghost)";
+      ghost.firstChild.style.borderTopStyle = "dashed";
+      curves.push(ghost);
+    }
+    for (const item of curves) item.firstChild.style.background = "none";
+    $("accuracy-key").replaceChildren(...curves);
+    $("power-panel").hidden = head.basis !== "measured";
+    const basis = { measured: head.emulated ? "measured by emulated meters" : "measured", modelled: "modelled: virtual devices have no meters", "": "a rehearsal: nothing is trained and nothing drawn" }[head.basis];
+    $("footer").textContent = `${head.system}, seed ${head.seed}, ${head.devices.length} devices (${head.fleet}), begun ${head.created.slice(0, 19).replace("T", " ")} UTC. Energy is ${basis}` + (head.basis === "measured" ? "; here it is provisional: raw readings summed up, without uncertainty. The report fits them." : ".");
+  };
+
+  const tile = (name, value, unit, note) => {
+    const box = make("div", undefined, "tile");
+    const number = make("span", value, "value");
+    if (unit) number.append(make("span", " " + unit, "unit"));
+    box.append(make("span", name, "name"), number, make("span", note, "note"));
+    return box;
+  };
+  const tiles = (step) => {
+    const head = run.head, rows = stepsTo(step), row = run.steps.get(step), ghost = ghostAt(step);
+    const than = (text) => (ghost ? `${run.ghost.system} at this step: ${text}` : "");
+    const updates = updatesTo(step);
+    const wasted = updates.filter((update) => outcomeAt(update, step) === 2);
+    const decided = updates.filter((update) => outcomeAt(update, step) > 0).length;
+    const scored = rows.filter((r) => r[4] !== null);
+    const accuracy = scored.length ? scored[scored.length - 1][4] : null;
+    const found = [];
+    const watts = at === null ? run.now.watts : wattsIn(step);
+    let note = head.basis === "measured" ? (at === null ? readingNote() : "mean of this step") : head.basis === "modelled" ? "modelled runs have no watts" : "a rehearsal draws nothing";
+    if (at === null && isOver() && watts !== null) note = "the last readings";
+    found.push(tile(at === null && !isOver() ? "power now" : "power", watts === null || watts === undefined ? "–" : watts.toFixed(2), watts === null || watts === undefined ? "" : "W", note));
+    const joules = at === null ? run.now.joules : joulesTo(step);
+    const sort = head.basis === "modelled" ? "modelled" : head.basis ? "provisional" : "";
+    found.push(tile(at === null && !isOver() ? "energy so far" : "energy to here", ...energy(joules), [sort, ghost && ghost[2] ? than(energy(ghost[2]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    const need = head.threshold ? `threshold ${percent(head.threshold, 0)}` : "";
+    found.push(tile("accuracy", accuracy === null ? "–" : (100 * accuracy).toFixed(1), accuracy === null ? "" : "%", ghost && ghost[1] !== null ? than(percent(ghost[1])) : head.basis ? need : "nothing is trained"));
+    const present = (run.places.get(step) || [0, []])[1].length;
+    found.push(tile("present", String(present), `of ${head.devices.length}`, row && row[6] === null ? `${row[1]} local updates ordered` : `step ${step + 1} is over`));
+    found.push(tile("wasted updates", String(wasted.length), `of ${decided} decided`, [decided ? percent(wasted.length / decided, 0) : "", ghost ? than(String(ghost[4])) : ""].filter(Boolean).join("; ")));
+    const lost = head.basis ? wasted.reduce((sum, update) => sum + (update[6] || 0), 0) : null;
+    found.push(tile("wasted energy", ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    $("tiles").replaceChildren(...found);
+  };
+  const wattsIn = (step) => {
+    let sum = 0, any = false;
+    run.head.devices.forEach((_, device) => {
+      const cell = run.cells.get(device + ":" + step);
+      if (cell && cell[2] !== null) { sum += cell[2]; any = true; }
+    });
+    return any ? sum : null;
+  };
+  const serverNow = () => Date.now() / 1000 + ahead;
+  const readingNote = () => {
+    const seen = run.boards.filter((board) => board && board[7]).map((board) => serverNow() - board[7]);
+    if (!seen.length) return run.head.quiet ? "quiet: readings come in the pauses" : "no reading yet";
+    const oldest = Math.max(...seen), n = seen.length;
+    const what = `${n} board${n === 1 ? "" : "s"}, readings up to ${duration(oldest)} old`;
+    return run.head.quiet ? what + " (quiet while they work)" : what;
+  };
+
+  const boardAt = (device, step) => {
+    const board = run.boards[device] || [device, "absent", 0, -1, null, null, "", 0, "", 0, null];
+    if (at === null) return { phase: isOver() ? "over" : board[1], since: board[2], watts: board[4], celsius: board[5], held: board[6], seen: board[7], meter: board[8], late: board[9], ap: board[3] };
+    const place = run.places.get(step), index = place ? place[1].indexOf(device) : -1;
+    const cell = run.cells.get(device + ":" + step) || [];
+    const trained = run.updates.some((update) => update && update[1] === device && update[2] === step);
+    const used = run.updates.some((update) => update && update[1] === device && update[4] === step && update[3] === 1);
+    return { phase: index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
+  };
+  const colourOf = (board) => (board.phase === "over" ? "idle" : board.phase);
+  const boards = (step) => {
+    const head = run.head, devices = head.devices;
+    const many = devices.length > MANY;
+    $("boards").hidden = many;
+    $("crowd").hidden = !many;
+    $("boards-title").textContent = head.basis === "measured" ? "Boards" : "Devices";
+    if (many) {
+      const squares = devices.map((_, device) => boardAt(device, step)).map((board) => ({ colour: colourOf(board), ring: !!(board.held || board.meter) }));
+      const busy = squares.filter((square) => square.colour !== "absent").length;
+      charts.crowd($("crowd"), { squares, label: `${devices.length} devices, ${busy} of them present, coloured by what they do` });
+      $("boards-caption").textContent = `${devices.length} devices, each a square in the order of the trace; a red frame: throttled, or its meter is silent.`;
+      return;
+    }
+    $("boards").replaceChildren(...devices.map((name, device) => {
+      const board = boardAt(device, step), box = make("li", undefined, "board");
+      box.style.setProperty("--phase", `var(--${colourOf(board)})`);
+      if (board.phase === "absent") box.classList.add("absent");
+      box.append(make("b", name));
+      if (head.basis === "measured") {
+        const power = make("div", board.watts === null ? "– W" : board.watts.toFixed(2) + " W", "w");
+        if (board.celsius !== null) power.append(make("small", ` ${board.celsius.toFixed(0)} °C`));
+        box.append(power);
+      }
+      const doing = at === null ? (isOver() ? "run is over" : `${DOING[board.phase]} ${duration(serverNow() - board.since)}`) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent" }[board.phase];
+      box.append(make("span", doing));
+      if (head.basis === "measured" && at === null) {
+        const age = serverNow() - board.seen, quiet = head.quiet && MEASURED.has(board.phase);
+        if (isOver()) box.append(make("span", board.seen ? "last reading kept" : "no reading"));
+        else if (!board.seen) box.append(make("span", quiet ? "quiet while it works" : "no reading yet"));
+        else if (quiet) box.append(make("span", `quiet: last reading ${duration(age)} old`));
+        else box.append(make("span", `reading ${duration(age)} old`, age > 15 ? "warn" : undefined));
+      }
+      if (board.held) box.append(make("span", board.held, "bad"));
+      if (board.meter) box.append(make("span", board.meter, "bad"));
+      if (board.late > 0.13) box.append(make("span", `trained ${board.late.toFixed(1)} s late`, "warn"));
+      return box;
+    }));
+    $("boards-caption").textContent = head.quiet && at === null && !isOver() ? "This run is quiet: a board sends nothing while it downloads, trains or uploads, so that telling costs no joules. Its readings come in the pauses, and are then older." : "";
+  };
+
+  const accuracy = (step) => {
+    const rows = stepsTo(step).filter((row) => row[4] !== null);
+    const ghost = (run.ghost.rows || []).filter((row) => row[1] !== null);
+    const marks = run.head.threshold && run.head.basis ? [{ y: run.head.threshold, text: "threshold " + percent(run.head.threshold, 0) }] : [];
+    const y = { low: 0, high: 1, label: "accuracy", text: (value) => percent(value, 0) };
+    const empty = run.head.basis ? "nothing scored yet" : "a rehearsal trains nothing";
+    charts.lines($("accuracy-steps"), {
+      x: { low: 1, high: run.head.steps || undefined, label: "step" }, y, marks, empty,
+      lines: [
+        { points: ghost.map((row) => [row[0] + 1, row[1]]), colour: "ghost", dash: [5, 4], width: 1.6 },
+        { points: rows.map((row) => [row[0] + 1, row[4]]), colour: "accent", dots: true, end: true },
+      ],
+      label: `Accuracy over steps, ${rows.length} points` + (rows.length ? `, the last ${percent(rows[rows.length - 1][4])}` : ""),
+    });
+    let joules = null;
+    for (const row of run.steps.values()) if (row[0] < 0 && row[8] !== null) joules = (joules || 0) + row[8];
+    const over = [];
+    for (const row of stepsTo(step)) {
+      if (row[8] === null) continue;
+      joules = (joules || 0) + row[8];
+      if (row[4] !== null) over.push([joules / 1000, row[4]]);
+    }
+    charts.lines($("accuracy-joules"), {
+      x: { low: 0, label: "energy of all boards, kJ" }, y, marks, empty: run.head.basis ? "no energy booked to a scored step yet" : "a rehearsal draws nothing",
+      lines: [
+        { points: ghost.filter((row) => row[2]).map((row) => [row[2] / 1000, row[1]]), colour: "ghost", dash: [5, 4], width: 1.6 },
+        { points: over, colour: "accent", dots: true, end: true },
+      ],
+      label: `Accuracy over energy, ${over.length} points`,
+    });
+    $("joules-caption").textContent = run.head.basis === "measured" ? "Gross energy, idling with it; provisional. Energy is booked when a phase is over, so the newest step comes late." : run.head.basis === "modelled" ? "Modelled energy of transfers and trainings." : "";
+  };
+
+  const power = (step) => {
+    if (run.head.basis !== "measured") return;
+    const chosen = $("power-board").value;
+    const curves = chosen === "" ? [...run.power.values()] : [run.power.get(Number(chosen))].filter(Boolean);
+    const width = Math.max(1, ...curves.map((curve) => curve.width));
+    const sums = [];
+    for (const curve of curves) {
+      const each = width / curve.width, own = [];
+      curve.means.forEach((mean, place) => {
+        if (mean === null) return;
+        const k = Math.floor(place / each);
+        (own[k] ||= [0, 0])[0] += mean;
+        own[k][1] += 1;
+      });
+      // A reading holds until the next one, but for no longer than one mean: then there is a hole.
+      for (let k = 0; k < own.length + 1; k++) {
+        const held = own[k] || own[k - 1];
+        if (held) { (sums[k] ||= [0, 0])[0] += held[0] / held[1]; sums[k][1] += 1; }
+      }
+    }
+    const points = [];
+    for (let k = 0; k < sums.length; k++) points.push([(k + 0.5) * width, sums[k] && sums[k][1] === curves.length ? sums[k][0] : null]);
+    const row = run.steps.get(step);
+    const until = at !== null && row ? row[9] : null;
+    const long = points.length * width > 7200;
+    charts.lines($("power"), {
+      x: { low: 0, label: long ? "hours since the run's begin" : "seconds since the run's begin", text: long ? (s) => String(Number((s / 3600).toFixed(2))) : undefined },
+      y: { low: 0, label: "power, W" }, empty: "no reading yet", at: until,
+      lines: [{ points, colour: "accent", width: 1.4 }],
+      label: `Power over time, ${chosen === "" ? "all boards together" : who(Number(chosen))}`,
+    });
+    const scale = run.head.time_scale !== 1 ? `, which runs ${run.head.time_scale} times as fast as the clock on the wall` : "";
+    $("power-caption").textContent = `${chosen === "" ? "All boards together, where each of them was read" : who(Number(chosen))}: means over ${duration(width)} of device time${scale}.`;
+  };
+
+  const outcomes = (step) => {
+    const many = run.head.devices.length > 40;
+    charts.grid($("outcomes"), {
+      columns: run.head.steps || step + 1, rows: run.head.devices.length, names: run.head.devices,
+      cells: updatesTo(step).map((update) => [update[2], update[1], OUTCOMES[outcomeAt(update, step)]]),
+      at: step >= 0 ? step : null,
+      label: `Outcomes of ${updatesTo(step).length} local updates` + (many ? `, one row for each of ${run.head.devices.length} devices` : ""),
+    });
+  };
+
+  let bounds = null;
+  const map = (step) => {
+    const place = run.places.get(step), before = run.places.get(step - 1);
+    const devices = [];
+    if (place) place[1].forEach((device, k) => {
+      if (place[3][k] === null) return;
+      const old = before ? before[1].indexOf(device) : -1;
+      devices.push({ x: place[3][k], y: place[4][k], ap: place[2][k], from: old >= 0 && before[3][old] !== null ? [before[3][old], before[4][old]] : null, colour: colourOf(boardAt(device, step)), name: who(device) });
+    });
+    if (!bounds || bounds.name !== run.name || bounds.steps !== run.places.size) {
+      let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+      for (const row of run.places.values()) row[3].forEach((x, k) => {
+        if (x === null) return;
+        x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, row[4][k]); y1 = Math.max(y1, row[4][k]);
+      });
+      bounds = { name: run.name, steps: run.places.size, corners: x0 <= x1 ? [[x0, y0], [x1, y1]] : [] };
+    }
+    charts.map($("map"), { aps: run.head.aps || [], devices, bounds: bounds.corners, scale: !run.head.made_up, empty: "this run has no map", label: `${devices.length} devices and ${(run.head.aps || []).length} access points in step ${step + 1}` });
+    $("map-caption").textContent = (run.head.made_up ? "Access points only have names: where they stand here means nothing. " : "") + "Triangles are access points; a thin line leads to the device's own, a dotted one to where it was a step before.";
+  };
+
+  const eventRow = ([step, device, kind, gravity, detail]) => {
+    const item = make("li", undefined, "g" + gravity);
+    item.append(make("span", step < 0 ? "before" : "step " + (step + 1), "when"), make("span", kind, "what"), make("span", device < 0 ? "" : who(device), "who"), make("span", detail, "why"));
+    return item;
+  };
+  let drawnEvents = "";
+  const events = (step) => {
+    const there = run.events.filter((event) => event[0] <= step || at === null);
+    const stamp = `${run.name}:${there.length}:${step}:${at}`;
+    if (stamp === drawnEvents) return;
+    drawnEvents = stamp;
+    const grave = there.filter((event) => event[3] === 2).reverse();
+    $("alerts").hidden = !grave.length;
+    $("grave").replaceChildren(...grave.slice(0, 4).map(eventRow));
+    if (grave.length > 4) $("grave").append(make("li", `and ${grave.length - 4} more below`));
+    const sorted = [...there].reverse().sort((a, b) => b[3] - a[3]);
+    $("events").replaceChildren(...sorted.slice(0, 200).map(eventRow));
+    $("events-caption").textContent = !there.length ? "Nothing out of the ordinary so far." : "What was lost, refused or throttled first, then what was late; the newest of each on top." + (sorted.length > 200 ? ` ${sorted.length - 200} more are in the run folder.` : "");
+  };
+
+  const lead = (step) => {
+    const head = run.head, total = head.steps ? ` of ${head.steps}` : "";
+    const parts = [`${head.system} on ${head.devices.length} ${head.fleet} devices`];
+    if (step >= 0) parts.push(`step ${step + 1}${total}`, hour(step));
+    else parts.push(isOver() ? "it ended before its first step" : "getting ready: no step has begun");
+    if (at !== null) parts.push("replayed");
+    else if (head.state === "running" && run.now.eta_s !== null && run.now.eta_s !== undefined) parts.push(`${duration(run.now.eta_s)} left`);
+    else if (head.reason) parts.push(head.reason);
+    $("lead").textContent = parts.filter(Boolean).join(" · ");
+  };
+
+  const draw = () => {
+    if (!run) return;
+    const last = lastStep();
+    if (at !== null && at > last) at = null;
+    const step = shown(), slider = $("slider");
+    slider.max = Math.max(0, last);
+    slider.disabled = $("play").disabled = last < 1;
+    slider.value = Math.max(0, step);
+    slider.setAttribute("aria-valuetext", step < 0 ? "no step yet" : `step ${step + 1}, ${hour(step)}`);
+    $("live").hidden = at === null;
+    $("live").textContent = isOver() ? "to the end" : "back to now";
+    $("state").textContent = run.now.paused && !isOver() ? "paused" : run.head.state;
+    lead(step); tiles(step); boards(step); accuracy(step); power(step); outcomes(step); map(step); events(step);
+    document.body.dataset.drawn = run.name;
+  };
+
+  const stop = () => {
+    clearInterval(playing);
+    playing = null;
+    $("play").textContent = "replay";
+  };
+  $("slider").addEventListener("input", (event) => {
+    stop();
+    at = Number(event.target.value);
+    draw();
+  });
+  $("live").addEventListener("click", () => { stop(); at = null; draw(); });
+  $("play").addEventListener("click", () => {
+    if (playing) { stop(); return; }
+    $("play").textContent = "hold";
+    at = at === null || at >= lastStep() ? 0 : at;
+    draw();
+    playing = setInterval(() => {
+      if (at === null || at >= lastStep()) { stop(); return; }
+      at += 1;
+      draw();
+    }, Math.max(120, Math.min(1000, 30000 / Math.max(1, lastStep()))));
+  });
+  $("power-board").addEventListener("change", draw);
+  new ResizeObserver(draw).observe(document.querySelector("main"));
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { charts.forget(); draw(); });
+  // Ages grow without a message.
+  setInterval(() => { if (run && at === null && !isOver() && !document.hidden) { tiles(shown()); boards(shown()); } }, 1000);
+  connect();
+})();

@@ -1,0 +1,171 @@
+"""The server of the live page: pages and their files, runs as a stream of changes, figures for Prometheus.
+
+It answers GET only and changes nothing. On a loopback address it answers to that machine's own names, so that
+no website can reach it by a name of its own; elsewhere it asks for a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import Request, cookie_parser
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from roambench.contract.errors import RoambenchError
+from roambench.live.follower import Follower
+from roambench.live.metrics import CONTENT_TYPE
+
+#: What a browser may do with a page of ours: show its own files and read its own stream, nothing else.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_OWN_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_PAGES: Final = files("roambench.live") / "page"
+#: A comment, so that a connection whose other end is gone is noticed.
+_STILL_HERE: Final = ": still here\n\n"
+_STILL_HERE_S: Final = 15.0
+
+_KINDS: Final = {"css": "text/css", "js": "text/javascript"}
+
+
+def live_app(follower: Follower, token: str = "") -> ASGIApp:
+    """The server's application; with a `token` it answers to whoever has it, else to this machine's names."""
+
+    def page(name: str) -> Callable[[Request], Awaitable[Response]]:
+        text = (_PAGES / name).read_text("utf-8")
+
+        async def shown(_request: Request) -> Response:
+            return Response(text, media_type="text/html")
+
+        return shown
+
+    def asset(name: str) -> Response:
+        # The report's own sheet: one set of colours for both.
+        folder = files("roambench.report.templates") if name == "page.css" else _PAGES
+        return Response((folder / name).read_text("utf-8"), media_type=_KINDS[name.rpartition(".")[2]])
+
+    assets = {name: asset(name) for name in ("page.css", "live.css", "live.js", "charts.js", "runs.js")}
+
+    async def file(request: Request) -> Response:
+        return assets.get(request.path_params["name"]) or _not_found("no such file")
+
+    async def runs(_request: Request) -> Response:
+        return JSONResponse(await follower.listed())
+
+    async def stream(request: Request) -> Response:
+        name = request.query_params.get("run", "")
+        if name and not await follower.knows(name):
+            return _not_found(f"no run {name!r} in this folder")
+        if follower.full:
+            return PlainTextResponse("too many pages are open", HTTPStatus.SERVICE_UNAVAILABLE)
+        return StreamingResponse(_events(follower, name), media_type="text/event-stream")
+
+    async def metrics(request: Request) -> Response:
+        try:
+            text = await follower.metrics(request.query_params.get("run", ""))
+        except RoambenchError as error:
+            return _not_found(str(error))
+        return Response(text, headers={"content-type": CONTENT_TYPE})
+
+    routes = [
+        Route("/", page("live.html")),
+        Route("/runs", page("runs.html")),
+        Route("/files/{name}", file),
+        Route("/runs.json", runs),
+        Route("/stream", stream),
+        Route("/metrics", metrics),
+    ]
+    return Guard(Starlette(routes=routes), token)
+
+
+async def _events(follower: Follower, name: str) -> AsyncIterator[str]:
+    """Server-sent events: the run whole, then what changes."""
+    with follower.subscribed(name) as subscriber:
+        yield "retry: 2000\n\n"
+        while True:
+            try:
+                text = await asyncio.wait_for(subscriber.next(), _STILL_HERE_S)
+            except TimeoutError:
+                yield _STILL_HERE
+                continue
+            if text is None:
+                return
+            yield f"data: {text}\n\n"
+
+
+def _not_found(text: str) -> Response:
+    return PlainTextResponse(text, HTTPStatus.NOT_FOUND)
+
+
+class Guard:
+    """Lets requests in that name this machine or carry the token, and puts the headers on every answer."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        await (self._refusal(scope) or self._app)(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope) -> ASGIApp | None:
+        headers = Headers(scope=scope)
+        if not self._token:
+            host = headers.get("host", "").lower()
+            name = host if host.endswith("]") else host.rpartition(":")[0] or host
+            if name in _OWN_NAMES:
+                return None
+            return PlainTextResponse("not a name of this machine: use http://127.0.0.1", 421)
+        query = QueryParams(scope["query_string"])
+        if self._is_token(query.get("token", "")):
+            if scope["path"] == "/metrics":
+                return None
+            # The token does not stay in the address, where it would be shown and kept.
+            rest = urlencode([(name, value) for name, value in query.multi_items() if name != "token"])
+            answer = RedirectResponse(scope["path"] + ("?" + rest if rest else ""), HTTPStatus.SEE_OTHER)
+            answer.set_cookie(self._cookie(scope), self._token, httponly=True, samesite="strict")
+            return answer
+        cookies = cookie_parser(headers.get("cookie", ""))
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        if self._is_token(cookies.get(self._cookie(scope), "")) or self._is_token(bearer):
+            return None
+        text = "this page wants the token that `roambench watch` printed: open the address with ?token=..."
+        return PlainTextResponse(text, HTTPStatus.FORBIDDEN)
+
+    def _is_token(self, text: str) -> bool:
+        return secrets.compare_digest(text.encode(), self._token.encode())
+
+    @staticmethod
+    def _cookie(scope: Scope) -> str:
+        """Cookies know no ports."""
+        server: Any = scope.get("server") or ("", 0)
+        return f"roambench_{server[1]}"

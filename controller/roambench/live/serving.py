@@ -1,0 +1,105 @@
+"""Serves the live page in this process until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from roambench.contract.errors import ConfigError
+from roambench.live.folders import WatchedFolder
+from roambench.live.follower import Follower
+from roambench.live.server import live_app
+
+PORT: Final = 8765
+#: Whoever measures on this machine goes first.
+_NICENESS: Final = 10
+
+
+def serve(
+    path: Path,
+    *,
+    host: str,
+    port: int | None,
+    say: Callable[[str], None],
+    open_page: bool,
+    parent: int | None = None,
+) -> None:
+    """Serve the runs at `path` on `host` until a signal, or the end of the process `parent`, where one is
+    given (then there need not be a run yet). `port` None: 8765, or a free one where that is taken.
+
+    Raises RunError where there is no run, ConfigError where the port cannot be had.
+    """
+    folder = WatchedFolder(path, may_be_empty=parent is not None)
+    with bound(host, port) as listening:
+        os.nice(_NICENESS)
+        loopback = _is_loopback(listening.getsockname()[0])
+        token = "" if loopback else secrets.token_urlsafe(18)
+        number = listening.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{number}/{f'?token={token}' if token else ''}"
+        say(f"watching {path}: {address}")
+        if loopback:
+            say(f"  from another machine: ssh -L {number}:127.0.0.1:{number} {socket.gethostname()}")
+        else:
+            say("  unencrypted: whoever listens on the network between can read the token and the figures")
+        if open_page:
+            webbrowser.open(address)
+        asyncio.run(_serve(folder, listening, token, parent))
+
+
+async def _serve(folder: WatchedFolder, listening: socket.socket, token: str, parent: int | None) -> None:
+    follower = Follower(folder, parent)
+    config = uvicorn.Config(
+        live_app(follower, token),
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+    following = asyncio.create_task(follower.follow(lambda: server.should_exit))
+
+    def over(_task: asyncio.Task[None]) -> None:
+        server.should_exit = True
+
+    following.add_done_callback(over)
+    try:
+        await server.serve([listening])
+    finally:
+        await following
+        follower.close()
+
+
+def bound(host: str, port: int | None) -> socket.socket:
+    """A socket that listens there; ConfigError where that is refused."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise ConfigError([f"--host {host}: {error.strerror or error}"]) from None
+    for number in (PORT, 0) if port is None else (port,):
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((address[0], number))
+            listening.listen()  # so that who opens the address at once is only kept waiting
+        except OSError as error:
+            listening.close()
+            problem = f"--port {number} on {host}: {error.strerror or error}"
+        else:
+            return listening
+    raise ConfigError([f"{problem}; --port 0 takes a free one"])
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address).is_loopback

@@ -1,0 +1,167 @@
+"""The live page in a real Chromium, wide and narrow, light and dark: all of it is drawn, nothing is fetched
+from elsewhere, and text of boards is shown, not obeyed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser_tab import Browser, chromium
+from roambench.contract.events import EventKind
+from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven, StepClosed, StepOpened
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+from small_runs import folder_of, measured
+from watching import watching
+
+pytestmark = pytest.mark.lengthy
+
+FORMS = [(width, scheme) for width in (1400, 400) for scheme in ("light", "dark")]
+EVIL = '<img src=x onerror="window.owned=1"><script>window.owned=1</script>'
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+def until(browser: Browser, expression: str, what: str) -> Any:
+    deadline_s = time.monotonic() + 60
+    while not (value := browser.value(expression)):
+        assert time.monotonic() < deadline_s, (
+            f"{what}: {browser.value('document.body.innerText')} {browser.faults}"
+        )
+        time.sleep(0.1)
+    return value
+
+
+def form(browser: Browser, width: int, scheme: str) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.call("Emulation.setDeviceMetricsOverride", **size)
+    wanted = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.call("Emulation.setEmulatedMedia", features=wanted)
+
+
+def opened(browser: Browser, address: str) -> None:
+    browser.requested.clear()
+    browser.faults.clear()
+    browser.call("Page.navigate", url=address)
+    until(browser, "document.body && document.body.dataset.drawn", "the page draws nothing")
+
+
+def text(browser: Browser, element: str) -> str:
+    return str(browser.value(f"document.getElementById({element!r}).innerText"))
+
+
+#: Of each canvas: whether anything is on it.
+_PAINTED = """
+JSON.stringify(Object.fromEntries([...document.querySelectorAll("canvas")].filter(c => c.clientWidth).map(
+  c => [c.id, c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(v => v)])))
+"""
+_NAMELESS = 'document.querySelectorAll("canvas:not([aria-label]):not([hidden])").length'
+_SOMEBODY_TRAINS = 'document.getElementById("boards").innerText.includes("training")'
+_WIDER = "document.documentElement.scrollWidth - window.innerWidth"
+
+
+@pytest.mark.timeout(180)
+def test_all_of_it_is_drawn_in_each_form_and_nothing_is_fetched_elsewhere(
+    browser: Browser, tmp_path: Path
+) -> None:
+    measured(tmp_path / "runs/mohawk")
+    with watching(tmp_path / "runs") as server:
+        backgrounds = set()
+        for width, scheme in FORMS:
+            form(browser, width, scheme)
+            opened(browser, server.address)
+            painted = json.loads(browser.value(_PAINTED))
+            assert painted == dict.fromkeys(
+                ("accuracy-steps", "accuracy-joules", "power", "outcomes", "map"), True
+            )
+            assert browser.value(_WIDER) <= 0, (width, scheme)
+            assert "124 J" in text(browser, "tiles").replace("\n", " ")
+            assert "provisional" in text(browser, "tiles")
+            backgrounds.add(browser.value("getComputedStyle(document.body).backgroundColor"))
+            assert browser.value(_NAMELESS) == 0
+            assert all(url.startswith((server.address, "data:")) for url in browser.requested)
+            assert browser.faults == []
+        assert len(backgrounds) == 2
+        opened_runs = server.address + "runs"
+        browser.call("Page.navigate", url=opened_runs)
+        until(browser, 'document.querySelector("#runs a") !== null', "no run is listed")
+        assert "mohawk" in text(browser, "runs")
+
+
+@pytest.mark.timeout(180)
+def test_a_run_grows_on_the_page_and_can_be_looked_back_at(browser: Browser, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "run", "local", [])
+    form(browser, 1400, "light")
+    with watching(tmp_path / "run") as server:
+        opened(browser, server.address)
+        assert "getting ready" in text(browser, "lead")
+        for step, accuracy in enumerate((0.25, 0.5, 0.75)):
+            present = (0, 1)[: step + 1]
+            folder.journal.append(StepOpened(step, present, (0, 0)[: step + 1], (5.0, 5.0)[: step + 1]))
+            folder.journal.append(OrderGiven(step, 0, f"t{step}", "train", 0))
+            until(browser, _SOMEBODY_TRAINS, "nobody trains")
+            folder.journal.append(OrderAnswered(step, 0, f"t{step}", "done"))
+            folder.journal.append(StepClosed(step, 0, (), (), accuracy, 1.0, 1.0))
+            shown = f"{100 * accuracy:.1f}"
+            until(browser, f'document.getElementById("tiles").innerText.includes("{shown}")', shown)
+        browser.call(
+            "Runtime.evaluate",
+            expression="""
+            const slider = document.getElementById("slider");
+            slider.value = 0; slider.dispatchEvent(new Event("input"));
+        """,
+        )
+        assert "25.0" in text(browser, "tiles")
+        assert "replayed" in text(browser, "lead")
+        assert "trained" in text(browser, "boards")
+        browser.call("Runtime.evaluate", expression='document.getElementById("live").click()')
+        assert "75.0" in text(browser, "tiles")
+        folder.close(RunState.FINISHED)
+        until(browser, 'document.getElementById("state").innerText === "finished"', "the end is not told")
+
+
+@pytest.mark.timeout(180)
+def test_text_of_boards_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "run", "local", [StepOpened(0, (0,), (0,), (5.0,))])
+    folder.journal.append(OrderGiven(0, 0, "t", "train", 0))
+    folder.journal.append(OrderAnswered(0, 0, "t", "failed", EVIL))
+    folder.journal.append(FleetEvent(0, -1, EVIL, EventKind.SESSION_REFUSED, EVIL))
+    folder.update(device_names=(EVIL, "pi-02"), system=EVIL, doubts=(EVIL,), run_id=EVIL)
+    with watching(tmp_path / "run") as server:
+        opened(browser, server.address)
+        for element in ("run", "lead", "doubts", "boards", "grave", "events", "accuracy-key", "footer"):
+            assert "<img src=x" in text(browser, element), element
+        browser.call("Page.navigate", url=server.address + "runs")
+        until(browser, 'document.querySelector("#runs a") !== null', "no run is listed")
+        assert "<img src=x" in text(browser, "runs")
+        assert browser.value("window.owned === undefined")
+        assert browser.value('document.querySelectorAll("main img, main script").length') == 0
+    folder.close(RunState.FINISHED)
+
+
+@pytest.mark.timeout(180)
+def test_a_board_in_a_quiet_run_is_quiet_not_lost(browser: Browser, tmp_path: Path) -> None:
+    measured(tmp_path / "run")
+    with RunFolder.open(tmp_path / "run", write=True) as folder:
+        experiment = json.loads((tmp_path / "run/experiment.json").read_text())
+        experiment["energy"]["quiet"] = True
+        (tmp_path / "run/experiment.json").write_text(json.dumps(experiment))
+        folder.update(state=RunState.RUNNING)
+        folder.journal.append(StepOpened(1, (0,), (0,), (5.0,)))
+        folder.journal.append(OrderGiven(1, 0, "t1", "train", 0))
+        with watching(tmp_path / "run") as server:
+            opened(browser, server.address)
+            board = text(browser, "boards").lower()
+            assert "training" in board
+            assert "quiet: last reading" in board
+            assert "lost" not in board
+            assert "sends nothing while it downloads" in text(browser, "boards-caption")

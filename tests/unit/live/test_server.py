@@ -1,0 +1,166 @@
+"""The server as `roambench watch` starts it: pages, stream, figures, and whom it answers."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from roambench.live.metrics import Family
+from roambench.rounds.records import StepOpened
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+from small_runs import folder_of, measured, simulated
+from watching import Watching, watching
+
+pytestmark = pytest.mark.lengthy
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs")
+    measured(path / "demo-mohawk")
+    simulated(path / "demo-virtual")
+    with RunFolder.open(path / "demo-mohawk", write=True) as folder:
+        folder.update(created_utc="2099-01-01T00:00:00+00:00")
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path) -> Iterator[Watching]:
+    with watching(runs) as found:
+        yield found
+
+
+def test_pages_and_their_files_come_from_this_server_under_a_policy(server: Watching) -> None:
+    for path in ("/", "/runs", "/?run=demo-virtual"):
+        answer, text = server.get(path)
+        assert answer.status == 200
+        assert "<script>" not in text
+        assert "http://" not in text.replace(server.address, "")
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith(
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
+        )
+        assert "unsafe" not in policy
+    for name in ("page.css", "live.css", "live.js", "charts.js", "runs.js"):
+        answer, text = server.get(f"/files/{name}")
+        assert answer.status == 200
+        assert text
+        assert "http://" not in text
+        assert "innerHTML" not in text
+    for path in ("/files/../server.py", "/files/%2e%2e%2fserver.py", "/files/live.html", "/elsewhere"):
+        assert server.get(path)[0].status == 404
+
+
+def test_the_stream_begins_with_the_newest_run_whole(server: Watching) -> None:
+    with server.stream() as messages:
+        whole = next(messages)
+    assert whole["whole"] is True
+    assert whole["name"] == "demo-mohawk"
+    assert whole["now"]["joules"] == pytest.approx(124.0)
+    with server.stream("demo-virtual") as messages:
+        assert next(messages)["head"]["basis"] == "modelled"
+    assert server.get("/stream?run=../demo-mohawk")[0].status == 404
+
+
+def test_another_programs_parser_reads_the_figures(server: Watching) -> None:
+    answer, text = server.get("/metrics")
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    (energy,) = families["roambench_energy_joules"].samples
+    assert energy.name == "roambench_energy_joules_total"
+    assert energy.labels == {"run": "demo-mohawk", "basis": "measured"}
+    assert energy.value == pytest.approx(124.0)
+    assert families["roambench_board_power_watts"].unit == "watts"
+    (watts,) = families["roambench_board_power_watts"].samples
+    assert (watts.labels["device"], watts.value) == ("pi-01", 2.0)
+    _, text = server.get("/metrics?run=demo-virtual")
+    virtual = {family.name: family for family in text_string_to_metric_families(text)}
+    outcomes = {s.labels["outcome"]: s.value for s in virtual["roambench_local_updates"].samples}
+    assert outcomes == {"pending": 0.0, "aggregated": 1.0, "wasted": 0.0}
+    assert "roambench_board_power_watts" not in virtual
+    assert server.get("/metrics?run=nowhere")[0].status == 404
+
+
+def test_names_that_boards_could_choose_stay_inside_their_label() -> None:
+    name = 'pi"} 1\n# EOF\\'
+    family = Family("roambench_x", "gauge", "", 'help\n"', (({"device": name}, 1.5),))
+    text = "\n".join([*family.lines(), "# EOF", ""])
+    (read,) = text_string_to_metric_families(text)
+    assert [(sample.labels, sample.value) for sample in read.samples] == [({"device": name}, 1.5)]
+
+
+def test_on_loopback_it_answers_to_this_machines_own_names_only(server: Watching) -> None:
+    for host in (f"127.0.0.1:{server.port}", f"localhost:{server.port}", "localhost", f"[::1]:{server.port}"):
+        assert server.get("/runs.json", Host=host)[0].status == 200, host
+    for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1.evil.example", ""):
+        assert server.get("/runs.json", Host=host)[0].status in (400, 421), host
+
+
+def test_elsewhere_it_asks_for_the_token(runs: Path) -> None:
+    with watching(runs, "--host", "0.0.0.0") as server:
+        _, _, token = server.address.partition("?token=")
+        assert len(token) >= 24
+        for path in ("/", "/stream", "/metrics", "/files/live.js", "/?token=wrong", "/?token=%ff"):
+            assert server.get(path)[0].status == 403, path
+        answer, _ = server.get(f"/?run=demo-mohawk&token={token}")
+        assert answer.status == 303
+        assert answer.headers["location"] == "/?run=demo-mohawk"
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert server.get("/runs.json", Cookie=cookie.partition(";")[0])[0].status == 200
+        assert server.get("/metrics", Authorization=f"Bearer {token}")[0].status == 200
+        assert server.get(f"/metrics?token={token}")[0].status == 200
+
+
+def test_a_run_that_begins_meanwhile_is_shown_and_its_end_is_told(tmp_path: Path) -> None:
+    measured(tmp_path / "old")
+    with watching(tmp_path) as server, server.stream() as messages:
+        assert next(messages)["name"] == "old"
+        folder = folder_of(tmp_path / "new", "local", [StepOpened(0, (0,), (0,), (5.0,))])
+        whole = next(message for message in messages if message.get("whole"))
+        assert whole["name"] == "new"
+        assert whole["head"]["state"] == "running"
+        folder.close(RunState.FINISHED)
+        head = next(message["head"] for message in messages if "head" in message)
+        assert head["state"] == "finished"
+
+
+def test_it_ends_at_once_while_a_page_is_open(runs: Path) -> None:
+    with watching(runs) as server, server.stream() as messages:
+        next(messages)
+        server.process.send_signal(signal.SIGTERM)
+        _, err = server.process.communicate(timeout=30)
+        assert err == ""
+        assert server.process.returncode == 143
+
+
+def test_what_is_no_run_is_one_sentence_and_no_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "roambench.controller.cli", "watch", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"roambench: {tmp_path}: no run in it (nothing there has a run.json)\n"
+
+
+def test_a_port_that_is_taken_is_named(server: Watching, runs: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "roambench.controller.cli",
+        "watch",
+        str(runs),
+        "--port",
+        str(server.port),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"roambench: --port {server.port} on 127.0.0.1: Address already in use; --port 0 takes a free one\n"
+    )

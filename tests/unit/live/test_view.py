@@ -1,0 +1,173 @@
+"""What is sent of a run: changes add up to the whole, and the sums are those of the report."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roambench.contract.phases import Outcome, Phase, PhaseSpan
+from roambench.contract.records import Reading, RecordKind, phase_to_bytes
+from roambench.live.folders import WatchedFolder
+from roambench.live.ghost import ghost_of
+from roambench.live.view import RunView
+from roambench.rounds.records import (
+    OrderAnswered,
+    OrderGiven,
+    OutcomeDecided,
+    RunResumed,
+    StepClosed,
+    StepOpened,
+)
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+from roambench.runs.modelled.accounts import modelled_account
+from small_runs import S, folder_of, measured, simulated
+
+
+class Page:
+    """What a page knows after the messages that it got, by the same rules as live.js."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+
+    def apply(self, message: dict[str, Any]) -> None:
+        message = json.loads(json.dumps(message, allow_nan=False))
+        if message.get("whole"):
+            self.known = {}
+        for name in ("steps", "places", "updates", "boards"):
+            self.known.setdefault(name, {}).update({row[0]: row for row in message.get(name, ())})
+        self.known.setdefault("cells", {}).update({tuple(row[:2]): row for row in message.get("cells", ())})
+        self.known.setdefault("events", []).extend(message.get("events", ()))
+        for device, width_s, first, means in message.get("power", ()):
+            curve = self.known.setdefault("power", {}).setdefault(device, (width_s, []))
+            self.known["power"][device] = (width_s, curve[1][:first] + means)
+        if "head" in message:
+            self.known["head"] = message["head"]
+
+
+def looked_at(view: RunView) -> RunView:
+    while view.look():
+        pass
+    return view
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_changes_add_up_to_the_whole(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    folder = folder_of(tmp_path / "run", "local", [])
+    folder.update(start_device_ns=0)
+    view, page = RunView(tmp_path / "run"), Page()
+    page.apply(view.whole())
+    at_s, pending = 0, list[str]()
+    for step in range(8):
+        folder.journal.append(StepOpened(step, (0, 1), (0, 1), (5.0, 6.0)))
+        for device, name in enumerate(folder.info.device_names):
+            order = f"{step}/{device}"
+            folder.journal.append(OrderGiven(step, device, order, "train", device))
+            pending.append(order)
+            rows = [
+                (RecordKind.READING, Reading((at_s + k) * S, 5.0, 0.4, draw.uniform(1, 4)).to_bytes())
+                for k in range(10)
+            ]
+            span = PhaseSpan(name, "b", Phase.TRAIN, step, at_s * S, (at_s + 10) * S, order, order)
+            rows.append((RecordKind.PHASE, phase_to_bytes(span)))
+            first = step * len(rows)
+            folder.records.insert(name, "s", [(first + k, *row) for k, row in enumerate(rows)])
+            if draw.random() < 0.5:
+                page.apply(looked_at(view).changes())
+            folder.journal.append(OrderAnswered(step, device, order, draw.choice(["done", "lost"])))
+        for order in [order for order in pending if draw.random() < 0.6]:
+            pending.remove(order)
+            outcome = draw.choice([Outcome.AGGREGATED, Outcome.WASTED])
+            folder.journal.append(OutcomeDecided(step, int(order[-1]), order, outcome, "absent"))
+        at_s += 10
+        folder.journal.append(StepClosed(step, 1, (), (), draw.random(), math.nan, 2.0))
+        if draw.random() < 0.7:
+            page.apply(looked_at(view).changes())
+    folder.close(RunState.FINISHED)
+    page.apply(looked_at(view).changes())
+    fresh = Page()
+    fresh.apply(looked_at(RunView(tmp_path / "run")).whole())
+    for boards in (page.known["boards"], fresh.known["boards"]):
+        for row in boards.values():
+            row[2] = row[7] = None  # since when, and the reading's age: by the reader's own clock
+    assert page.known == fresh.known
+    assert page.known["head"]["state"] == "finished"
+    assert len(page.known["updates"]) == 16
+
+
+def test_a_resumed_run_is_read_anew_and_void_steps_are_gone(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "run", "local", [])
+    for record in (StepOpened(0, (0,), (0,), (5.0,)), StepClosed(0, 0, (), (), 0.1, 1.0, 1.0)):
+        folder.journal.append(record)
+    for record in (StepOpened(1, (0, 1), (0, 0), (5.0, 5.0)), OrderGiven(1, 0, "t", "train", 0)):
+        folder.journal.append(record)
+    view = looked_at(RunView(tmp_path / "run"))
+    assert sorted(view.history.steps) == [0, 1]
+    folder.journal.append(RunResumed(1, 0, 12.0))
+    looked_at(view)
+    assert view.resets == 1
+    assert sorted(view.history.steps) == [0]
+    assert view.history.updates == []
+    assert [event.kind for event in view.history.happenings] == ["resumed"]
+    folder.close(RunState.FINISHED)
+
+
+def test_measured_joules_are_the_trapezoid_of_the_run(tmp_path: Path) -> None:
+    measured(tmp_path / "run")  # 60 s at 2 W
+    view = looked_at(RunView(tmp_path / "run"))
+    assert view.joules == pytest.approx(120.0, abs=5.0)  # readings go on for 2 s
+    assert view.joules_by_step() == pytest.approx({-1: 20.0, 0: 100.0})
+    assert view.watts == 2.0
+
+
+def test_modelled_joules_are_those_of_the_ledger(tmp_path: Path) -> None:
+    simulated(tmp_path / "run")
+    view = looked_at(RunView(tmp_path / "run"))
+    with RunFolder.open(tmp_path / "run") as folder:
+        account = modelled_account(folder, folder.read_log())
+    assert account is not None
+    assert view.joules == pytest.approx(account.ledger.total("gross").joules)
+    done_in = account.ledger.work.at_step
+    by_step = {step: account.ledger.gross_j[done_in == step].sum() for step in (0, 1)}
+    assert view.joules_by_step() == pytest.approx(by_step)
+
+
+def test_a_run_whose_process_is_gone_is_said_to_be_interrupted(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "run", "local", [StepOpened(0, (0,), (0,), (5.0,))])
+    now_s = [1000.0]
+    view = looked_at(RunView(tmp_path / "run", lambda: now_s[0]))
+    assert view.info.state is RunState.RUNNING
+    folder.close()  # without a word, as a kill does
+    looked_at(view)
+    assert view.info.state is RunState.RUNNING  # too early to ask
+    now_s[0] += 10.0
+    looked_at(view)
+    assert view.info.state is RunState.INTERRUPTED
+    assert view.changes()["head"]["reason"] == "the process that ran it is gone"
+
+
+def test_reading_a_run_writes_nothing_into_its_folder(tmp_path: Path) -> None:
+    measured(tmp_path / "run")
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    looked_at(RunView(tmp_path / "run")).whole()
+    after = {path for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert {path.name for path in after - before.keys()} <= {
+        f"{name}.sqlite-{kind}" for name in ("events", "records") for kind in ("wal", "shm")
+    }
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+def test_the_run_before_is_the_ghost(tmp_path: Path) -> None:
+    measured(tmp_path / "a")
+    simulated(tmp_path / "b")
+    folder = WatchedFolder(tmp_path)
+    ghost = ghost_of(folder.run("a"))
+    assert ghost["name"] == "a"
+    assert ghost["rows"] == [[0, 0.5, 120.0, 0.0, 0]]
+    assert ghost_of(None) == {}
