@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from benches import bench_of
 from roambench.contract.errors import ConfigError
+from roambench.controller.cli import app
 from roambench.provision.bench import METER_LINK
 from roambench.provision.inventory.load import load_bench
 
@@ -356,3 +358,13 @@ def test_the_example_describes_36_boards_with_a_meter_each() -> None:
     bench = load_bench(_REPOSITORY / "inventory/bench36.example.toml")
     assert [host.name for host in bench.hosts][:36] == [f"pi-{number:02d}" for number in range(1, 37)]
     assert len({host.meter.serial for host in bench.hosts if host.meter.serial}) >= 36
+
+
+def test_a_list_of_hosts_breaks_no_name_and_says_once_what_all_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    example = _REPOSITORY / "inventory/bench36.example.toml"
+    printed = CliRunner().invoke(app, ["fleet", "list", str(example)]).stdout.splitlines()
+    assert printed[1].split() == ["host", "address", "slot", "meter", "tags"]
+    assert printed[2].split() == ["pi-01", "10.36.0.101", "1", "smartpower2", "02A1C001", "3b+"]
+    assert len(printed) == 2 + 37 + 1
+    assert printed[-1] == "all: login pi, interface wlan0, port /dev/roambench-meter"

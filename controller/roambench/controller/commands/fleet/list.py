@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import typer
 
 from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+
+#: A table takes what it needs: names are copied, so no terminal's width breaks them.
+_WIDTH: Final = 10_000
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +27,6 @@ def list_hosts(
     from rich.console import Console
     from rich.table import Table
 
-    from roambench.controller.commands.fleet.outcome_table import add_columns
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.power.described import as_written, outlet_of
 
@@ -31,8 +35,11 @@ def list_hosts(
     if as_json:
         print(json.dumps([asdict(host) for host in hosts], indent=2, default=as_written))
         return
-    title = f"{loaded.name}: {len(hosts)} hosts, controller {loaded.controller.address}, time from "
-    table = Table(title=title + loaded.time_server, title_justify="left", box=None, pad_edge=False)
+    title = (
+        f"{loaded.name}: {len(hosts)} hosts, controller {loaded.controller.address}, "
+        f"time from {loaded.time_server}"
+    )
+    table = Table(box=None, pad_edge=False)
     rows: list[dict[str, str]] = []
     for host in hosts:
         meter = host.meter
@@ -51,9 +58,17 @@ def list_hosts(
             "tags": " ".join(host.tags),
         }
         rows.append(row)
-    # What no host has is no column.
+    # What no host has is no column, and what is alike on all of them is said once.
     columns = [name for name in rows[0] if any(row[name] for row in rows)] if rows else ["host"]
-    add_columns(table, *columns, whole=("address", "slot", "meter"))
+    alike = [name for name in columns if len(rows) > 1 and len({row[name] for row in rows}) == 1]
+    columns = [name for name in columns if name not in alike]
+    for name in columns:
+        table.add_column(name)
     for row in rows:
         table.add_row(*(row[name] for name in columns))
-    Console(highlight=False).print(table, markup=False)
+    console = Console(highlight=False, width=_WIDTH)
+    console.print(title, style="bold", markup=False)
+    console.print(table, markup=False)
+    if alike:
+        told = ", ".join(f"{name} {rows[0][name]}" for name in alike)
+        console.print(f"all: {told}", markup=False)
