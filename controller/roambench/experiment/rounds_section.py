@@ -36,8 +36,8 @@ class RoundsSection(Section):
     )
     lookahead: bool = Field(
         False,
-        description="Train only devices that will be seen again in time, as MOHAWK's simulator does. A bench "
-        "cannot know the future, and waste loses its meaning: for `--fleet rehearsal` alone.",
+        description="Train only devices that will be seen again in time, as MOHAWK's simulator does: an "
+        "oracle. A bench cannot know the future, and waste loses its meaning: for virtual devices alone.",
     )
     empty_sync_clears: bool = Field(
         True,

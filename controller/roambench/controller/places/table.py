@@ -59,9 +59,9 @@ def refuse_unfit(experiment: Experiment, kind: FleetKind) -> None:
     """ConfigError for what no fleet of this kind can do: in the file, or in a system of another package, all
     of them at once."""
     refuse_unfit_systems(experiment)
-    if experiment.rounds.lookahead and kind.trains:
+    if experiment.rounds.lookahead and kind.has_agents:
         raise ConfigError(
-            ["rounds.lookahead: an oracle that no bench has; expected false except on fleet rehearsal"]
+            ["rounds.lookahead: an oracle that no bench has; expected false except on virtual devices"]
         )
     if experiment.simulated.precision == "float64" and kind.has_agents:
         told = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"

@@ -89,6 +89,7 @@ _SAYS: Final[Says] = (
     ("scored cloud aggregations", lambda run: f"every {run.experiment.rounds.evaluate_every}"),
     ("accuracy threshold", lambda run: f"{100.0 * run.experiment.rounds.accuracy_threshold:g} %"),
     ("a run ends at its threshold", lambda run: "yes" if run.experiment.rounds.stop_at_threshold else "no"),
+    ("look-ahead, an oracle", lambda run: "yes" if run.experiment.rounds.lookahead else "no"),
     ("link model", lambda run: Path(run.experiment.links.model).name),
 )
 
@@ -100,6 +101,7 @@ _PAPER_SAYS: Final = {
     "steps between cloud aggregations k2": "2, 5, 10",
     "batch size": "8",
     "learning rate": "0.01",
+    "look-ahead, an oracle": "yes, in its authors' simulator",
     "test images": "all",
     "accuracy threshold": "97 % (MNIST), 75 % (EMNIST), 60 % (CIFAR-10), 45 % (CIFAR-100)",
     "trace": "1,000 devices, 100 APs, 744 steps of 3600 s; present per step: 0 to 76",

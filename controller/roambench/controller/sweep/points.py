@@ -13,9 +13,8 @@ from typing import Any
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.foreign_code import digest_of, foreign_code
-from roambench.controller.places.table import fleet_of
+from roambench.controller.places.table import fleet_of, refuse_unfit
 from roambench.controller.sweep.sweep_file import SEED, SYSTEMS, Axis, Grid, SweepFile
-from roambench.controller.world import refuse_unfit_systems
 from roambench.experiment.load import load_experiment
 from roambench.experiment.overrides import Override
 from roambench.experiment.sections import Experiment, resolved
@@ -80,14 +79,10 @@ def points_of(sweep: SweepFile) -> list[Point]:
             problems.update(dict.fromkeys(error.problems))
             continue
         try:
-            refuse_unfit_systems(experiment)
+            refuse_unfit(experiment, kind)
         except ConfigError as error:
             problems.update((f"{sweep.path.name}: {where}: {problem}", None) for problem in error.problems)
             continue
-        if experiment.rounds.lookahead and kind.trains:
-            problems[
-                f"{sweep.path.name}: {where}: rounds.lookahead: expected false on fleet {sweep.fleet}"
-            ] = None
         code = digest_of(foreign_code(experiment, kind))
         key = point_key(experiment, sweep.fleet, code)
         row = _row(columns, experiment, dict(setting), sweep)

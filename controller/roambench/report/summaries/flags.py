@@ -33,7 +33,10 @@ def flags_of(
         reason = f": {run.info.reason}" if run.info.reason else ""
         flags.append(f"the run is {run.info.state.value}{reason}")
     if run.info.lookahead:
-        flags.append("lookahead is on: devices are chosen by the future, so waste means nothing")
+        flags.append(
+            "an oracle chose (rounds.lookahead): only devices that come back train, which no bench can know; "
+            "waste, and joules beside those of other runs, mean nothing"
+        )
     flags += run.info.doubts
     if not run.info.kind.trains:
         flags.append("a rehearsal: nothing is trained and no energy is measured, only who would do what")
