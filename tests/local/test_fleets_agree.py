@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,12 @@ pytestmark = pytest.mark.timeout(240)
 
 SYSTEMS = (
     "hierfavg", "macfl", "mohawk", "middle", "middle_plus", "oort", "fedmes", "greedy", "ensemble",
+    "macfl_same_step", "fedavg", "heurfedamp",
 )  # fmt: skip
+#: Their cloud aggregates in every step.
+EVERY_STEP = ("fedavg", "fedprox")
+#: Whose devices are sent the global model at a cloud aggregation.
+SYNCED = frozenset(SYSTEMS) - {"hierfavg", "macfl", "mohawk", "fedavg", "heurfedamp"}
 #: One row per device, one letter per step: the AP it is at, "-" while it is away.
 WHEREABOUTS = ("aabba", "ab-ab", "-bbaa", "b-a-b")
 
@@ -66,27 +71,52 @@ READINGS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
         "middle",
         {"algorithm": {"fresh_uses_ap": True, "stayed_model": "own", "cloud_counts": "printed"}},
     ),
+    "fedprox": ("fedavg", {"algorithm": {"proximal": 0.5}}),
 }
 RUNS = (*SYSTEMS, *READINGS)
+#: What a fleet is started with, and so is the same for all runs on it: changes of `EXPERIMENT`.
+LEARNING: dict[str, dict[str, object]] = {
+    "a CNN, Adam, images cropped and flipped": {
+        "model": "mohawk_cnn",
+        "optimiser": "adam",
+        "learning_rate": 0.001,
+        "weight_decay": 0.01,
+        "augmentation": "crop_flip",
+        "images_per_device": 16,
+    },
+    "BatchNorm": {"task": "batch_norm_task:BatchNormTask", "dataset": "", "model": ""},
+}
+#: They differ in how they mix, and one trains with two proximal terms.
+RUNS_OF_LEARNING = ("mohawk", "middle_plus")
 Stories = dict[str, Sequence[RoundRecord]]
 
 
-def experiment_of(run: str) -> tuple[Experiment, str]:
-    """The experiment of a run, and its system."""
-    system, changes = READINGS.get(run, (run, {}))
-    values = EXPERIMENT.model_dump()
+def changed(experiment: Experiment, changes: Mapping[str, Mapping[str, object]]) -> Experiment:
+    """With other values of these keys."""
+    values = experiment.model_dump()
     for section, keys in changes.items():
         values[section] |= keys
-    return Experiment.model_validate(values), system
+    return Experiment.model_validate(values)
+
+
+def experiment_of(run: str, base: Experiment = EXPERIMENT) -> tuple[Experiment, str]:
+    """The experiment of a run, and its system."""
+    system, changes = READINGS.get(run, (run, {}))
+    return changed(base, changes), system
 
 
 async def stories(
-    fleet: Fleet, folder: RunFolder, movement: Movement, learning_task: LearningTask
+    base: Experiment,
+    runs: Sequence[str],
+    fleet: Fleet,
+    folder: RunFolder,
+    movement: Movement,
+    learning_task: LearningTask,
 ) -> Stories:
-    """All systems one after the other on the same fleet; the records of each."""
+    """The runs one after the other on the same fleet; the records of each."""
     told: Stories = {}
-    for name in RUNS:
-        experiment, system = experiment_of(name)
+    for name in runs:
+        experiment, system = experiment_of(name, base)
         samples = [len(part) for part in learning_task.parts]
         rounds = rounds_of(experiment, system, movement, folder, samples, learning_task.layout.shapes)
         journal = MemoryJournal()
@@ -103,30 +133,44 @@ async def stories(
     return told
 
 
-async def both_fleets(base: Path) -> dict[str, Stories]:
+async def both_fleets(base: Path, experiment: Experiment, runs: Sequence[str]) -> dict[str, Stories]:
     trace = drawn_trace(WHEREABOUTS)
     movement = Movement(trace, content_hash(trace))
-    learning_task = learning_task_of(EXPERIMENT, len(WHEREABOUTS))
+    learning_task = learning_task_of(experiment, len(WHEREABOUTS))
     with RunFolder.create(
         base / "run",
-        EXPERIMENT,
+        experiment,
         run_id="agree",
         system="all",
         trace_hash=movement.content_hash,
         fleet="local",
         device_names=[f"pi-{number:02d}" for number in range(1, 5)],
-        time_scale=EXPERIMENT.local.time_scale,
+        time_scale=experiment.local.time_scale,
     ) as folder:
-        async with local_bench(EXPERIMENT, learning_task, folder, print) as bench:
-            local = await stories(bench.fleet, folder, movement, learning_task)
-        async with simulated_fleet(EXPERIMENT, learning_task, 2, base / "simulation") as fleet:
-            simulated = await stories(fleet, folder, movement, learning_task)
+        async with local_bench(experiment, learning_task, folder, print) as bench:
+            local = await stories(experiment, runs, bench.fleet, folder, movement, learning_task)
+        async with simulated_fleet(experiment, learning_task, 2, base / "simulation") as fleet:
+            simulated = await stories(experiment, runs, fleet, folder, movement, learning_task)
     return {"local": local, "simulated": simulated}
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stories]:
-    return asyncio.run(both_fleets(tmp_path_factory.mktemp("agree").resolve()))
+    return asyncio.run(both_fleets(tmp_path_factory.mktemp("agree").resolve(), EXPERIMENT, RUNS))
+
+
+@pytest.mark.parametrize("learning", LEARNING)
+def test_other_models_and_optimisers_learn_the_same_on_both_fleets(
+    learning: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"))
+    experiment = changed(EXPERIMENT, {"learning": LEARNING[learning]})
+    told = asyncio.run(both_fleets(tmp_path.resolve(), experiment, RUNS_OF_LEARNING))
+    digests = set()
+    for run in RUNS_OF_LEARNING:
+        assert decided(told["simulated"][run]) == decided(told["local"][run])
+        digests |= {record.digest for record in of(told["local"][run], EdgeAggregated)}
+    assert len(digests) >= 6
 
 
 def decided(records: Sequence[RoundRecord]) -> list[RoundRecord]:
@@ -157,9 +201,9 @@ def test_there_was_something_to_compare(told: dict[str, Stories], system: str) -
     records = told["local"][system]
     assert all(answer.status == "done" for answer in of(records, OrderAnswered))
     assert len({record.digest for record in of(records, EdgeAggregated)}) >= 3
-    assert len(of(records, CloudAggregated)) == 2
+    assert len(of(records, CloudAggregated)) == (5 if system in EVERY_STEP else 2)
     synced = [record for record in of(records, OrderGiven) if record.kind == "sync"]
-    assert bool(synced) is (system not in ("hierfavg", "macfl", "mohawk"))
+    assert bool(synced) is (experiment_of(system)[1] in SYNCED)
 
 
 def test_no_two_systems_learn_the_same_model(told: dict[str, Stories]) -> None:

@@ -101,9 +101,12 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
 
 def _items(catalogue: Catalogue, study: Study) -> str:
     items = [item for item in catalogue.items if item.study == study.name]
-    lines = [f"Answers for {'; '.join(f'{item.paper}, {item.label}: {item.shows}' for item in items)}."]
-    lines += [f"Of {item.label} is missing: {item.missing}" for item in items if item.missing]
-    return " ".join(lines)
+    lines = [f"- {item.paper}, {item.label}: {item.shows}" for item in items]
+    lines = [
+        f"{line}. Missing: {item.missing}" if item.missing else line
+        for line, item in zip(lines, items, strict=True)
+    ]
+    return "\n".join(["Answers for", "", *lines])
 
 
 def _beside_the_paper(printed: Sequence[Printed], runs: Sequence[FinishedRun]) -> Table | None:
