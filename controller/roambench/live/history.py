@@ -121,7 +121,7 @@ class Happening:
 
 @dataclass(slots=True)
 class Activity:
-    """What a device does, since when by the clock of who reads (seconds since 1970)."""
+    """What a device does, since when by the clock of who reads (seconds since 1970; 0: not known)."""
 
     phase: Phase = Phase.ABSENT
     since_s: float = 0.0

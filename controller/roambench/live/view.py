@@ -144,7 +144,13 @@ class RunView:
         drained = self._drain()
         if events or drained:
             self._news_s = self.now_s()
-        return len(events) == _MOST or drained >= _MOST
+        more = len(events) == _MOST or drained >= _MOST
+        self._caught_up |= not more
+        return more
+
+    def _seen_s(self) -> float:
+        """When what is read now happened; 0 for what was there before the first look was over."""
+        return self.now_s() if self._caught_up else 0.0
 
     # ---- messages --------------------------------------------------------------------------------
 
@@ -336,7 +342,8 @@ class RunView:
             trace = None
         names = folder.info.device_names
         self._trace: Trace | None = trace
-        self.history = RunHistory(names, LATENESS_LIMIT_S, self.now_s)
+        self.history = RunHistory(names, LATENESS_LIMIT_S, self._seen_s)
+        self._caught_up = False
         self.boards = [Board() for _ in names]
         self._modelled = ModelledJoules(folder) if folder.info.kind.is_virtual else None
         self._events = EventTail(folder.path / "events.sqlite")

@@ -25,11 +25,11 @@ const charts = (() => {
     return { pen, width, height: tall };
   };
 
-  const ticks = (low, high, count) => {
+  const ticks = (low, high, count, whole) => {
     const span = high - low || 1;
-    const raw = span / count;
+    const raw = whole ? Math.max(1, span / count) : span / count;
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+    const step = (whole ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).map((m) => m * power).find((s) => s >= raw * 0.999);
     const found = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-6; k++) found.push(k * step);
     return found;
@@ -62,6 +62,7 @@ const charts = (() => {
       if (y > yHigh) yHigh = y;
     }
     if (xHigh <= xLow) xHigh = xLow + 1;
+    if (spec.x.high === undefined) xHigh += (xHigh - xLow) * 0.03;
     if (spec.y.high === undefined) yHigh = yLow + (yHigh - yLow || 1) * 1.08;
     const yTicks = ticks(yLow, yHigh, 4);
     const text = (axis, value) => (axis.text ? axis.text(value) : words(value));
@@ -78,7 +79,7 @@ const charts = (() => {
       pen.fillText(text(spec.y, tick), box.x - 6, py(tick));
     }
     pen.textBaseline = "top";
-    for (const tick of ticks(xLow, xHigh, Math.max(2, Math.floor(box.w / 90)))) {
+    for (const tick of ticks(xLow, xHigh, Math.max(2, Math.floor(box.w / 90)), spec.x.whole)) {
       const label = text(spec.x, tick);
       const half = pen.measureText(label).width / 2;
       pen.fillStyle = colour("soft"); pen.textAlign = "center";
@@ -149,27 +150,27 @@ const charts = (() => {
       }
     }
     if (spec.at !== null) {
-      pen.fillStyle = colour("wash");
+      pen.fillStyle = colour("hover");
       pen.fillRect(box.x + spec.at * cw, box.y, cw, box.h);
     }
     const gap = Math.min(2, cw * 0.15);
     const thick = Math.max(1, Math.min(ch * 0.72, 14));
     for (const [column, row, name] of spec.cells) {
-      pen.fillStyle = colour(name);
+      pen.fillStyle = colour("outcome-" + name);
       const [x, y] = [box.x + column * cw + gap / 2, box.y + (row + 0.5) * ch - thick / 2];
       const w = Math.max(1, cw - gap);
       if (name === "pending" && thick > 5) {  // told apart by its form, too
-        pen.lineWidth = 1.5; pen.strokeStyle = colour(name);
+        pen.lineWidth = 1.5; pen.strokeStyle = colour("outcome-" + name);
         pen.strokeRect(x + 1, y + 1, Math.max(1, w - 2), thick - 2);
       } else if (name === "wasted" && thick > 5) {
         pen.fillRect(x, y, w, thick);
-        pen.strokeStyle = colour("paper"); pen.lineWidth = 1.6;
+        pen.strokeStyle = colour("outcome-mark"); pen.lineWidth = 1.6;
         pen.beginPath(); pen.moveTo(x, y + thick); pen.lineTo(x + w, y); pen.stroke();
       } else pen.fillRect(x, y, w, thick);
     }
     pen.fillStyle = colour("soft"); pen.textBaseline = "top"; pen.textAlign = "center";
-    for (const tick of ticks(1, Math.max(2, spec.columns), Math.max(2, Math.floor(box.w / 90)))) {
-      if (Number.isInteger(tick)) pen.fillText(String(tick), box.x + (tick - 0.5) * cw, box.y + box.h + 4);
+    for (const tick of ticks(1, Math.max(2, spec.columns), Math.max(2, Math.floor(box.w / 90)), true)) {
+      pen.fillText(String(tick), box.x + (tick - 0.5) * cw, box.y + box.h + 4);
     }
     pen.textAlign = "right";
     pen.fillText("step", box.x + box.w, box.y + box.h + 17);
@@ -199,7 +200,7 @@ const charts = (() => {
     for (const device of spec.devices) {
       const ap = spec.aps[device.ap];
       if (ap) {
-        pen.strokeStyle = colour("ghost"); pen.lineWidth = 1;
+        pen.strokeStyle = colour("muted"); pen.lineWidth = 1;
         pen.beginPath(); pen.moveTo(px(device.x), py(device.y)); pen.lineTo(px(ap[0]), py(ap[1])); pen.stroke();
       }
       if (device.from) {
@@ -218,13 +219,15 @@ const charts = (() => {
     pen.textAlign = "left"; pen.textBaseline = "middle";
     for (const device of spec.devices) {
       const [x, y] = [px(device.x), py(device.y)];
-      pen.fillStyle = colour(device.colour); pen.strokeStyle = colour("paper"); pen.lineWidth = 1.5;
-      pen.beginPath(); pen.arc(x, y, few ? 6 : 3, 0, 7); pen.fill(); pen.stroke();
+      pen.fillStyle = colour(device.colour); pen.strokeStyle = colour("soft"); pen.lineWidth = 1;
+      pen.beginPath(); pen.arc(x, y, few ? 6 : 4, 0, 7); pen.fill(); pen.stroke();
       if (!few) continue;
       const wide = pen.measureText(device.name).width;
       const at = x + 10 + wide > width ? x - 10 - wide : x + 10;
       if (taken.some(([tx, ty, tw]) => Math.abs(ty - y) < 12 && at < tx + tw && tx < at + wide)) continue;
       taken.push([at, y, wide]);
+      pen.strokeStyle = colour("paper"); pen.lineWidth = 4;
+      pen.strokeText(device.name, at, y);
       pen.fillStyle = colour("ink");
       pen.fillText(device.name, at, y);
     }
@@ -246,7 +249,7 @@ const charts = (() => {
       const [x, y] = [(place % across) * (size + 2), Math.floor(place / across) * (size + 2)];
       area.pen.fillStyle = colour(square.colour);
       area.pen.fillRect(x, y, size, size);
-      if (square.ring) { area.pen.strokeStyle = colour("grave"); area.pen.lineWidth = 2; area.pen.strokeRect(x + 1, y + 1, size - 2, size - 2); }
+      if (square.ring) { area.pen.strokeStyle = colour("bad"); area.pen.lineWidth = 2; area.pen.strokeRect(x + 1, y + 1, size - 2, size - 2); }
     });
     canvas.setAttribute("aria-label", spec.label);
   };

@@ -93,6 +93,7 @@
     const pad = (n) => String(n).padStart(2, "0");
     return `day ${Math.floor(seconds / 86400) + 1} ${pad(Math.floor(seconds / 3600) % 24)}:${pad(Math.floor(seconds / 60) % 60)}`;
   };
+  const count = (n) => n.toLocaleString("en-GB");
   const who = (device) => run.head.devices[device] ?? "device " + device;
 
   // ---- parts of the page -----------------------------------------------------------------------
@@ -119,13 +120,13 @@
       return item;
     });
     const used = head.basis === "" ? ["train", "upload", "idle", "absent"] : PHASES.slice(0, 7);
-    $("phases").replaceChildren(...key(used, used.map((phase) => DOING[phase])));
-    $("outcome-key").replaceChildren(...key(["aggregated", "wasted", "pending"], ["aggregated", "wasted", "not decided yet"]));
+    $("phases").replaceChildren(...key(used.map((phase) => "phase-" + phase), used.map((phase) => DOING[phase])));
+    $("outcome-key").replaceChildren(...key(["outcome-aggregated", "outcome-wasted", "outcome-pending"], ["aggregated", "wasted", "not decided yet"]));
     const curves = key(["accent"], [head.system], "line");
     curves[0].firstChild.style.borderColor = "var(--accent)";
     if (run.ghost.system) {
-      const [ghost] = key(["ghost"], [`${run.ghost.system}, the run before (${run.ghost.name})`], "line");
-      ghost.firstChild.style.borderTopColor = "var(--ghost)";
+      const [ghost] = key(["muted"], [`${run.ghost.system}, the run before (${run.ghost.name})`], "line");
+      ghost.firstChild.style.borderTopColor = "var(--muted)";
       ghost.firstChild.style.borderTopStyle = "dashed";
       curves.push(ghost);
     }
@@ -153,17 +154,18 @@
     const accuracy = scored.length ? scored[scored.length - 1][4] : null;
     const found = [];
     const watts = at === null ? run.now.watts : wattsIn(step);
-    let note = head.basis === "measured" ? (at === null ? readingNote() : "mean of this step") : head.basis === "modelled" ? "modelled runs have no watts" : "a rehearsal draws nothing";
+    let note = at === null ? readingNote() : "mean of this step";
     if (at === null && isOver() && watts !== null) note = "the last readings";
-    found.push(tile(at === null && !isOver() ? "power now" : "power", watts === null || watts === undefined ? "–" : watts.toFixed(2), watts === null || watts === undefined ? "" : "W", note));
+    if (head.basis !== "measured") found.push(tile("local updates", count(updates.length), "", `${count(updates.length - decided)} not decided yet`));
+    else found.push(tile(at === null && !isOver() ? "power now" : "power", watts === null || watts === undefined ? "–" : watts.toFixed(2), watts === null || watts === undefined ? "" : "W", note));
     const joules = at === null ? run.now.joules : joulesTo(step);
     const sort = head.basis === "modelled" ? "modelled" : head.basis ? "provisional" : "";
     found.push(tile(at === null && !isOver() ? "energy so far" : "energy to here", ...energy(joules), [sort, ghost && ghost[2] ? than(energy(ghost[2]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
     const need = head.threshold ? `threshold ${percent(head.threshold, 0)}` : "";
     found.push(tile("accuracy", accuracy === null ? "–" : (100 * accuracy).toFixed(1), accuracy === null ? "" : "%", ghost && ghost[1] !== null ? than(percent(ghost[1])) : head.basis ? need : "nothing is trained"));
     const present = (run.places.get(step) || [0, []])[1].length;
-    found.push(tile("present", String(present), `of ${head.devices.length}`, row && row[6] === null ? `${row[1]} local updates ordered` : `step ${step + 1} is over`));
-    found.push(tile("wasted updates", String(wasted.length), `of ${decided} decided`, [decided ? percent(wasted.length / decided, 0) : "", ghost ? than(String(ghost[4])) : ""].filter(Boolean).join("; ")));
+    found.push(tile("present", count(present), `of ${count(head.devices.length)}`, row && row[6] === null ? `${row[1]} local updates ordered` : `step ${step + 1} is over`));
+    found.push(tile("wasted updates", count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
     const lost = head.basis ? wasted.reduce((sum, update) => sum + (update[6] || 0), 0) : null;
     found.push(tile("wasted energy", ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
     $("tiles").replaceChildren(...found);
@@ -185,16 +187,28 @@
     return run.head.quiet ? what + " (quiet while they work)" : what;
   };
 
-  const boardAt = (device, step) => {
+  let done = null;
+  const did = (step) => {
+    const stamp = `${run.name}:${step}:${run.updates.length}:${run.now.t}`;
+    if (!done || done.stamp !== stamp) {
+      done = { stamp, trained: new Set(), used: new Set() };
+      for (const update of run.updates) {
+        if (update && update[2] === step) done.trained.add(update[1]);
+        if (update && update[4] === step && update[3] === 1) done.used.add(update[1]);
+      }
+    }
+    return done;
+  };
+  /* Of a device now, or in a past step: what it did there, as far as the event log tells. */
+  const boardAt = (device, step, past = at !== null) => {
     const board = run.boards[device] || [device, "absent", 0, -1, null, null, "", 0, "", 0, null];
-    if (at === null) return { phase: isOver() ? "over" : board[1], since: board[2], watts: board[4], celsius: board[5], held: board[6], seen: board[7], meter: board[8], late: board[9], ap: board[3] };
+    if (!past) return { phase: isOver() ? "over" : board[1], since: board[2], watts: board[4], celsius: board[5], held: board[6], seen: board[7], meter: board[8], late: board[9], ap: board[3] };
     const place = run.places.get(step), index = place ? place[1].indexOf(device) : -1;
     const cell = run.cells.get(device + ":" + step) || [];
-    const trained = run.updates.some((update) => update && update[1] === device && update[2] === step);
-    const used = run.updates.some((update) => update && update[1] === device && update[4] === step && update[3] === 1);
+    const trained = did(step).trained.has(device), used = did(step).used.has(device);
     return { phase: index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
   };
-  const colourOf = (board) => (board.phase === "over" ? "idle" : board.phase);
+  const colourOf = (board) => "phase-" + (board.phase === "over" ? "idle" : board.phase);
   const boards = (step) => {
     const head = run.head, devices = head.devices;
     const many = devices.length > MANY;
@@ -202,8 +216,8 @@
     $("crowd").hidden = !many;
     $("boards-title").textContent = head.basis === "measured" ? "Boards" : "Devices";
     if (many) {
-      const squares = devices.map((_, device) => boardAt(device, step)).map((board) => ({ colour: colourOf(board), ring: !!(board.held || board.meter) }));
-      const busy = squares.filter((square) => square.colour !== "absent").length;
+      const squares = devices.map((_, device) => boardAt(device, step, at !== null || isOver())).map((board) => ({ colour: colourOf(board), ring: !!(board.held || board.meter) }));
+      const busy = squares.filter((square) => square.colour !== "phase-absent").length;
       charts.crowd($("crowd"), { squares, label: `${devices.length} devices, ${busy} of them present, coloured by what they do` });
       $("boards-caption").textContent = `${devices.length} devices, each a square in the order of the trace; a red frame: throttled, or its meter is silent.`;
       return;
@@ -218,18 +232,18 @@
         if (board.celsius !== null) power.append(make("small", ` ${board.celsius.toFixed(0)} °C`));
         box.append(power);
       }
-      const doing = at === null ? (isOver() ? "run is over" : `${DOING[board.phase]} ${duration(serverNow() - board.since)}`) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent" }[board.phase];
+      const doing = at === null ? (isOver() ? "run is over" : DOING[board.phase] + (board.since ? " " + duration(serverNow() - board.since) : "")) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent" }[board.phase];
       box.append(make("span", doing));
       if (head.basis === "measured" && at === null) {
         const age = serverNow() - board.seen, quiet = head.quiet && MEASURED.has(board.phase);
-        if (isOver()) box.append(make("span", board.seen ? "last reading kept" : "no reading"));
+        if (isOver()) { if (!board.seen) box.append(make("span", "no reading")); }
         else if (!board.seen) box.append(make("span", quiet ? "quiet while it works" : "no reading yet"));
         else if (quiet) box.append(make("span", `quiet: last reading ${duration(age)} old`));
         else box.append(make("span", `reading ${duration(age)} old`, age > 15 ? "warn" : undefined));
       }
       if (board.held) box.append(make("span", board.held, "bad"));
       if (board.meter) box.append(make("span", board.meter, "bad"));
-      if (board.late > 0.13) box.append(make("span", `trained ${board.late.toFixed(1)} s late`, "warn"));
+      if (board.late > 0.13 && !isOver()) box.append(make("span", `trained ${board.late.toFixed(1)} s late`, "warn"));
       return box;
     }));
     $("boards-caption").textContent = head.quiet && at === null && !isOver() ? "This run is quiet: a board sends nothing while it downloads, trains or uploads, so that telling costs no joules. Its readings come in the pauses, and are then older." : "";
@@ -242,9 +256,9 @@
     const y = { low: 0, high: 1, label: "accuracy", text: (value) => percent(value, 0) };
     const empty = run.head.basis ? "nothing scored yet" : "a rehearsal trains nothing";
     charts.lines($("accuracy-steps"), {
-      x: { low: 1, high: run.head.steps || undefined, label: "step" }, y, marks, empty,
+      x: { low: 1, high: run.head.steps || undefined, label: "step", whole: true }, y, marks, empty,
       lines: [
-        { points: ghost.map((row) => [row[0] + 1, row[1]]), colour: "ghost", dash: [5, 4], width: 1.6 },
+        { points: ghost.map((row) => [row[0] + 1, row[1]]), colour: "muted", dash: [5, 4], width: 1.6 },
         { points: rows.map((row) => [row[0] + 1, row[4]]), colour: "accent", dots: true, end: true },
       ],
       label: `Accuracy over steps, ${rows.length} points` + (rows.length ? `, the last ${percent(rows[rows.length - 1][4])}` : ""),
@@ -260,7 +274,7 @@
     charts.lines($("accuracy-joules"), {
       x: { low: 0, label: "energy of all boards, kJ" }, y, marks, empty: run.head.basis ? "no energy booked to a scored step yet" : "a rehearsal draws nothing",
       lines: [
-        { points: ghost.filter((row) => row[2]).map((row) => [row[2] / 1000, row[1]]), colour: "ghost", dash: [5, 4], width: 1.6 },
+        { points: ghost.filter((row) => row[2]).map((row) => [row[2] / 1000, row[1]]), colour: "muted", dash: [5, 4], width: 1.6 },
         { points: over, colour: "accent", dots: true, end: true },
       ],
       label: `Accuracy over energy, ${over.length} points`,
@@ -304,13 +318,17 @@
   };
 
   const outcomes = (step) => {
-    const many = run.head.devices.length > 40;
+    const updates = updatesTo(step), all = run.head.devices;
+    // Of many devices only those that trained have a row.
+    const rows = all.length > 40 ? [...new Set(run.updates.map((update) => update[1]))].sort((a, b) => a - b) : all.map((_, device) => device);
+    const place = new Map(rows.map((device, row) => [device, row]));
     charts.grid($("outcomes"), {
-      columns: run.head.steps || step + 1, rows: run.head.devices.length, names: run.head.devices,
-      cells: updatesTo(step).map((update) => [update[2], update[1], OUTCOMES[outcomeAt(update, step)]]),
+      columns: run.head.steps || step + 1, rows: rows.length, names: rows.map(who),
+      cells: updates.map((update) => [update[2], place.get(update[1]), OUTCOMES[outcomeAt(update, step)]]),
       at: step >= 0 ? step : null,
-      label: `Outcomes of ${updatesTo(step).length} local updates` + (many ? `, one row for each of ${run.head.devices.length} devices` : ""),
+      label: `Outcomes of ${updates.length} local updates of ${rows.length} devices`,
     });
+    $("outcomes-caption").textContent = "Each mark is a local update, in the step in which it was ordered. Its outcome is known some steps later; an update that no access point used is wasted." + (rows.length < all.length ? ` ${rows.length} of ${all.length} devices have trained so far, each in a row.` : "");
   };
 
   let bounds = null;
@@ -320,7 +338,7 @@
     if (place) place[1].forEach((device, k) => {
       if (place[3][k] === null) return;
       const old = before ? before[1].indexOf(device) : -1;
-      devices.push({ x: place[3][k], y: place[4][k], ap: place[2][k], from: old >= 0 && before[3][old] !== null ? [before[3][old], before[4][old]] : null, colour: colourOf(boardAt(device, step)), name: who(device) });
+      devices.push({ x: place[3][k], y: place[4][k], ap: place[2][k], from: old >= 0 && before[3][old] !== null ? [before[3][old], before[4][old]] : null, colour: colourOf(boardAt(device, step, at !== null || isOver())), name: who(device) });
     });
     if (!bounds || bounds.name !== run.name || bounds.steps !== run.places.size) {
       let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
@@ -334,9 +352,22 @@
     $("map-caption").textContent = (run.head.made_up ? "Access points only have names: where they stand here means nothing. " : "") + "Triangles are access points; a thin line leads to the device's own, a dotted one to where it was a step before.";
   };
 
-  const eventRow = ([step, device, kind, gravity, detail]) => {
+  /* Events of one step and kind are one line, with the gravest detail: numbers in texts count as numbers. */
+  const together = (events) => {
+    const lines = new Map();
+    for (const [step, device, kind, gravity, detail] of events) {
+      const key = step + " " + kind + " " + gravity;
+      const line = lines.get(key) || { step, kind, gravity, devices: [], detail };
+      if (device >= 0 && !line.devices.includes(device)) line.devices.push(device);
+      if (detail.localeCompare(line.detail, "en", { numeric: true }) > 0) line.detail = detail;
+      lines.set(key, line);
+    }
+    return [...lines.values()].sort((a, b) => b.gravity - a.gravity || b.step - a.step);
+  };
+  const eventRow = ({ step, kind, gravity, devices, detail }) => {
     const item = make("li", undefined, "g" + gravity);
-    item.append(make("span", step < 0 ? "before" : "step " + (step + 1), "when"), make("span", kind, "what"), make("span", device < 0 ? "" : who(device), "who"), make("span", detail, "why"));
+    const names = devices.slice(0, 3).map(who).join(", ") + (devices.length > 3 ? ` and ${devices.length - 3} more` : "");
+    item.append(make("span", step < 0 ? "before" : "step " + (step + 1), "when"), make("span", kind, "what"), make("span", names, "who"), make("span", (devices.length > 1 ? "at most: " : "") + detail, "why"));
     return item;
   };
   let drawnEvents = "";
@@ -345,13 +376,12 @@
     const stamp = `${run.name}:${there.length}:${step}:${at}`;
     if (stamp === drawnEvents) return;
     drawnEvents = stamp;
-    const grave = there.filter((event) => event[3] === 2).reverse();
+    const lines = together(there), grave = lines.filter((line) => line.gravity === 2);
     $("alerts").hidden = !grave.length;
     $("grave").replaceChildren(...grave.slice(0, 4).map(eventRow));
     if (grave.length > 4) $("grave").append(make("li", `and ${grave.length - 4} more below`));
-    const sorted = [...there].reverse().sort((a, b) => b[3] - a[3]);
-    $("events").replaceChildren(...sorted.slice(0, 200).map(eventRow));
-    $("events-caption").textContent = !there.length ? "Nothing out of the ordinary so far." : "What was lost, refused or throttled first, then what was late; the newest of each on top." + (sorted.length > 200 ? ` ${sorted.length - 200} more are in the run folder.` : "");
+    $("events").replaceChildren(...lines.slice(0, 200).map(eventRow));
+    $("events-caption").textContent = !there.length ? "Nothing out of the ordinary so far." : "What was lost, refused or throttled first, then what was late; the newest of each on top." + (lines.length > 200 ? ` ${lines.length - 200} more are in the run folder.` : "");
   };
 
   const lead = (step) => {
@@ -362,6 +392,7 @@
     if (at !== null) parts.push("replayed");
     else if (head.state === "running" && run.now.eta_s !== null && run.now.eta_s !== undefined) parts.push(`${duration(run.now.eta_s)} left`);
     else if (head.reason) parts.push(head.reason);
+    if (at === null && head.state === "interrupted") parts.push("go on with it: roambench resume");
     $("lead").textContent = parts.filter(Boolean).join(" · ");
   };
 

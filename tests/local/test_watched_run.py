@@ -1,0 +1,140 @@
+"""A run that is watched and one that is not: agents send the same bytes, none while energy is measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.phases import Phase
+from roambench.rounds.records import EdgeAggregated
+from roambench.runs.folder import RunFolder
+from watching import Watching, watching
+
+EXPERIMENT = """
+name = "watched"
+seed = 11
+systems = ["mohawk"]
+[trace]
+generator = "city"
+window = "first"
+steps = 4
+[trace.parameters]
+presence = "always"
+devices = 1
+steps = 6
+places = 200
+aps = 20
+[fleet]
+agents = 1
+aps = 5
+[learning]
+dataset = "digits"
+model = "mlp"
+images_per_device = 40
+test_images = 200
+[local]
+time_scale = 4.0
+sgd_step_s = 0.3
+[energy]
+idle_baseline_s = 3.0
+quiet = true
+"""
+MEASURED = (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
+
+
+class Watched:
+    """One run, its control connection led through a proxy that counts."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir()
+        (path / "watched.toml").write_text(EXPERIMENT)
+        self.folder = path / "runs" / "watched-mohawk"
+        self.log = path / "bytes.log"
+        script = str(Path(__file__).with_name("quiet_drive.py"))
+        words = [str(self.log), str(path / "watched.toml"), str(path / "runs")]
+        self.process = subprocess.Popen([sys.executable, script, *words], stdout=subprocess.DEVNULL)
+
+    def finish(self) -> None:
+        assert self.process.wait(150) == 0
+
+    def moved(self) -> list[tuple[str, int, int]]:
+        """Of every phase in which a model may move: which, its step, and the bytes that the agent counted."""
+        with RunFolder.open(self.folder) as folder:
+            spans = folder.records.spans("pi-01")
+        return [
+            (s.phase, s.step, s.transferred_bytes) for s in spans if s.phase in (Phase.DOWNLOAD, Phase.UPLOAD)
+        ]
+
+    def said_while_measured(self) -> Counter[str]:
+        """Bytes on the control connection in measured phases, by direction."""
+        agent = json.loads((self.folder / "agents.json").read_text())["agents"][0]
+        clock = DeviceClock(agent["epoch_ns"], agent["time_scale"])
+        with RunFolder.open(self.folder) as folder:
+            spans = [span for span in folder.records.spans("pi-01") if span.phase in MEASURED]
+        assert len(spans) == 9
+        found = Counter[str]()
+        for line in self.log.read_text().splitlines():
+            ns, direction, size = line.split()
+            at_ns = clock.from_host_ns(int(ns))
+            if any(span.start_ns <= at_ns < span.end_ns for span in spans):
+                found[direction] += int(size)
+        return found
+
+    def digests(self) -> list[str]:
+        with RunFolder.open(self.folder) as folder:
+            return [record.digest for record in folder.read_log().only(EdgeAggregated)]
+
+
+@contextmanager
+def pages(folder: Path, number: int, got: list[int]) -> Iterator[Watching]:
+    """So many pages that are open for as long as the body runs; `got` counts their messages."""
+    with ExitStack() as held:
+        server = held.enter_context(watching(folder))
+
+        def read() -> None:
+            with server.stream() as messages:
+                got.extend(1 for _ in messages)
+
+        for _ in range(number):
+            threading.Thread(target=read, daemon=True).start()
+        yield server
+
+
+@pytest.mark.timeout(400)
+def test_agents_send_the_same_bytes_whether_anybody_watches_or_not(tmp_path: Path) -> None:
+    alone = Watched(tmp_path / "alone")
+    alone.finish()
+    watched, got = Watched(tmp_path / "watched"), list[int]()
+    deadline_s = time.monotonic() + 100
+    while not (watched.folder / "run.json").is_file():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    with pages(watched.folder, 5, got) as server:
+        watched.finish()
+        process = psutil.Process(server.process.pid)
+        peers = {link.raddr.port for link in process.net_connections("inet") if link.raddr}
+        held = [file for file in process.open_files() if file.path.startswith(str(watched.folder))]
+        own = {link.laddr.port for link in psutil.Process().net_connections("inet")}
+        assert peers <= own  # the pages, which are this test's: no agent, no controller
+        assert {Path(file.path).name for file in held} >= {"events.sqlite", "records.sqlite"}
+        assert [file.path for file in held if file.path.endswith(".sqlite") and file.mode != "r"] == []
+    assert len(got) > 20
+    assert watched.moved() == alone.moved()
+    assert len(alone.moved()) == 6
+    sent = [size for phase, _, size in alone.moved() if phase == Phase.UPLOAD]
+    assert len(sent) == 3
+    assert min(sent) > 9_000  # a whole model each
+    assert alone.said_while_measured() == watched.said_while_measured() == Counter()
+    assert watched.digests() == alone.digests()
+    assert alone.digests()
