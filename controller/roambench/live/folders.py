@@ -10,7 +10,7 @@ from typing import Final
 
 from roambench.contract.errors import RunError
 from roambench.runs.folder import RunFolder
-from roambench.runs.info import RunInfo
+from roambench.runs.info import RunInfo, RunState
 
 #: runs/NAME/DATE/SYSTEM is three folders deep.
 _DEPTH: Final = 3
@@ -34,20 +34,23 @@ class FoundRun:
 class WatchedFolder:
     """A folder of runs; where it is a run itself, its neighbours are listed with it."""
 
-    def __init__(self, path: Path, *, may_be_empty: bool = False) -> None:
-        """RunError where there is no such folder or, unless it `may_be_empty`, no run in it."""
+    def __init__(self, path: Path, *, since_utc: str = "") -> None:
+        """RunError where there is no such folder or no run in it. With `since_utc`, as `RunInfo.created_utc`
+        has it, there need not be one: then only runs that were begun after that, or go on, are chosen."""
+        self._since_utc = since_utc
+        self._known: dict[Path, tuple[int, FoundRun]] = {}
         found = Path(os.path.realpath(path))
         if not found.is_dir():
             problem = "not a folder" if found.exists() else "no such folder"
             raise RunError(f"{path}: {problem}; expected a run, a group of runs, or a folder of runs")
         self.one = found.name if (found / "run.json").is_file() else ""
         self.root = found.parent if self.one else found
-        if not self.one and not may_be_empty and next(self._paths(), None) is None:
+        if not self.one and not since_utc and next(self._paths(), None) is None:
             raise RunError(f"{path}: no run in it (nothing there has a run.json)")
 
     def runs(self) -> list[FoundRun]:
         """All runs, the one that was begun last first."""
-        found = [_found(path, str(path.relative_to(self.root))) for path in self._paths()]
+        found = [self._found(path) for path in self._paths()]
         return sorted(found, key=lambda run: (run.begun, run.name), reverse=True)
 
     def run(self, name: str) -> FoundRun | None:
@@ -55,8 +58,13 @@ class WatchedFolder:
         return next((run for run in self.runs() if run.name == name), None)
 
     def chosen(self) -> FoundRun | None:
-        """The run that is shown when none is named: the folder itself, else the one that was begun last."""
-        return self.run(self.one) if self.one else next(iter(self.runs()), None)
+        """The run that is shown when none is named: the folder itself, else one that goes on, else the one
+        that was begun last."""
+        if self.one:
+            return self.run(self.one)
+        runs = self.runs()
+        goes_on = (run for run in runs if run.info is not None and run.info.state is RunState.RUNNING)
+        return next(goes_on, None) or next((run for run in runs if run.begun >= self._since_utc), None)
 
     def previous(self, run: FoundRun) -> FoundRun | None:
         """The run to hold `run` against: the last one before it on the same movement, of another system if
@@ -74,6 +82,22 @@ class WatchedFolder:
         others = (other for other in before if other.info and other.info.system != run.info.system)
         return next(others, None) or next(iter(before), None)
 
+    def _found(self, path: Path) -> FoundRun:
+        """What its run.json says, which is read once for a run that is over: a sweep has thousands."""
+        name = str(path.relative_to(self.root))
+        try:
+            stamp = (path / "run.json").stat().st_mtime_ns
+            known = self._known.get(path)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            with RunFolder.open(path) as folder:
+                found = FoundRun(name, path, folder.info)
+        except (RunError, OSError) as error:
+            return FoundRun(name, path, None, str(error))
+        if found.info is not None and found.info.state in (RunState.FINISHED, RunState.FAILED):
+            self._known[path] = stamp, found
+        return found
+
     def _paths(self) -> Iterator[Path]:
         yield from _below(self.root, 1 if self.one else _DEPTH)
 
@@ -90,11 +114,3 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
             yield path
         elif depth > 1:
             yield from _below(path, depth - 1)
-
-
-def _found(path: Path, name: str) -> FoundRun:
-    try:
-        with RunFolder.open(path) as folder:
-            return FoundRun(name, path, folder.info)
-    except RunError as error:
-        return FoundRun(name, path, None, str(error))

@@ -183,6 +183,8 @@ class Follower:
             await asyncio.sleep(0.1)
             if any(subscriber.is_new for subscriber in self._subscribers):
                 due_s = loop.time()
+        async with self._busy:
+            await self._tick()  # how it ended
         for subscriber in self._subscribers:
             subscriber.put(None)
 

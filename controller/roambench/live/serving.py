@@ -9,6 +9,7 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -34,11 +35,13 @@ def serve(
     parent: int | None = None,
 ) -> None:
     """Serve the runs at `path` on `host` until a signal, or the end of the process `parent`, where one is
-    given (then there need not be a run yet). `port` None: 8765, or a free one where that is taken.
+    given: then there need not be a run yet, and it is that process's runs that are shown.
 
-    Raises RunError where there is no run, ConfigError where the port cannot be had.
+    `port` None: 8765, or a free one where that is taken. Raises RunError where there is no run, ConfigError
+    where the port cannot be had.
     """
-    folder = WatchedFolder(path, may_be_empty=parent is not None)
+    since_utc = "" if parent is None else datetime.now(UTC).isoformat(timespec="seconds")
+    folder = WatchedFolder(path, since_utc=since_utc)
     with bound(host, port) as listening:
         os.nice(_NICENESS)
         loopback = _is_loopback(listening.getsockname()[0])

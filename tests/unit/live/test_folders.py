@@ -9,6 +9,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.live.folders import WatchedFolder
 from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
 from small_runs import measured, simulated
 
 
@@ -82,3 +83,23 @@ def test_a_damaged_run_is_listed_with_what_is_wrong_and_names_lead_nowhere_else(
     assert "not JSON" in bad.problem
     for name in ("../secret", "good/../../secret", str(tmp_path / "secret"), "", "."):
         assert folder.run(name) is None
+
+
+def test_a_run_that_goes_on_is_chosen_before_a_newer_one_that_is_over(tmp_path: Path) -> None:
+    begun(tmp_path / "resumed", "2026-01-01T00:00:00+00:00")
+    begun(tmp_path / "over", "2026-02-01T00:00:00+00:00")
+    folder = WatchedFolder(tmp_path)
+    assert [run.name for run in (folder.chosen(),) if run] == ["over"]
+    with RunFolder.open(tmp_path / "resumed", write=True) as run:
+        run.update(state=RunState.RUNNING)
+        assert [run.name for run in (folder.chosen(),) if run] == ["resumed"]
+        run.update(state=RunState.FINISHED)
+    assert [run.name for run in (folder.chosen(),) if run] == ["over"]
+
+
+def test_of_a_command_only_its_own_runs_are_chosen(tmp_path: Path) -> None:
+    begun(tmp_path / "older", "2026-01-01T00:00:00+00:00")
+    folder = WatchedFolder(tmp_path, since_utc="2026-01-02T00:00:00+00:00")
+    assert folder.chosen() is None
+    begun(tmp_path / "own", "2026-01-02T00:00:00+00:00")
+    assert [run.name for run in (folder.chosen(),) if run] == ["own"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,3 +166,57 @@ def test_a_port_that_is_taken_is_named(server: Watching, runs: Path) -> None:
     assert done.stderr == (
         f"roambench: --port {server.port} on 127.0.0.1: Address already in use; --port 0 takes a free one\n"
     )
+
+
+TRYOUT = """
+name = "tryout"
+systems = ["mohawk"]
+trace = { parameters = { devices = 12, steps = 12 }, steps = 6 }
+fleet = { agents = 4, aps = 3 }
+learning = { model = "mlp", images_per_device = 40 }
+"""
+
+
+@pytest.mark.timeout(180)
+def test_run_watch_serves_the_page_of_its_run_and_ends_with_it(tmp_path: Path) -> None:
+    measured(tmp_path / "runs" / "older")
+    (tmp_path / "tryout.toml").write_text(TRYOUT)
+    command = [sys.executable, "-m", "roambench.controller.cli", "run", str(tmp_path / "tryout.toml")]
+    command += ["--fleet", "simulated", "--watch", "--runs-dir", str(tmp_path / "runs")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            line = next(line for line in running.stdout if "http://" in line)
+            served = Watching(running, line.rpartition(" ")[2].strip())
+            with served.stream() as messages:
+                first = next(messages)
+                assert first.get("failed", "").startswith("no run yet") or first["head"]["system"] == "mohawk"
+                heads = [message["head"] for message in (first, *messages) if "head" in message]
+            assert heads[-1]["run"].startswith("tryout-mohawk")
+            assert heads[-1]["state"] == "finished"
+            assert running.wait(60) == 0
+        finally:
+            running.kill()
+    with pytest.raises(ConnectionRefusedError):
+        served.get("/")
+
+
+@pytest.mark.timeout(180)
+def test_the_page_of_a_run_that_is_killed_ends_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "tryout.toml").write_text(TRYOUT)
+    command = [sys.executable, "-m", "roambench.controller.cli", "run", str(tmp_path / "tryout.toml")]
+    command += ["--fleet", "simulated", "--watch", "--runs-dir", str(tmp_path / "runs")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        line = next(line for line in running.stdout if "http://" in line)
+        served = Watching(running, line.rpartition(" ")[2].strip())
+        assert served.get("/")[0].status == 200
+        running.kill()
+    deadline_s = time.monotonic() + 60
+    while True:
+        try:
+            served.get("/")
+        except (ConnectionError, http.client.HTTPException):
+            break
+        assert time.monotonic() < deadline_s
+        time.sleep(0.2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -56,6 +57,9 @@ def run(
     preflight: PreflightOption = True,
     unproven: UnprovenOption = False,
     wait: WaitOption = 0.0,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Serve a live page meanwhile, as `roambench watch` does.")
+    ] = False,
 ) -> None:
     """Run FILE's experiment: every system once, then the comparison and an HTML report.
 
@@ -83,14 +87,16 @@ def run(
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.composition import SystemsFailed, run_experiment
     from roambench.controller.lasting_console import lasting_console
+    from roambench.controller.live_page import live_page
 
     console = lasting_console()
     options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
     problems: list[str] = []
     try:
-        runs = run_experiment(
-            experiment, fleet=fleet, runs_dir=runs_dir, console=console, bench=options, fresh=fresh
-        )
+        with live_page(runs_dir) if watch else nullcontext():
+            runs = run_experiment(
+                experiment, fleet=fleet, runs_dir=runs_dir, console=console, bench=options, fresh=fresh
+            )
     except SystemsFailed as error:
         runs, problems = list(error.finished), str(error).splitlines()
     except KeyboardInterrupt:

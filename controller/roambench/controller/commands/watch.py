@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from roambench.contract.errors import ConfigError
-
 
 def watch(
     path: Annotated[
@@ -34,12 +32,11 @@ def watch(
     It reads the run folder and nothing else: no agent is asked anything, so no joule is changed.
     Ctrl-C ends it.
     """
-    try:
-        from roambench.live.serving import serve
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
-            raise
-        raise ConfigError([f"watch needs {error.name}: pip install 'roambench[watch]'"]) from None
+    from roambench.controller.live_page import check_watch
+
+    check_watch()
+    from roambench.live.serving import serve
+
     serve(
         path,
         host=host,
