@@ -24,6 +24,7 @@ from roambench.controller.sweep.points import text
 from roambench.controller.sweep.results import spread
 from roambench.controller.sweep.results_files import cell as spread_cell
 from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, Says, results_page, scale_lines
+from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.table import Table
 
@@ -96,7 +97,7 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return ""
     parts = [f"{verdicts.count(one)} {one}" for one in Verdict if one in verdicts]
-    return f"**Of {len(verdicts)} claims: {'; '.join(parts)}.**"
+    return f"**Of {numbers.count(len(verdicts), 'claim')}: {'; '.join(parts)}.**"
 
 
 def _items(catalogue: Catalogue, study: Study) -> str:
