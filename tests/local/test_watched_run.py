@@ -17,8 +17,10 @@ import pytest
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.phases import Phase
+from roambench.live.view import RunView
 from roambench.rounds.records import EdgeAggregated
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.accounts import account_run
 from watching import Watching, watching
 
 EXPERIMENT = """
@@ -138,3 +140,15 @@ def test_agents_send_the_same_bytes_whether_anybody_watches_or_not(tmp_path: Pat
     assert alone.said_while_measured() == watched.said_while_measured() == Counter()
     assert watched.digests() == alone.digests()
     assert alone.digests()
+    # What the page calls provisional is near what the report fits.
+    view = RunView(watched.folder)
+    while view.look():
+        pass
+    with RunFolder.open(watched.folder) as folder:
+        account = account_run(folder, folder.read_log())
+    assert account is not None
+    assert view.joules == pytest.approx(account.whole_run.joules, rel=0.05)
+    by_update = account.ledger.total("gross", account.ledger.of_phase(*MEASURED)).joules
+    provisional = sum(view.update_joules(place) for place in range(len(view.history.updates)))
+    assert provisional == pytest.approx(by_update, rel=0.15)
+    print(view.joules, account.whole_run.joules, provisional, by_update)

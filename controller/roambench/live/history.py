@@ -151,7 +151,9 @@ class RunHistory:
         self.happenings: list[Happening] = []
         self.activities = [Activity() for _ in names]
         self.paused = False
-        self.ended = ""
+        self.without_server = (
+            False  # devices mix their models with each other's: an access point means nothing
+        )
         self.begun_s = 0.0  # of the open step, by the reader's clock
         self._late_limit_s = late_limit_s
         self._now_s = now_s
@@ -210,7 +212,6 @@ class RunHistory:
                 lasted = f"the controller was gone for {record.outage_s:.0f} s"
                 self.note(record.step, -1, "resumed", 1, lasted)
             case RunEnded():
-                self.ended = record.reason[:_MOST_TEXT]
                 self.note(record.step, -1, "ended early", 0, record.reason)
 
     def note(self, step: int, device: int, kind: str, gravity: Gravity, detail: str) -> None:
@@ -241,7 +242,9 @@ class RunHistory:
             activity.order_id = ""
 
     def _give(self, record: OrderGiven) -> None:
-        if record.kind in ("train", "exchange"):
+        self.without_server |= record.kind == "exchange"
+        known = 0 <= record.device < len(self.activities)
+        if record.kind in ("train", "exchange") and known:
             self._place[record.order_id] = len(self.updates)
             self._changes.updates.add(len(self.updates))
             self.updates.append(Update(record.order_id, record.device, record.step))
@@ -249,7 +252,7 @@ class RunHistory:
                 self.steps[record.step].updates += 1
                 self._changes.steps.add(record.step)
         phase = _PHASE_OF.get(record.kind)
-        if phase is not None and 0 <= record.device < len(self.activities):
+        if phase is not None and known:
             self.activities[record.device].order_id = record.order_id
             self._set(record.device, phase)
 

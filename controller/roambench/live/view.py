@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,12 +35,13 @@ _OUTCOMES: Final = (Outcome.PENDING, Outcome.AGGREGATED, Outcome.WASTED)
 _MOST: Final = 20_000
 #: Seconds without a new record after which it is asked whether the run's process still lives.
 _SILENCE_S: Final = 3.0
+_LEEWAY_S: Final = 3600.0
 
 
 @dataclass(slots=True)
 class _Stream:
     stream: BoardStream
-    seq: int = 0
+    seq: int = -1  # of the last record read
 
 
 class RunView:
@@ -49,6 +51,7 @@ class RunView:
         """RunError where `path` is no run folder or cannot be read."""
         self.path = path
         self._sent_head: Message = {}
+        self._opened: tuple[EventTail | RecordStore, ...] = ()
         self.now_s = now_s
         self._folder = RunFolder.open(path)
         self._stamp = (0, 0)
@@ -57,8 +60,8 @@ class RunView:
 
     def close(self) -> None:
         """Close the databases."""
-        self._events.close()
-        self._records.close()
+        for opened in self._opened:
+            opened.close()
         self._folder.close()
 
     @property
@@ -205,10 +208,14 @@ class RunView:
         return message | {name: found for name, found in rows.items() if found}
 
     def _head(self) -> Message:
-        """What changes rarely: `state`, `reason` and `doubts`, and what never does."""
+        """What changes rarely, and what never does."""
         info = self.info
-        changing = {"state": str(info.state), "reason": info.reason, "doubts": list(info.doubts)}
-        return self._lasting | changing
+        return self._lasting | {
+            "state": str(info.state),
+            "reason": info.reason,
+            "doubts": list(info.doubts),
+            "without_server": self.history.without_server,
+        }
 
     def _lasting_head(self) -> Message:
         info, trace, experiment = self.info, self._trace, self._folder.experiment
@@ -333,6 +340,8 @@ class RunView:
 
     def _reset(self) -> None:
         """Begin anew with the folder's first record."""
+        for opened in self._opened:
+            opened.close()
         folder = self._folder
         path = folder.path / "trace.parquet"
         self._had_trace = path.is_file()
@@ -348,6 +357,7 @@ class RunView:
         self._modelled = ModelledJoules(folder) if folder.info.kind.is_virtual else None
         self._events = EventTail(folder.path / "events.sqlite")
         self._records = RecordStore(folder.path / "records.sqlite", read_only=True)
+        self._opened = (self._events, self._records)
         self._version = -1
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._place = {name: device for device, name in enumerate(names)}
@@ -412,11 +422,22 @@ class RunView:
 
     def _stream_of(self, device: str) -> BoardStream:
         def on_one_clock(boot: str, ns: int) -> int | None:
-            if self._start_ns is None:
+            offset_ns = self._offsets.get((device, boot)) if self.info.kind.own_clocks else 0.0
+            if self._start_ns is None or offset_ns is None:
                 return None
-            return ns - self._start_ns - round(self._offsets.get((device, boot), 0.0))
+            since_ns = ns - self._start_ns - round(offset_ns)
+            return since_ns if since_ns * 1e-9 < self._longest_s() else None
 
         return BoardStream(device, self.boards[self._place[device]], self.info.time_scale, on_one_clock)
+
+    def _longest_s(self) -> float:
+        """Device time that can have passed since the run's begin: a board's clock may say anything."""
+        try:
+            begun_s = datetime.fromisoformat(self.info.created_utc).timestamp()
+        except ValueError:
+            return math.inf
+        since_s = self.now_s() - begun_s
+        return (since_s + _LEEWAY_S) * self.info.time_scale if since_s > -_LEEWAY_S else math.inf
 
     def _note_board(self, name: str, stream: BoardStream, arrival_s: float) -> None:
         device = self._place[name]

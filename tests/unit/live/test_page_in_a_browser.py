@@ -3,7 +3,11 @@ from elsewhere, and text of boards is shown, not obeyed."""
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,3 +169,44 @@ def test_a_board_in_a_quiet_run_is_quiet_not_lost(browser: Browser, tmp_path: Pa
             assert "quiet: last reading" in board
             assert "lost" not in board
             assert "sends nothing while it downloads" in text(browser, "boards-caption")
+
+
+#: A process that writes a run and holds its lock, until it is killed.
+_WRITER = """
+import sys, time
+from pathlib import Path
+from small_runs import folder_of
+from roambench.rounds.records import StepOpened
+folder = folder_of(Path(sys.argv[1]), "local", [StepOpened(0, (0,), (0,), (5.0,))])
+print("written", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.timeout(180)
+def test_a_run_that_is_killed_is_interrupted_within_seconds(browser: Browser, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _WRITER, str(tmp_path / "run")]
+    support = {**os.environ, "PYTHONPATH": str(Path(inspect.getfile(Browser)).parent)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=support) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"written\n"
+        with watching(tmp_path / "run") as server:
+            opened(browser, server.address)
+            assert text(browser, "state") == "running"
+            writer.kill()
+            writer.wait()
+            until(browser, 'document.getElementById("state").innerText === "interrupted"', "its end")
+            assert "the process that ran it is gone" in text(browser, "lead")
+            assert "roambench resume" in text(browser, "lead")
+            assert "run is over" in text(browser, "boards")
+
+
+@pytest.mark.timeout(180)
+def test_when_nobody_serves_it_any_more_the_page_says_so_and_keeps_what_it_has(
+    browser: Browser, tmp_path: Path
+) -> None:
+    measured(tmp_path / "run")
+    with watching(tmp_path / "run") as server:
+        opened(browser, server.address)
+    until(browser, 'document.getElementById("link").innerText.includes("no connection")', "no connection")
+    assert "124 J" in text(browser, "tiles")

@@ -16,6 +16,7 @@ from roambench.live.folders import WatchedFolder
 from roambench.live.ghost import ghost_of
 from roambench.live.view import RunView
 from roambench.rounds.records import (
+    ClockProbed,
     OrderAnswered,
     OrderGiven,
     OutcomeDecided,
@@ -26,6 +27,7 @@ from roambench.rounds.records import (
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.modelled.accounts import modelled_account
+from roambench.spool.record_context import RecordContext
 from small_runs import S, folder_of, measured, simulated
 
 
@@ -171,3 +173,37 @@ def test_the_run_before_is_the_ghost(tmp_path: Path) -> None:
     assert ghost["name"] == "a"
     assert ghost["rows"] == [[0, 0.5, 120.0, 0.0, 0]]
     assert ghost_of(None) == {}
+
+
+def test_readings_of_a_clock_that_nobody_probed_are_in_no_curve(tmp_path: Path) -> None:
+    """A board counts from its own boot; its joules count all the same."""
+    folder = folder_of(tmp_path / "run", "bench", [])
+    folder.update(start_device_ns=1000 * S)
+    context = RecordContext("boot", "0/1.0", 0).to_event(0).to_bytes()
+    rows = [(RecordKind.EVENT, context)]
+    rows += [(RecordKind.READING, Reading((7000 + k) * S, 5.0, 0.4, 2.0).to_bytes()) for k in range(11)]
+    folder.records.insert("pi-01", "s", [(number, *row) for number, row in enumerate(rows)])
+    view = looked_at(RunView(tmp_path / "run"))
+    assert view.boards[0].power.means() == []
+    assert view.joules == pytest.approx(20.0)
+    folder.journal.append(ClockProbed(-1, 0, "hello", "boot", 900 * S, 5990.0 * S, 1e6, 8, ()))
+    rows = [Reading((7011 + k) * S, 5.0, 0.4, 3.0).to_bytes() for k in range(4)]
+    folder.records.insert("pi-01", "s", [(50 + k, RecordKind.READING, row) for k, row in enumerate(rows)])
+    looked_at(view)
+    assert view.boards[0].power.means()[-2:] == [3.0, 3.0]  # 21 to 24 s after the begin
+    assert len(view.boards[0].power.means()) == 13
+    # A clock that is years off would squeeze all that was read into one mean.
+    years = Reading(10**9 * S, 5.0, 0.4, 2.0).to_bytes()
+    folder.records.insert("pi-01", "s", [(99, RecordKind.READING, years)])
+    looked_at(view)
+    assert len(view.boards[0].power.means()) == 13
+    folder.close(RunState.FINISHED)
+
+
+def test_orders_of_devices_that_the_run_does_not_have_break_nothing(tmp_path: Path) -> None:
+    records = [StepOpened(0, (0, 99), (0, 0), (5.0, 5.0)), OrderGiven(0, 99, "t", "train", 0)]
+    folder = folder_of(tmp_path / "run", "local", records)
+    view = looked_at(RunView(tmp_path / "run"))
+    assert view.whole()["updates"] == []
+    assert view.wasted_joules == 0.0
+    folder.close(RunState.FINISHED)

@@ -231,7 +231,7 @@ const charts = (() => {
       pen.fillStyle = colour("ink");
       pen.fillText(device.name, at, y);
     }
-    const metres = [100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000].find((m) => m * scale > 60) || 100000;
+    const metres = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000].find((m) => m * scale > 60) || 100000;
     pen.strokeStyle = pen.fillStyle = colour("soft"); pen.lineWidth = 1.5;
     pen.beginPath(); pen.moveTo(8, height - 8); pen.lineTo(8 + metres * scale, height - 8); pen.stroke();
     pen.textBaseline = "bottom";

@@ -87,7 +87,7 @@
   const percent = (share, digits = 1) => (100 * share).toFixed(digits) + "\u00a0%";
   const hour = (step) => {
     const { step_s: length, start_utc_s: start } = run.head;
-    if (!length) return "";
+    if (!length || length < 60) return "";  // no hour of a day
     const seconds = Math.round(step * length);
     if (start) return new Date((start + seconds) * 1000).toLocaleString("en-GB", { timeZone: "UTC", weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
     const pad = (n) => String(n).padStart(2, "0");
@@ -223,7 +223,9 @@
       return;
     }
     $("boards").replaceChildren(...devices.map((name, device) => {
-      const board = boardAt(device, step), box = make("li", undefined, "board");
+      // Of a run that is over without meters the last step is all there is to see.
+      const past = at !== null || (isOver() && head.basis !== "measured");
+      const board = boardAt(device, step, past), box = make("li", undefined, "board");
       box.style.setProperty("--phase", `var(--${colourOf(board)})`);
       if (board.phase === "absent") box.classList.add("absent");
       box.append(make("b", name));
@@ -232,7 +234,7 @@
         if (board.celsius !== null) power.append(make("small", ` ${board.celsius.toFixed(0)} °C`));
         box.append(power);
       }
-      const doing = at === null ? (isOver() ? "run is over" : DOING[board.phase] + (board.since ? " " + duration(serverNow() - board.since) : "")) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent" }[board.phase];
+      const doing = !past ? (isOver() ? "run is over" : DOING[board.phase] + (board.since ? " " + duration(serverNow() - board.since) : "")) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent" }[board.phase];
       box.append(make("span", doing));
       if (head.basis === "measured" && at === null) {
         const age = serverNow() - board.seen, quiet = head.quiet && MEASURED.has(board.phase);
@@ -272,7 +274,7 @@
       if (row[4] !== null) over.push([joules / 1000, row[4]]);
     }
     charts.lines($("accuracy-joules"), {
-      x: { low: 0, label: "energy of all boards, kJ" }, y, marks, empty: run.head.basis ? "no energy booked to a scored step yet" : "a rehearsal draws nothing",
+      x: { low: 0, label: "energy of all devices, kJ" }, y, marks, empty: run.head.basis ? "no energy booked to a scored step yet" : "a rehearsal draws nothing",
       lines: [
         { points: ghost.filter((row) => row[2]).map((row) => [row[2] / 1000, row[1]]), colour: "muted", dash: [5, 4], width: 1.6 },
         { points: over, colour: "accent", dots: true, end: true },
@@ -348,8 +350,9 @@
       });
       bounds = { name: run.name, steps: run.places.size, corners: x0 <= x1 ? [[x0, y0], [x1, y1]] : [] };
     }
-    charts.map($("map"), { aps: run.head.aps || [], devices, bounds: bounds.corners, scale: !run.head.made_up, empty: "this run has no map", label: `${devices.length} devices and ${(run.head.aps || []).length} access points in step ${step + 1}` });
-    $("map-caption").textContent = (run.head.made_up ? "Access points only have names: where they stand here means nothing. " : "") + "Triangles are access points; a thin line leads to the device's own, a dotted one to where it was a step before.";
+    const aps = run.head.without_server ? [] : run.head.aps || [];
+    charts.map($("map"), { aps, devices, bounds: bounds.corners, scale: !run.head.made_up, empty: "this run has no map", label: `${devices.length} devices and ${aps.length} access points in step ${step + 1}` });
+    $("map-caption").textContent = run.head.without_server ? "A dotted line leads to where a device was a step before. There is no server: neighbours mix their models." : (run.head.made_up ? "Access points only have names: where they stand here means nothing. " : "") + "Triangles are access points; a thin line leads to the device's own, a dotted one to where it was a step before.";
   };
 
   /* Events of one step and kind are one line, with the gravest detail: numbers in texts count as numbers. */
