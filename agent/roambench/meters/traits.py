@@ -66,6 +66,9 @@ class MeterDescription:
 
 #: INA231 behind 15 mOhm: 16 averages of 2 x 8.244 ms, read without asking whether the value is new.
 _INA231_WINDOW_S: Final = 0.2638
+#: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
+#: device time puts joules into the wrong phase.
+LATENESS_LIMIT_S: Final = 0.130
 #: Limits of parts are rectangular distributions: limit / sqrt(3) is their standard uncertainty.
 _RECTANGULAR: Final = 1 / math.sqrt(3)
 #: Solder and copper between a shunt of 15 mOhm and its taps, which no data sheet has (assumed): 0.2 mOhm.

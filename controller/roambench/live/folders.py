@@ -16,6 +16,10 @@ from roambench.runs.info import RunInfo, RunState
 _DEPTH: Final = 3
 
 
+#: Beside the runs of one start.
+REPORT: Final = "report.html"
+
+
 @dataclass(frozen=True, slots=True)
 class FoundRun:
     """A run folder. `name` is its path below the folder watched; `problem` says why `info` is None."""
@@ -29,6 +33,12 @@ class FoundRun:
     def begun(self) -> str:
         """When it was created, so that later ones are greater."""
         return self.info.created_utc if self.info is not None else ""
+
+    @property
+    def report(self) -> Path | None:
+        """The page that compares the runs of its start, where it was made."""
+        path = self.path.parent / REPORT
+        return path if path.is_file() else None
 
 
 class WatchedFolder:

@@ -81,13 +81,18 @@ class _Channel:
     """One run, and what is sent of it. Its methods run in the reading thread."""
 
     def __init__(self, found: FoundRun, previous: FoundRun | None) -> None:
-        self.name = found.name
+        self._found = found
         self.view = RunView(found.path)
         self._previous = previous
         self._ghost: Ghost | None = None
         self._failed = ""
         self._resets = -1
         self._last: Message = {}
+
+    @property
+    def name(self) -> str:
+        """The run's."""
+        return self._found.name
 
     def look(self) -> None:
         """Read all that is new."""
@@ -118,7 +123,8 @@ class _Channel:
         """The run as it was at the last look, and the one to hold it against."""
         if self._ghost is None:
             self._ghost = ghost_of(self._previous)
-        return encoded(self.view.whole() | {"name": self.name, "ghost": self._ghost})
+        about = {"name": self.name, "ghost": self._ghost, "report": self._found.report is not None}
+        return encoded(self.view.whole() | about)
 
     def metrics(self) -> str:
         """Look, and the figures of now."""
@@ -149,9 +155,9 @@ class Follower:
         """All runs, the newest first."""
         return [_listed(found) for found in await self._read(self._folder.runs)]
 
-    async def knows(self, name: str) -> bool:
-        """Whether there is a run of that name."""
-        return await self._read(lambda: self._folder.run(name)) is not None
+    async def found(self, name: str) -> FoundRun | None:
+        """The run of that name, which may come from anybody; None where there is none."""
+        return await self._read(self._folder.run, name)
 
     async def metrics(self, name: str) -> str:
         """The figures of a run, or of the newest, as OpenMetrics; RunError where it cannot be read."""
@@ -269,4 +275,5 @@ def _listed(found: FoundRun) -> Message:
         "created": info.created_utc,
         "state": str(info.state),
         "reason": info.reason,
+        "report": found.report is not None,
     }

@@ -17,7 +17,14 @@ from urllib.parse import urlencode
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import Request, cookie_parser
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,8 +37,9 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_POLICY: Final = "content-security-policy"
 _HEADERS: Final = {
-    "content-security-policy": POLICY,
+    _POLICY: POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
@@ -72,7 +80,7 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
 
     async def stream(request: Request) -> Response:
         name = request.query_params.get("run", "")
-        if name and not await follower.knows(name):
+        if name and await follower.found(name) is None:
             return _not_found(f"no run {name!r} in this folder")
         if follower.full:
             return PlainTextResponse("too many pages are open", HTTPStatus.SERVICE_UNAVAILABLE)
@@ -85,12 +93,23 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
             return _not_found(str(error))
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
+    async def report(request: Request) -> Response:
+        found = await follower.found(request.query_params.get("run", ""))
+        path = found.report if found is not None else None
+        if path is None:
+            return _not_found("this run has no report yet: roambench report makes one")
+        # A page that stands alone, under a policy of its own: it may not reach this server.
+        return FileResponse(
+            path, media_type="text/html", headers={_POLICY: "sandbox allow-scripts allow-downloads"}
+        )
+
     routes = [
         Route("/", page("live.html")),
         Route("/runs", page("runs.html")),
         Route("/files/{name}", file),
         Route("/runs.json", runs),
         Route("/stream", stream),
+        Route("/report", report),
         Route("/metrics", metrics),
     ]
     return Guard(Starlette(routes=routes), token)
@@ -132,7 +151,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
             await send(message)
 
         await (self._refusal(scope) or self._app)(scope, receive, with_headers)

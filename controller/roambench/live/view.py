@@ -11,21 +11,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.contract.phases import Outcome
 from roambench.live.boards import Board, BoardStream
 from roambench.live.history import Happening, RunHistory, Step
-from roambench.live.modelled import ModelledJoules
+from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import FloatColumn, Trace
-from roambench.report.summaries.flags import LATENESS_LIMIT_S
 from roambench.rounds.records import ClockProbed
 from roambench.runs.event_tail import EventTail
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
 from roambench.runs.record_store import RecordStore
+
+if TYPE_CHECKING:
+    from roambench.live.modelled import ModelledJoules
 
 Row = list[Any]
 Message = dict[str, Any]
@@ -354,7 +356,12 @@ class RunView:
         self.history = RunHistory(names, LATENESS_LIMIT_S, self._seen_s)
         self._caught_up = False
         self.boards = [Board() for _ in names]
-        self._modelled = ModelledJoules(folder) if folder.info.kind.is_virtual else None
+        self._modelled: ModelledJoules | None = None
+        if folder.info.kind.is_virtual:
+            # Late: the link models' scipy costs a page of measured runs as much again as all the rest.
+            from roambench.live.modelled import ModelledJoules
+
+            self._modelled = ModelledJoules(folder)
         self._events = EventTail(folder.path / "events.sqlite")
         self._records = RecordStore(folder.path / "records.sqlite", read_only=True)
         self._opened = (self._events, self._records)

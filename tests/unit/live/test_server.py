@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import signal
 import subprocess
 import sys
@@ -88,6 +89,20 @@ def test_another_programs_parser_reads_the_figures(server: Watching) -> None:
     assert outcomes == {"pending": 0.0, "aggregated": 1.0, "wasted": 0.0}
     assert "roambench_board_power_watts" not in virtual
     assert server.get("/metrics?run=nowhere")[0].status == 404
+
+
+def test_the_report_of_a_start_is_served_where_it_cannot_reach_this_server(
+    server: Watching, runs: Path
+) -> None:
+    assert server.get("/report?run=demo-mohawk")[0].status == 404
+    assert server.get("/report?run=../demo-mohawk")[0].status == 404
+    assert not any(run["report"] for run in json.loads(server.get("/runs.json")[1]))
+    (runs / "report.html").write_text("<!doctype html><p>finding</p>")
+    answer, text = server.get("/report?run=demo-mohawk")
+    assert text == "<!doctype html><p>finding</p>"
+    assert answer.headers["content-security-policy"] == "sandbox allow-scripts allow-downloads"
+    assert all(run["report"] for run in json.loads(server.get("/runs.json")[1]))
+    (runs / "report.html").unlink()
 
 
 def test_names_that_boards_could_choose_stay_inside_their_label() -> None:

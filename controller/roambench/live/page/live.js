@@ -27,7 +27,7 @@
   const apply = (message) => {
     if (message.failed) { say(message.failed, true); if (!run) $("lead").textContent = message.failed; return; }
     const moved = message.whole && (!run || run.name !== message.name);
-    if (message.whole) run = Object.assign(fresh(), { name: message.name, ghost: message.ghost });
+    if (message.whole) run = Object.assign(fresh(), { name: message.name, ghost: message.ghost, report: message.report });
     if (!run) return;
     if (moved) { at = null; stop(); }
     if (message.head) run.head = message.head;
@@ -106,6 +106,8 @@
     state.hidden = false;
     state.textContent = run.now.paused && !isOver() ? "paused" : head.state;
     state.className = "state " + head.state;
+    $("report").hidden = !run.report;
+    $("report").href = "/report?run=" + encodeURIComponent(run.name);
     $("doubts").hidden = !(head.doubts || []).length;
     $("doubts").replaceChildren(...(head.doubts || []).map((doubt) => make("li", doubt)));
     $("play").textContent = "replay";

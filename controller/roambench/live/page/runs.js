@@ -20,6 +20,11 @@
     const begun = run.created.slice(0, 16).replace("T", " ") + " UTC";
     item.append(make("span", `${run.system} · ${run.devices} devices, ${run.fleet} · ${begun}`, "note"));
     if (run.reason) item.append(make("span", run.reason, "note"));
+    if (run.report) {
+      const report = make("a", "report", "name");
+      report.href = "/report?run=" + encodeURIComponent(run.name);
+      item.append(report);
+    }
     return item;
   };
   const show = async () => {

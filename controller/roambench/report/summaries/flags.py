@@ -9,6 +9,7 @@ from typing import Final
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.account import CLOSURE_U
 from roambench.energy.attribution.steadiness import NoClock
+from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.report.summaries.board_state import BoardState, state_flags
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import RunEvidence
@@ -17,9 +18,6 @@ from roambench.rounds.records import OrderGiven, ReplayResumed, RunResumed
 from roambench.runs.info import RunState
 from roambench.runs.measured.accounts import outages_of
 
-#: Half of the age of a Smart Power 2's window: an emulated training that ends later than this against its
-#: device time puts joules into the wrong phase.
-LATENESS_LIMIT_S: Final = 0.130
 #: Rule R4: below it a whole-run energy is not valid without being flagged.
 COVERAGE_LIMIT: Final = 0.99
 
