@@ -148,7 +148,7 @@ class CampaignSoak:
     folder: Path
     seed: int
     seeds: int = 6
-    gap_s: tuple[float, float] = (45.0, 120.0)
+    gap_s: tuple[float, float] = (60.0, 180.0)
     words: tuple[str, ...] = ()
     struck: list[Struck] = field(default_factory=list)
     dead: list[str] = field(default_factory=list)

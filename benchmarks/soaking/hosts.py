@@ -96,7 +96,6 @@ class SoakedHosts:
         with self._turns[name]:
             inject(self.hosts.folder / "meters/work.sock", name, Fault(kind, duration_s=lasts_s))
             time.sleep(lasts_s)
-            self.hosts.let_read_meter(name)
 
     def die(self, name: str) -> None:
         """Nobody reaches it any more, whatever is done about it: our end of its cable is down."""

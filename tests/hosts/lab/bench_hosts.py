@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from hosts.lab.command import do
 from hosts.lab.foreign import NATIVE
-from hosts.lab.meters import DIALOUT
 from hosts.lab.places import sets
 
 #: One of each: whatever is done to all hosts is done to every flavour.
@@ -75,12 +73,6 @@ class BenchHosts:
     def empty_disk(self, name: str) -> None:
         # Cut before it goes: other containers' copies of this card's mount may keep what was removed.
         self.inside(name, "test ! -e /filler || { truncate -s 0 /filler; rm /filler; }")
-
-    def let_read_meter(self, name: str) -> None:
-        """A terminal that was pulled and is back belongs to root again."""
-        terminal = (self.folder / "meters" / f"{name}.tty").resolve()
-        os.chown(terminal, 0, DIALOUT)
-        terminal.chmod(0o660)
 
     def inside(self, name: str, script: str, timeout_s: float = 60.0) -> str:
         """What a shell script prints that root runs there, without SSH; RuntimeError when it fails."""

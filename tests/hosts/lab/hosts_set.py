@@ -58,7 +58,7 @@ class HostsSet:
             host = Container(*where, self._architecture, self._traits[name])
             self._hosts[name] = host
             host.flash()
-            host.start(self.meters.terminal(name))
+            host.start(self.meters.plugged_in(name))
         for host in self._hosts.values():
             host.wait()
         self.bench.write_text(bench_file.text(self.network, tuple(self._hosts.values()), self.meters, key))
@@ -99,7 +99,7 @@ class HostsSet:
             self._unplugged.discard(name)
         if not host.on:
             host.cut()  # it may have powered itself off
-        host.start(self.meters.terminal(name))
+        host.start(self.meters.plugged_in(name))
         host.wait()
 
     def flash(self, name: str) -> None:
@@ -124,8 +124,8 @@ class HostsSet:
                 host.cut()
             elif not dark and name in self._unplugged:
                 self._unplugged.discard(name)
-                host.start(self.meters.terminal(name))
-            host.start_again(self.meters.terminal(name))
+                host.start(self.meters.plugged_in(name))
+            host.start_again(self.meters.plugged_in(name))
             if host.on:
                 self.meters.follow(host)
 

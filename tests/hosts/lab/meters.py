@@ -62,6 +62,17 @@ class Meters:
     def terminal(self, name: str) -> Path:
         return self._folder / f"{name}.tty"
 
+    def plugged_in(self, name: str) -> Path | None:
+        """The terminal as its host may read it, None while its cable is out: who plugs it in again makes
+        another terminal, which is root's alone."""
+        try:
+            terminal = self.terminal(name).resolve(strict=True)
+            os.chown(terminal, 0, DIALOUT)
+            terminal.chmod(0o660)
+        except FileNotFoundError:
+            return None
+        return terminal
+
     def hop(self, name: str) -> str:
         """HOST:PORT of the meter's WebSocket."""
         return f"127.0.0.1:{24_600 + 20 * self._network.number + self._names.index(name)}"
@@ -98,9 +109,6 @@ class Meters:
         assert self._process.stdout is not None
         json.loads(self._process.stdout.readline() or '"the emulator did not start: see meters/emulator.log"')
         for name in self._names:
-            terminal = self.terminal(name).resolve()
-            os.chown(terminal, 0, DIALOUT)
-            terminal.chmod(0o660)
             self._feeds[name] = WorkFeed(self._folder / "work.sock", name)
 
     def stop(self) -> None:
