@@ -202,7 +202,7 @@ class CampaignSoak:
 
     def _strike(self) -> None:
         for fault in planned(self.seed, self.gap_s):
-            if self._ended.wait(fault.after_s):
+            if self._ended.wait(fault.after_s) or not self._something_to_hit(fault.kind):
                 return
             device, began, problem = "", datetime.now(UTC), ""
             try:
@@ -210,6 +210,13 @@ class CampaignSoak:
             except Exception as error:  # a fault that could not be made is told of, and the others come
                 problem = f"{type(error).__name__}: {error}"
             self.struck.append(Struck(fault, device, began, datetime.now(UTC), problem))
+
+    def _something_to_hit(self, kind: Kind) -> bool:
+        """Wait until a run's process lives, where that is to be killed; False: the campaign ended before."""
+        while kind in (POINT_KILLED, ALL_KILLED) and not self._points():
+            if self._ended.wait(0.5):
+                return False
+        return True
 
     def _do(self, fault: Fault) -> str:
         alive = [name for name in self.in_play() if name not in self.dead]
@@ -243,16 +250,24 @@ class CampaignSoak:
 
     def _kill(self, kind: Kind) -> None:
         assert self._process is not None
-        with suppress(psutil.NoSuchProcess):
-            sweep = psutil.Process(self._process.pid)
-            points = [one for one in sweep.children() if any("point_process" in w for w in one.cmdline())]
-            if kind != POINT_KILLED:
-                self._killed.set()
-                sweep.kill()
-            if kind != SWEEP_KILLED:
-                for point in points:
-                    with suppress(psutil.NoSuchProcess):
-                        point.kill()
+        points = self._points()
+        if kind != POINT_KILLED and self._process.poll() is None:
+            self._killed.set()
+            self._process.kill()
+        if kind != SWEEP_KILLED:
+            for point in points:
+                with suppress(psutil.NoSuchProcess):
+                    point.kill()
+
+    def _points(self) -> list[psutil.Process]:
+        """The processes of the run that is under way."""
+        if self._process is None:
+            return []
+        try:
+            children = psutil.Process(self._process.pid).children()
+            return [one for one in children if any("point_process" in word for word in one.cmdline())]
+        except psutil.NoSuchProcess:
+            return []
 
 
 @dataclass(frozen=True)
