@@ -70,8 +70,7 @@ def test_a_person_reads_a_line_a_matter() -> None:
     assert "board     pi3: LEFT OUT now, left out; last: no meter" in lines
     assert "disk      43.0 GiB free" in lines
     assert lines[-1] == (
-        "so far    60 min since it began, in 1 session; 10 min of them it waited; 1,234 J measured in active "
-        "phases"
+        "lasted    60 min, in 1 session; 10 min of them it waited; 1,234 J measured in active phases"
     )
 
 
@@ -86,6 +85,7 @@ def test_what_it_does_now_and_whether_it_lives_are_told() -> None:
     assert "disk      FULL: 43.0 GiB free, 8.0 GiB wanted; it waits for room" in summary_text(summed(full))
     ended = [*night(), at(60, CampaignRow(CampaignEvent.ENDED, "1 failed", end=End.FAILED, open_points=3))]
     assert summed(ended, is_running=False).state == "ended, not complete: 1 failed"
+    assert "lasted    60 min, in 1 session" in summary_text(summed(ended, is_running=False, minutes=900.0))
 
 
 def test_the_time_between_sessions_is_no_pace_and_a_later_session_counts_what_was_done() -> None:

@@ -46,7 +46,8 @@ class CampaignSummary:
     """`state` in words. Of the `points`, `done` finished and are fit, `unfit` finished and are not, `failed`
     did not finish when they were tried last, `still_open` are to come (those that failed, or are unfit and
     may be tried again, among them). `repeated` were tried more than once. `measured_j` of those that
-    finished, None where nobody measures. `ends_s`: None where nobody can tell yet."""
+    finished, None where nobody measures. `lasted_s`: from its beginning until now, or to its end. `ends_s`:
+    None where nobody can tell yet."""
 
     name: str
     state: str
@@ -62,6 +63,7 @@ class CampaignSummary:
     boards: dict[str, BoardTroubles]
     measured_j: float | None
     began_s: float
+    lasted_s: float
     waited_s: float
     ends_s: float | None
     free_bytes: int
@@ -145,6 +147,7 @@ def summarised(
         boards=_boards(rows),
         measured_j=measured_j,
         began_s=rows[0].at.timestamp(),
+        lasted_s=(now_s if ended is None else ended.at.timestamp()) - rows[0].at.timestamp(),
         waited_s=sum(row.wall_s or 0.0 for row in rows if row.event is CampaignEvent.WAITED),
         ends_s=now_s + still_open * per_point_s
         if ended is None and is_running and per_point_s is not None
@@ -187,12 +190,12 @@ def summary_text(found: CampaignSummary) -> str:
         lines.append(f"disk      FULL: {_gib(found.free_bytes)} free, {wanted}")
     else:
         lines.append(f"disk      {_gib(found.free_bytes)} free")
-    took = f"{_hours(found.at_s - found.began_s)} since it began, in {_counted(found.sessions, 'session')}"
+    took = f"{_hours(found.lasted_s)}, in {_counted(found.sessions, 'session')}"
     if found.waited_s >= 60.0:
         took += f"; {_hours(found.waited_s)} of them it waited"
     if found.measured_j is not None:
         took += f"; {found.measured_j:,.0f} J measured in active phases"
-    return "\n".join([*lines, f"so far    {took}"])
+    return "\n".join([*lines, f"lasted    {took}"])
 
 
 def _state(session: Sequence[CampaignRow], ended: CampaignRow | None, *, is_running: bool) -> str:
