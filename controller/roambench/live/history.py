@@ -16,6 +16,7 @@ from roambench.contract.phases import Outcome, Phase
 from roambench.rounds.records import (
     CloudAggregated,
     FleetEvent,
+    MixingPlanned,
     OrderAnswered,
     OrderGiven,
     OutcomeDecided,
@@ -32,6 +33,7 @@ from roambench.rounds.records import (
 Gravity = Literal[0, 1, 2]
 #: More events than these are not kept.
 MOST_EVENTS: Final = 2_000
+_MOST_LINKS: Final = 500  # of a step; more would be a grey blot
 _MOST_TEXT: Final = 300  # characters of a detail, which may come from a board
 #: The phase that a device is in while it carries out an order of a kind.
 _PHASE_OF: Final = {
@@ -82,7 +84,8 @@ _GRAVE: Final[frozenset[str]] = frozenset(
 
 @dataclass(slots=True)
 class Step:
-    """One time step as far as it has gone. `cloud`: the cloud aggregated in it."""
+    """One time step as far as it has gone. `cloud`: the cloud aggregated in it. `links`: the pairs of devices
+    that mix their models, one after the other."""
 
     step: int
     devices: tuple[int, ...]
@@ -94,6 +97,7 @@ class Step:
     loss: float | None = None
     wall_s: float | None = None  # None until it is closed
     cloud: bool = False
+    links: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -132,9 +136,11 @@ class Activity:
 
 @dataclass(slots=True)
 class Changes:
-    """What changed: steps, updates by their place in the order given, devices; events are new."""
+    """What changed: steps, their links, updates by their place in the order given, devices; events are
+    new."""
 
     steps: set[int] = field(default_factory=set)
+    links: set[int] = field(default_factory=set)
     updates: set[int] = field(default_factory=set)
     devices: set[int] = field(default_factory=set)
     happenings: list[Happening] = field(default_factory=list)
@@ -198,6 +204,10 @@ class RunHistory:
             case CloudAggregated() if record.aps and record.step in self.steps:
                 self.steps[record.step].cloud = True
                 self._changes.steps.add(record.step)
+            case MixingPlanned() if record.step in self.steps:
+                self.without_server = True
+                self.steps[record.step].links = _links(record)
+                self._changes.links.add(record.step)
             case StepClosed():
                 self._close(record)
             case FleetEvent():
@@ -295,3 +305,13 @@ class RunHistory:
         if activity.phase is not phase:
             activity.phase, activity.since_s = phase, self._now_s()
             self._changes.devices.add(device)
+
+
+def _links(record: MixingPlanned) -> tuple[int, ...]:
+    """The pairs of other devices in a mixing matrix, each once; none of too many."""
+    pairs, start = set[tuple[int, int]](), 0
+    for device, count in enumerate(record.counts):
+        others = record.columns[start : start + count]
+        pairs.update((min(device, other), max(device, other)) for other in others if other != device)
+        start += count
+    return tuple(device for pair in sorted(pairs) for device in pair) if len(pairs) <= _MOST_LINKS else ()

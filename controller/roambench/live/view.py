@@ -168,6 +168,7 @@ class RunView:
             "now": self._now(),
             "steps": [self._step_row(step) for step in steps] + self._idle_rows(),
             "places": [self._place_row(step) for step in steps],
+            "links": [[step.step, step.links] for step in steps if step.links],
             "updates": [self._update_row(place) for place in range(len(self.history.updates))],
             "boards": [self._board_row(device) for device in range(len(self.boards))],
             "cells": [row for device in range(len(self.boards)) for row in self._cell_rows(device, None)],
@@ -193,6 +194,7 @@ class RunView:
             "steps": [self._step_row(step) for step in known]
             + (self._idle_rows() if set(steps) - self.history.steps.keys() else []),
             "places": [self._place_row(step) for step in known if step.step not in self._placed],
+            "links": [[step, self.history.steps[step].links] for step in sorted(taken.links)],
             "updates": [self._update_row(place) for place in sorted(taken.updates | self._changed_updates)],
             "boards": [self._board_row(device) for device in sorted(taken.devices | self._changed_boards)],
             "cells": [

@@ -7,6 +7,7 @@ from roambench.contract.phases import Outcome, Phase
 from roambench.live.history import MOST_EVENTS, RunHistory
 from roambench.rounds.records import (
     FleetEvent,
+    MixingPlanned,
     OrderAnswered,
     OrderGiven,
     OutcomeDecided,
@@ -101,3 +102,12 @@ def test_a_pause_and_too_many_events() -> None:
         history.add(FleetEvent(0, 0, "pi-01", EventKind.SESSION_LOST))
     assert len(history.happenings) == MOST_EVENTS
     assert history.happenings[-1].kind == "and more"
+
+
+def test_who_mixes_with_whom_is_kept_by_step() -> None:
+    """Rows of the matrix: 0 with 1, 1 with 0 and 2, 2 with 1."""
+    mixing = MixingPlanned(0, (2, 3, 2), (0, 1, 0, 1, 2, 1, 2), (0.5,) * 7, None, None)
+    history = folded(StepOpened(0, (0, 1, 2), (0, 0, 0), (0.0,) * 3), mixing)
+    assert history.steps[0].links == (0, 1, 1, 2)
+    assert history.without_server
+    assert history.taken().links == {0}

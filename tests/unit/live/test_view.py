@@ -41,7 +41,7 @@ class Page:
         message = json.loads(json.dumps(message, allow_nan=False))
         if message.get("whole"):
             self.known = {}
-        for name in ("steps", "places", "updates", "boards"):
+        for name in ("steps", "places", "links", "updates", "boards"):
             self.known.setdefault(name, {}).update({row[0]: row for row in message.get(name, ())})
         self.known.setdefault("cells", {}).update({tuple(row[:2]): row for row in message.get("cells", ())})
         self.known.setdefault("events", []).extend(message.get("events", ()))

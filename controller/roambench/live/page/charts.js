@@ -177,7 +177,7 @@ const charts = (() => {
     canvas.setAttribute("aria-label", spec.label);
   };
 
-  /* Access points and devices on a plane. spec: aps [[x, y]], devices [{x, y, from, ap, colour, name}], label, empty. */
+  /* Access points and devices on a plane. spec: aps [[x, y]], devices [{x, y, from, ap, colour, name}], links [[device, device]], label, empty. */
   const map = (canvas, spec) => {
     const area = begin(canvas);
     if (!area) return;
@@ -196,6 +196,10 @@ const charts = (() => {
     const [ox, oy] = [(width - (x1 - x0) * scale) / 2, (height - 14 - (y1 - y0) * scale) / 2];
     const px = (x) => ox + (x - x0) * scale;
     const py = (y) => height - 14 - oy - (y - y0) * scale;
+    pen.strokeStyle = colour("muted"); pen.lineWidth = 1.8;
+    for (const [one, other] of spec.links) {
+      pen.beginPath(); pen.moveTo(px(one.x), py(one.y)); pen.lineTo(px(other.x), py(other.y)); pen.stroke();
+    }
     const used = new Set(spec.devices.map((device) => device.ap));
     for (const device of spec.devices) {
       const ap = spec.aps[device.ap];

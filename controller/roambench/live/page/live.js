@@ -23,7 +23,7 @@
 
   // ---- the stream ------------------------------------------------------------------------------
 
-  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), updates: [], boards: [], cells: new Map(), events: [], power: new Map() });
+  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), links: new Map(), updates: [], boards: [], cells: new Map(), events: [], power: new Map() });
   const apply = (message) => {
     if (message.failed) { say(message.failed, true); if (!run) $("lead").textContent = message.failed; return; }
     const moved = message.whole && (!run || run.name !== message.name);
@@ -34,6 +34,7 @@
     if (message.now) { run.now = message.now; ahead = message.now.t - Date.now() / 1000; }
     for (const row of message.steps || []) run.steps.set(row[0], row);
     for (const row of message.places || []) run.places.set(row[0], row);
+    for (const row of message.links || []) run.links.set(row[0], row[1]);
     for (const row of message.updates || []) run.updates[row[0]] = row;
     for (const row of message.boards || []) run.boards[row[0]] = row;
     for (const row of message.cells || []) run.cells.set(row[0] + ":" + row[1], row);
@@ -342,7 +343,7 @@
     if (place) place[1].forEach((device, k) => {
       if (place[3][k] === null) return;
       const old = before ? before[1].indexOf(device) : -1;
-      devices.push({ x: place[3][k], y: place[4][k], ap: place[2][k], from: old >= 0 && before[3][old] !== null ? [before[3][old], before[4][old]] : null, colour: colourOf(boardAt(device, step, at !== null || isOver())), name: who(device) });
+      devices.push({ id: device, x: place[3][k], y: place[4][k], ap: place[2][k], from: old >= 0 && before[3][old] !== null ? [before[3][old], before[4][old]] : null, colour: colourOf(boardAt(device, step, at !== null || isOver())), name: who(device) });
     });
     if (!bounds || bounds.name !== run.name || bounds.steps !== run.places.size) {
       let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
@@ -353,8 +354,14 @@
       bounds = { name: run.name, steps: run.places.size, corners: x0 <= x1 ? [[x0, y0], [x1, y1]] : [] };
     }
     const aps = run.head.without_server ? [] : run.head.aps || [];
-    charts.map($("map"), { aps, devices, bounds: bounds.corners, scale: !run.head.made_up, empty: "this run has no map", label: `${devices.length} devices and ${aps.length} access points in step ${step + 1}` });
-    $("map-caption").textContent = run.head.without_server ? "A dotted line leads to where a device was a step before. There is no server: neighbours mix their models." : (run.head.made_up ? "Access points only have names: where they stand here means nothing. " : "") + "Triangles are access points; a thin line leads to the device's own, a dotted one to where it was a step before.";
+    const links = [], byDevice = new Map(devices.map((device) => [device.id, device]));
+    const pairs = run.links.get(step) || [];
+    for (let k = 0; k < pairs.length; k += 2) {
+      const [one, other] = [byDevice.get(pairs[k]), byDevice.get(pairs[k + 1])];
+      if (one && other) links.push([one, other]);
+    }
+    charts.map($("map"), { aps, devices, links, bounds: bounds.corners, scale: !run.head.made_up, empty: "this run has no map", label: `${devices.length} devices and ${aps.length} access points in step ${step + 1}` });
+    $("map-caption").textContent = run.head.without_server ? "There is no server: devices with a line between them mix their models. A dotted line leads to where a device was a step before." : (run.head.made_up ? "Access points only have names: where they stand here means nothing. " : "") + "Triangles are access points; a thin line leads to the device's own, a dotted one to where it was a step before.";
   };
 
   /* Events of one step and kind are one line, with the gravest detail: numbers in texts count as numbers. */
