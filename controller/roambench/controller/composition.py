@@ -18,6 +18,7 @@ from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place, new_run_folder
 from roambench.controller.places.table import place_of
 from roambench.controller.plays.play import World
+from roambench.controller.progress import OnStepDone
 from roambench.controller.resuming import Unfinished, resume_run, unfinished
 from roambench.controller.run_log import logged
 from roambench.controller.run_names import free_folder
@@ -42,11 +43,13 @@ def run_experiment(
     console: Console,
     bench: BenchOptions = USUAL,
     fresh: bool = False,
+    on_step: OnStepDone | None = None,
 ) -> list[Path]:
     """Run every system of the experiment, one after the other, on the same movement; returns their folders.
     An earlier go that died or was stopped is gone on with, where its runs can be, unless `fresh`.
 
-    `fleet` as on the command line, a bench with the options `bench`. Raises RoambenchError leaves: at the end
+    `fleet` as on the command line, a bench with the options `bench`. `on_step` gets every step that is done.
+    Raises RoambenchError leaves: at the end
     SystemsFailed, where code of other packages failed some of the systems.
     KeyboardInterrupt leaves a readable run folder behind.
     """
@@ -75,8 +78,8 @@ def run_experiment(
         return _each(
             experiment.systems,
             left,
-            lambda path: resume_run(path, console, bench.wait_s),
-            lambda system: _begin(*ours(), system, runs_dir, console),
+            lambda path: resume_run(path, console, bench.wait_s, on_step),
+            lambda system: _begin(*ours(), system, runs_dir, console, on_step),
         )
 
 
@@ -103,7 +106,9 @@ def _each(
     return finished
 
 
-def _begin(place: Place, world: World, system: str, runs_dir: Path, console: Console) -> Path:
+def _begin(
+    place: Place, world: World, system: str, runs_dir: Path, console: Console, on_step: OnStepDone | None
+) -> Path:
     """Run the system into a folder of its own."""
     trace = world.movement.trace
     path = free_folder(runs_dir, f"{place.experiment.name}-{system}")
@@ -123,5 +128,5 @@ def _begin(place: Place, world: World, system: str, runs_dir: Path, console: Con
         folder.update(code=tuple(package.as_json() for package in code))
         write_trace(trace, path / "trace.parquet")
         folder.update(doubts=(*world.movement.doubts, *place.doubts))
-        run_async(play(world, system, place, folder, console), STOPPING)
+        run_async(play(world, system, place, folder, console, on_step=on_step), STOPPING)
     return path

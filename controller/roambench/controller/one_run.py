@@ -13,7 +13,7 @@ from roambench.controller.places.place import Place
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.plays.hierarchical import HierarchicalWorld
 from roambench.controller.plays.play import World
-from roambench.controller.progress import RunProgress
+from roambench.controller.progress import OnStepDone, RunProgress
 from roambench.experiment.sections import Experiment
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import RoundRecord, StepOpened
@@ -29,10 +29,16 @@ def world_of(experiment: Experiment) -> World:
 
 
 async def play(
-    world: World, system: str, place: Place, folder: RunFolder, console: Console, outage_s: float = 0.0
+    world: World,
+    system: str,
+    place: Place,
+    folder: RunFolder,
+    console: Console,
+    outage_s: float = 0.0,
+    on_step: OnStepDone | None = None,
 ) -> None:
     """Play `system` from its first step, or from the last checkpoint in the folder, `outage_s` after the
-    controller that wrote it died."""
+    controller that wrote it died. `on_step` gets every step that is done."""
     trains = place.kind.trains
     piece = world.play(system, folder, trains=trains)
     checkpoints = None
@@ -46,7 +52,7 @@ async def play(
         if checkpoints is not None:
             piece.restore(stage, checkpoints)
         await stage.begin(checkpoints, outage_s)
-        with RunProgress(console, piece.movement.trace, system=system) as progress:
+        with RunProgress(console, piece.movement.trace, system=system, on_step=on_step) as progress:
             journal = Narrator(folder.journal, progress, stage.watch)
             pace = stage.pace(progress.say, found.next_step if found is not None else 0)
             await piece.perform(stage, folder, journal, pace, checkpoints)

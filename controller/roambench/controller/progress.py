@@ -35,6 +35,24 @@ class StepProgress:
     failed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """One time step that was closed. `accuracy` and `loss` are the global model's; None: not scored in this
+    step. `joules`: measured so far on all devices, as the meters say it; None where no meter is."""
+
+    system: str
+    step: int  # from 0
+    steps: int  # of the whole trace
+    present: int
+    aggregated: int
+    accuracy: float | None
+    loss: float | None
+    joules: float | None
+
+
+OnStepDone = Callable[[StepDone], object]
+
+
 class RunProgress:
     """Feed it every record of the round loop (`on_record`) and, now and then, the joules measured so far.
 
@@ -42,12 +60,19 @@ class RunProgress:
     """
 
     def __init__(
-        self, console: Console, trace: Trace, *, system: str, seconds: Callable[[], float] = time.monotonic
+        self,
+        console: Console,
+        trace: Trace,
+        *,
+        system: str,
+        seconds: Callable[[], float] = time.monotonic,
+        on_step: OnStepDone | None = None,
     ) -> None:
         self._console = console
         self._trace = trace
         self._system = system
         self._seconds = seconds
+        self._listener = on_step
         self._started_s = seconds()
         self._step = StepProgress(-1)
         self._first: int | None = None
@@ -96,10 +121,23 @@ class RunProgress:
             self._step.failed += record.status != AnswerStatus.DONE
 
     def on_step(self, record: StepClosed) -> None:
-        """Print the finished step."""
+        """Print the finished step, and hand it to who listens."""
         if record.accuracy is not None:
             self._accuracy = record.accuracy
         self._console.print(self._line(record.step, record.aggregated, record.step + 1), soft_wrap=True)
+        if self._listener is not None:
+            self._listener(
+                StepDone(
+                    self._system,
+                    record.step,
+                    self._trace.steps,
+                    self._step.present,
+                    record.aggregated,
+                    record.accuracy,
+                    record.loss,
+                    self._joules,
+                )
+            )
 
     def set_joules(self, joules: float) -> None:
         """The energy measured so far, summed over all devices."""

@@ -19,6 +19,7 @@ from roambench.controller.one_run import play, world_of
 from roambench.controller.places.place import Place
 from roambench.controller.places.table import place_again
 from roambench.controller.plays.play import World
+from roambench.controller.progress import OnStepDone
 from roambench.controller.run_log import logged
 from roambench.controller.run_names import newest_folder
 from roambench.controller.stopping import BY_THE_USER, STOPPING, run_async
@@ -44,8 +45,9 @@ class Unfinished:
     finished: dict[str, Path]
 
 
-def resume_run(path: Path, console: Console, wait_s: float = 0.0) -> None:
+def resume_run(path: Path, console: Console, wait_s: float = 0.0, on_step: OnStepDone | None = None) -> None:
     """Carry on with the run in the folder, to its end; on a bench that is in use after `wait_s` at most.
+    `on_step` gets every step that is done.
 
     RunError, of one sentence, where there is nothing to resume, where another process does it, and where the
     run would not end as it would have; FleetError says who holds its bench.
@@ -65,7 +67,7 @@ def resume_run(path: Path, console: Console, wait_s: float = 0.0) -> None:
         except BaseException:
             folder.close()
             raise
-        _carry_on(folder, checkpoint, world, place, outage_s, console)
+        _carry_on(folder, checkpoint, world, place, outage_s, console, on_step)
 
 
 def ended_by_others(runs_dir: Path) -> list[Path]:
@@ -82,7 +84,13 @@ def ended_by_others(runs_dir: Path) -> list[Path]:
 
 
 def _carry_on(
-    folder: RunFolder, checkpoint: Checkpoint, world: World, place: Place, outage_s: float, console: Console
+    folder: RunFolder,
+    checkpoint: Checkpoint,
+    world: World,
+    place: Place,
+    outage_s: float,
+    console: Console,
+    on_step: OnStepDone | None,
 ) -> None:
     path, system, steps = folder.path, folder.info.system, world.movement.trace.steps
     with kept_announced(path, system, steps, console), folder, logged(path, f"run {path.name}"):
@@ -97,7 +105,7 @@ def _carry_on(
             markup=False,
             soft_wrap=True,
         )
-        run_async(play(world, system, place, folder, console, outage_s), STOPPING)
+        run_async(play(world, system, place, folder, console, outage_s, on_step), STOPPING)
 
 
 def unfinished(place: Place, runs_dir: Path, report: Callable[[str], None]) -> Unfinished:

@@ -67,6 +67,9 @@ def run_async(work: Coroutine[Any, Any, T], stopping: str = "") -> T:
 
     async def noted() -> T:
         _Asked.task, _Asked.words = asyncio.current_task(), stopping
+        if _Asked.by is not None:  # before it began
+            work.close()
+            raise asyncio.CancelledError
         asyncio.get_running_loop().set_exception_handler(_without_traceback)
         try:
             return await work
@@ -82,6 +85,22 @@ def run_async(work: Coroutine[Any, Any, T], stopping: str = "") -> T:
     if _Asked.by is not None:
         raise KeyboardInterrupt(_reason(_Asked.by))
     return result
+
+
+@contextmanager
+def stoppable_from_elsewhere() -> Iterator[Callable[[], None]]:
+    """For work in a thread of its own, where no signal arrives: calling what this yields, from any thread,
+    stops what `run_async` runs there, or runs next, as Ctrl-C would."""
+
+    def stop() -> None:
+        _Asked.by, task = signal.SIGINT, _Asked.task
+        if task is not None:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+
+    try:
+        yield stop
+    finally:
+        _Asked.by = None
 
 
 async def to_its_end(work: Callable[P, Coroutine[Any, Any, T]], *words: P.args, **more: P.kwargs) -> T:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
 
 
 class Part(StrEnum):
@@ -118,6 +121,21 @@ def total(energies: Iterable[Energy]) -> Energy:
         gap_s += energy.gap_s
         terms += energy.terms
     return Energy(joules, 0.0, covered_s, gap_s, tuple(terms))
+
+
+def covariance_j2(energies: Sequence[Energy]) -> npt.NDArray[np.float64]:
+    """Covariance of energies, J², shape (energies, energies): by the errors that they share off the
+    diagonal."""
+    columns: dict[tuple[Part, str, int], int] = {}
+    found = [
+        (row, columns.setdefault((part, source, -1 if source else row), len(columns)), u_j)
+        for row, energy in enumerate(energies)
+        for part, source, u_j in energy.terms
+    ]
+    errors = np.zeros((len(energies), len(columns)))
+    for row, column, u_j in found:
+        errors[row, column] = u_j
+    return errors @ errors.T
 
 
 def _merged(terms: Iterable[Term]) -> tuple[Term, ...]:

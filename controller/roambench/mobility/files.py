@@ -26,17 +26,25 @@ from roambench.contract.whole_file import replaced
 from roambench.mobility.trace import MAX_STEPS, Trace
 
 _KEY: Final = b"roambench.trace"
-_SCHEMA: Final = pa.schema(
+
+
+def _field(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"unit": unit, "description": description})
+
+
+TRACE_SCHEMA: Final = pa.schema(
     [
-        ("kind", pa.dictionary(pa.int8(), pa.string())),
-        ("name", pa.string()),
-        ("step", pa.int32()),
-        ("device", pa.int32()),
-        ("x_m", pa.float64()),
-        ("y_m", pa.float64()),
+        _field(
+            "kind", pa.dictionary(pa.int8(), pa.string()), "", "what the row is: device, ap, place or fix"
+        ),
+        _field("name", pa.string(), "", "of a device or access point"),
+        _field("step", pa.int32(), "", "of a fix, from 0"),
+        _field("device", pa.int32(), "", "of a fix: number of its device row, from 0"),
+        _field("x_m", pa.float64(), "m", "to the east"),
+        _field("y_m", pa.float64(), "m", "to the north"),
     ]
 )
-_AP: Final = pa.field("ap", pa.int32())
+_AP: Final = _field("ap", pa.int32(), "", "of a fix: number of the recorded access point's row, from 0")
 _KINDS: Final = ("device", "ap", "place", "fix")
 
 
@@ -127,9 +135,9 @@ def _table(trace: Trace) -> pa.Table:
         pa.concat_arrays([nowhere, pa.array(np.concatenate((trace.ap_y_m, trace.place_y_m, trace.y_m)))]),
     ]
     if trace.ap is None:
-        return pa.Table.from_arrays(columns, schema=_SCHEMA)
+        return pa.Table.from_arrays(columns, schema=TRACE_SCHEMA)
     columns.append(pa.concat_arrays([none, pa.array(trace.ap, pa.int32())]))
-    return pa.Table.from_arrays(columns, schema=_SCHEMA.append(_AP))
+    return pa.Table.from_arrays(columns, schema=TRACE_SCHEMA.append(_AP))
 
 
 def _header(path: Path, metadata: Mapping[bytes, bytes]) -> _Header:
@@ -148,7 +156,7 @@ def _header(path: Path, metadata: Mapping[bytes, bytes]) -> _Header:
 
 
 def _trace(table: pa.Table, header: _Header) -> Trace:
-    missing = [name for name in _SCHEMA.names if name not in table.column_names]
+    missing = [name for name in TRACE_SCHEMA.names if name not in table.column_names]
     if missing:
         raise TraceError(f"column {missing[0]} is missing")
     kinds = table["kind"].cast(pa.string()).to_numpy()

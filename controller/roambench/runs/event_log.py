@@ -83,6 +83,10 @@ class EventLog(Sequence[RoundRecord]):
             return cast(int, self._tables[kind].num_rows)
         return super().count(kind)
 
+    def table(self, kind: type[Any]) -> pa.Table:
+        """All records of a kind, a column for each of their fields."""
+        return self._tables[kind]
+
     def array(self, kind: type[Any], field: str) -> npt.NDArray[Any]:
         """The numbers of a field, int64 or float64, in the log's order; None becomes NaN."""
         return cast("npt.NDArray[Any]", self._tables[kind][field].to_numpy())

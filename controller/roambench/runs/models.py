@@ -54,6 +54,11 @@ def save_model(
 
 def load_model(path: Path) -> Vector:
     """The flat vector that `save_model` wrote, shape (parameters,); RunError or ModelError otherwise."""
+    return np.concatenate([tensor.ravel() for tensor in load_tensors(path).values()])
+
+
+def load_tensors(path: Path) -> dict[str, Vector]:
+    """The tensors that `save_model` wrote, by name, in the model's order; RunError or ModelError if not."""
     if not path.is_file():
         raise RunError(f"{path}: no such model")
     try:
@@ -61,6 +66,6 @@ def load_model(path: Path) -> Vector:
             order = (file.metadata() or {}).get("order", "").split("\n")
             if set(order) != set(file.keys()):
                 raise ModelError(f"{path}: was not written by a run (its tensors have no order)")
-            return np.concatenate([file.get_tensor(name).ravel() for name in order])
+            return {name: file.get_tensor(name) for name in order}
     except SafetensorError as error:
         raise ModelError(f"{path}: {error}") from None

@@ -4,8 +4,7 @@ __version__: str
 
 
 def __getattr__(name: str) -> str:
-    """`__version__` of the installed distribution, looked up when somebody asks, for agents never do. It is
-    here as well where `roambench` itself is a namespace of several folders (docs/decisions/0008)."""
+    """`__version__` of the installed distribution, looked up when somebody asks, for agents never do."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -51,7 +51,6 @@ def own_code() -> Mapping[str, str]:
 
 def _code() -> str:
     files = {path.as_posix().rpartition(f"/{_OURS}/")[2]: path for path in source_files(_OURS)}
-    files.pop("__init__.py", None)  # a wheel has one more at the top (docs/decisions/0008)
     content = hashlib.sha256()
     for name in sorted(files):
         content.update(f"{name} ".encode() + hashlib.sha256(files[name].read_bytes()).digest())

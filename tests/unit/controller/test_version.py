@@ -59,7 +59,7 @@ def copy_of_the_sources(folder: Path) -> Path:
 
 
 def told_by(tree: Path) -> dict[str, str]:
-    # Without `site`, whose .pth file would put this source tree into the same namespace.
+    # Without `site`, whose .pth file would put this source tree before it.
     paths = [*(str(tree / part) for part in ("protos", "agent", "controller")), sysconfig.get_path("purelib")]
     asks = (
         f"import sys; sys.path[:0] = {paths!r}\n"
@@ -99,8 +99,8 @@ def test_two_commits_of_one_version_are_told_apart(tmp_path: Path) -> None:
     assert edited["version"] == committed["version"]
 
 
-def test_the_source_tree_has_it_one_name_below() -> None:
-    assert roambench.contract.__version__ == version("roambench")
+def test_the_source_tree_has_it_as_a_wheel_has() -> None:
+    assert roambench.__version__ == roambench.contract.__version__ == version("roambench")
 
 
 def test_who_cites_it_cites_the_version_that_is_released() -> None:

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from roambench.report import numbers
 from roambench.report.figures.communication import ratio_figure, scatter_figures
 from roambench.report.figures.energy import energy_figure, whole_run_figure
-from roambench.report.figures.figure import accuracy_figure, accuracy_per_joule_figure, aggregated_figure
+from roambench.report.figures.figure import (
+    Figure,
+    accuracy_figure,
+    accuracy_per_joule_figure,
+    aggregated_figure,
+)
 from roambench.report.figures.hosts import host_figures
 from roambench.report.figures.movement import availability_figure, map_figure
 from roambench.report.figures.peers import peer_figures
@@ -26,23 +31,7 @@ from roambench.report.tables.report import board_tables, comparison_tables, deta
 def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
     """The whole document for 1 to about 6 runs; more work, but their colours repeat."""
     power = power_data(runs)
-    parts = Parts(
-        comparison_tables(summaries),
-        [
-            accuracy_figure(summaries),
-            accuracy_per_joule_figure(summaries),
-            aggregated_figure(summaries),
-            *peer_figures(summaries),
-            energy_figure(summaries),
-            whole_run_figure(summaries),
-            ratio_figure(summaries),
-            *scatter_figures(summaries),
-            budget_figure(summaries),
-            *host_figures(runs),
-            availability_figure(runs, summaries),
-            map_figure(runs),
-        ],
-    )
+    parts = Parts(comparison_tables(summaries), report_figures(runs, summaries))
     first = [("cards", run_cards(summaries)), *warnings(summaries, comparison_flags(summaries))]
     sections = [
         ("Runs", "runs", [*first, *parts.at("runs")]),
@@ -76,6 +65,25 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
         lead=f"{beside}. {_lead(summaries)}",
         footer=footer_of(summaries),
     )
+
+
+def report_figures(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> list[Figure]:
+    """All figures that the runs have, in reading order."""
+    found = [
+        accuracy_figure(summaries),
+        accuracy_per_joule_figure(summaries),
+        aggregated_figure(summaries),
+        *peer_figures(summaries),
+        energy_figure(summaries),
+        whole_run_figure(summaries),
+        ratio_figure(summaries),
+        *scatter_figures(summaries),
+        budget_figure(summaries),
+        *host_figures(runs),
+        availability_figure(runs, summaries),
+        map_figure(runs),
+    ]
+    return [figure for figure in found if figure is not None]
 
 
 def _lead(runs: Sequence[RunSummary]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from roambench.contract.json_values import without_nan
 from roambench.contract.phases import Outcome, Phase
 from roambench.energy.ledger import NONE, OUTCOMES, PHASES, Chosen, Codes, Numbers
 from roambench.rounds.records import RoundRecord
+from roambench.runs.columns import DEVICES, MODELLED_LEDGER, described
 from roambench.runs.event_log import EventLog, TextColumn
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
@@ -26,42 +27,48 @@ from roambench.runs.modelled.training_columns import TrainingColumns
 from roambench.runs.parquet import write_table
 from roambench.runs.whole_file import write_whole
 
-_LEDGER = pa.schema(
-    [
-        ("device", pa.string()),
-        ("step", pa.int64()),
-        ("at_step", pa.int64()),
-        ("phase", pa.string()),
-        ("outcome", pa.string()),
-        ("order_id", pa.string()),
-        ("train_order_id", pa.string()),
-        ("duration_s", pa.float64()),
-        ("modelled_gross_j", pa.float64()),
-        ("modelled_idle_j", pa.float64()),
-        ("modelled_net_j", pa.float64()),
-        ("modelled_u_j", pa.float64()),
-        ("transferred_bytes", pa.int64()),
-        ("mbit_s", pa.float64()),
-        ("link", pa.string()),
-        ("distance_m", pa.float64()),
-    ]
+MODELLED_LEDGER_SCHEMA: Final = described(
+    pa.schema(
+        [
+            ("device", pa.string()),
+            ("step", pa.int64()),
+            ("at_step", pa.int64()),
+            ("phase", pa.string()),
+            ("outcome", pa.string()),
+            ("order_id", pa.string()),
+            ("train_order_id", pa.string()),
+            ("duration_s", pa.float64()),
+            ("modelled_gross_j", pa.float64()),
+            ("modelled_idle_j", pa.float64()),
+            ("modelled_net_j", pa.float64()),
+            ("modelled_u_j", pa.float64()),
+            ("transferred_bytes", pa.int64()),
+            ("mbit_s", pa.float64()),
+            ("link", pa.string()),
+            ("distance_m", pa.float64()),
+        ]
+    ),
+    MODELLED_LEDGER,
 )
-_DEVICES = pa.schema(
-    [
-        ("device", pa.string()),
-        ("present_steps", pa.int64()),
-        ("mean_distance_m", pa.float64()),
-        ("trainings", pa.int64()),
-        ("aggregated", pa.int64()),
-        ("wasted", pa.int64()),
-        ("train_s", pa.float64()),
-        ("downloaded_bytes", pa.int64()),
-        ("uploaded_bytes", pa.int64()),
-        ("modelled_gross_j", pa.float64()),
-        ("modelled_net_j", pa.float64()),
-        ("modelled_communication_j", pa.float64()),
-        ("modelled_wasted_gross_j", pa.float64()),
-    ]
+DEVICES_SCHEMA: Final = described(
+    pa.schema(
+        [
+            ("device", pa.string()),
+            ("present_steps", pa.int64()),
+            ("mean_distance_m", pa.float64()),
+            ("trainings", pa.int64()),
+            ("aggregated", pa.int64()),
+            ("wasted", pa.int64()),
+            ("train_s", pa.float64()),
+            ("downloaded_bytes", pa.int64()),
+            ("uploaded_bytes", pa.int64()),
+            ("modelled_gross_j", pa.float64()),
+            ("modelled_net_j", pa.float64()),
+            ("modelled_communication_j", pa.float64()),
+            ("modelled_wasted_gross_j", pa.float64()),
+        ]
+    ),
+    DEVICES,
 )
 
 
@@ -73,15 +80,16 @@ def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[P
         return []
     ledger = folder.path / "ledger_modelled.parquet"
     devices, summary = folder.path / "devices.parquet", folder.path / "summary.json"
-    write_table(ledger, _ledger(modelled))
-    write_table(devices, _devices(modelled, folder.info, log))
+    write_table(ledger, modelled_ledger_table(modelled))
+    write_table(devices, devices_table(modelled, folder.info, log))
     threshold = folder.experiment.rounds.accuracy_threshold
     document = without_nan(summary_of(folder.info, log, modelled, threshold))
     write_whole(summary, json.dumps(document, indent=2, allow_nan=False) + "\n")
     return [ledger, devices, summary]
 
 
-def _ledger(modelled: ModelledEnergy) -> pa.Table:
+def modelled_ledger_table(modelled: ModelledEnergy) -> pa.Table:
+    """A row for every transfer and training that was done; what it was modelled with, as metadata."""
     rows, work = modelled.ledger, modelled.ledger.work
     columns: dict[str, Any] = {
         "device": _named(work.names, work.device),
@@ -101,8 +109,11 @@ def _ledger(modelled: ModelledEnergy) -> pa.Table:
         "link": _named(work.links, np.where(rows.of_phase(Phase.TRAIN), NONE, work.link)).fill_null(""),
         "distance_m": work.distance_m,
     }
-    arrays = [pa.array(columns[name], kind) for name, kind in zip(_LEDGER.names, _LEDGER.types, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=_LEDGER)
+    arrays = [
+        pa.array(columns[name], kind)
+        for name, kind in zip(MODELLED_LEDGER_SCHEMA.names, MODELLED_LEDGER_SCHEMA.types, strict=True)
+    ]
+    table = pa.Table.from_arrays(arrays, schema=MODELLED_LEDGER_SCHEMA)
     about = {
         "version": version("roambench"),
         "modelled": True,
@@ -122,7 +133,8 @@ def _texts(texts: Sequence[str]) -> pa.StringArray:
     return texts.array if isinstance(texts, TextColumn) else pa.array(texts, pa.string())
 
 
-def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table:
+def devices_table(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table:
+    """A row for every device: presence, trainings, bytes and joules."""
     rows, trainings, present = modelled.ledger, TrainingColumns.of(log), presence(log)
     work, count = rows.work, len(info.device_names)
     there = [present.get(number) for number in range(count)]
@@ -161,5 +173,5 @@ def _devices(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.Table
         of_device(rows.net_j, moved),
         of_device(rows.gross_j, rows.wasted()),
     ]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, _DEVICES.types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=_DEVICES)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, DEVICES_SCHEMA.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=DEVICES_SCHEMA)

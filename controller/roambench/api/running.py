@@ -1,0 +1,118 @@
+"""Runs made from Python, also inside a notebook's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from roambench.api.recorded_run import Run
+from roambench.api.run_set import RunSet
+from roambench.controller.lasting_console import lasting_console
+from roambench.controller.progress import OnStepDone, StepDone
+from roambench.controller.stopping import signals_heeded, stoppable_from_elsewhere
+from roambench.experiment.load import WrittenExperiment, load_experiment
+from roambench.experiment.overrides import Override
+
+T = TypeVar("T")
+
+
+def run_now(
+    experiment: str | Path | Mapping[str, Any],
+    fleet: str,
+    changes: Mapping[str, Any],
+    *,
+    on_step: OnStepDone | None,
+    runs_dir: Path,
+    fresh: bool,
+    show: bool,
+) -> RunSet:
+    """What `roambench.run` gives."""
+    written: Path | WrittenExperiment = (
+        WrittenExperiment(dict(experiment), "experiment", Path())
+        if isinstance(experiment, Mapping)
+        else Path(experiment)
+    )
+    loaded = load_experiment(written, more={"set": overrides(changes)})
+    raised: list[BaseException] = []
+
+    def work() -> RunSet:
+        from roambench.controller.composition import run_experiment  # loads torch
+
+        paths = run_experiment(
+            loaded, fleet=fleet, runs_dir=runs_dir, console=console(show), fresh=fresh, on_step=heard
+        )
+        return RunSet(map(Run, paths))
+
+    with stoppable_from_elsewhere() as stop:
+
+        def heard(step: StepDone) -> None:
+            if on_step is None or raised:
+                return
+            try:
+                on_step(step)
+            except BaseException as error:
+                raised.append(error)
+                stop()
+
+        try:
+            return outside_loops(work)
+        except KeyboardInterrupt:
+            if raised:
+                raise raised[0] from None
+            raise
+
+
+def overrides(changes: Mapping[str, Any]) -> list[Override]:
+    """Changes by flat keys ("learning.alpha") as a file's keys."""
+    return [Override(tuple(key.split(".")), _plain(value)) for key, value in changes.items()]
+
+
+def console(show: bool) -> Console:
+    """Where progress goes: to standard output, or nowhere."""
+    return lasting_console() if show else Console(quiet=True)
+
+
+def outside_loops(work: Callable[[], T]) -> T:
+    """Do work that runs an event loop of its own. Within a running one (a notebook's) it has a thread of its
+    own; interrupting the caller then stops it in good order, interrupting once more leaves it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with signals_heeded():
+            return work()
+    return _in_a_thread(work)
+
+
+def _in_a_thread(work: Callable[[], T]) -> T:
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # handed to the caller, whatever it is
+            failed.append(error)
+
+    thread = threading.Thread(target=body, name="roambench", daemon=True)
+    with stoppable_from_elsewhere() as stop:
+        thread.start()
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            stop()
+            thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def _plain(value: Any) -> Any:
+    """As TOML has it: lists for tuples, texts for paths."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,152 @@
+"""A run's tables as Arrow: readings, phases, ledger, steps, the boards' state, exchanges.
+
+Every column says its unit and what it holds in its metadata, here and in the Parquet files (`runs.columns`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from roambench.contract.phases import PhaseSpan
+from roambench.contract.records import HostSample
+from roambench.energy.ledger import LedgerRow
+from roambench.rounds.exchanges import peer_transfers
+from roambench.rounds.records import (
+    CloudAggregated,
+    MixingPlanned,
+    ModelsExchanged,
+    OrderAnswered,
+    StepClosed,
+    StepOpened,
+)
+from roambench.runs import columns
+from roambench.runs.event_log import EventLog
+from roambench.runs.measured.accounts import RunEnergy
+from roambench.runs.measured.analysis import analysis_of
+from roambench.runs.record_columns import RecordColumns
+from roambench.runs.records import Records
+
+READINGS: Final = columns.described(
+    pa.schema(
+        [
+            ("device", pa.dictionary(pa.int32(), pa.string())),
+            ("ns", pa.int64()),
+            ("volts", pa.float64()),
+            ("amps", pa.float64()),
+            ("watts", pa.float64()),
+            ("watt_hours", pa.float64()),
+            ("flags", pa.uint32()),
+            ("meter_ms", pa.int64()),
+        ]
+    ),
+    columns.READINGS,
+)
+EXCHANGES: Final = columns.described(
+    pa.schema(
+        [
+            ("step", pa.int64()),
+            ("sender", pa.string()),
+            ("receiver", pa.string()),
+            ("transferred_bytes", pa.int64()),
+            ("status", pa.string()),
+            ("reason", pa.string()),
+        ]
+    ),
+    columns.EXCHANGES,
+)
+STEPS: Final = columns.described(
+    pa.schema(
+        [
+            ("step", pa.int64()),
+            ("present", pa.int64()),
+            ("aggregated", pa.int64()),
+            ("outstanding", pa.int64()),
+            ("participating_aps", pa.int64()),
+            ("cloud", pa.bool_()),
+            ("accuracy", pa.float64()),
+            ("loss", pa.float64()),
+            ("wall_s", pa.float64()),
+        ]
+    ),
+    columns.STEPS,
+)
+
+
+def _of(record: type[Any], described: columns.Columns) -> RecordColumns:
+    """Columns of a record's class that say what they hold."""
+    found = RecordColumns.of(record)
+    return replace(found, schema=columns.described(found.schema, described))
+
+
+PHASES: Final = _of(PhaseSpan, columns.PHASES)
+LEDGER: Final = _of(LedgerRow, columns.LEDGER)
+_HOST: Final = RecordColumns.of(HostSample)
+HOST: Final = columns.described(
+    pa.schema([pa.field("device", pa.string()), *_HOST.schema]),
+    columns.HOST,
+)
+
+
+def readings_table(energy: RunEnergy | None) -> pa.Table:
+    """Every reading as the meter said it, in device time, board after board."""
+    found = []
+    for device in energy.devices if energy else ():
+        lines = device.readings
+        names = pa.DictionaryArray.from_arrays(pa.array([0] * len(lines), pa.int32()), [device.device])
+        values = [getattr(lines, field.name) for field in list(READINGS)[1:]]
+        found.append(pa.table([names, *(pa.array(value) for value in values)], schema=READINGS))
+    return pa.concat_tables(found).unify_dictionaries() if found else READINGS.empty_table()
+
+
+def phases_table(energy: RunEnergy | None) -> pa.Table:
+    """The phases that partition every board's time."""
+    return PHASES.table([span for device in energy.devices for span in device.spans] if energy else [])
+
+
+def ledger_table(energy: RunEnergy | None) -> pa.Table:
+    """A row for every phase of every board, those in no sum among them; how it was made, as metadata."""
+    table = LEDGER.table([row for device in energy.devices for row in device.rows] if energy else [])
+    return table.replace_schema_metadata({"roambench": json.dumps(analysis_of(energy), allow_nan=False)})
+
+
+def steps_table(log: EventLog) -> pa.Table:
+    """A row for every step that was closed."""
+    present = {record.step: len(record.devices) for record in log.only(StepOpened)}
+    cloud = {record.step for record in log.only(CloudAggregated)}
+    rows = [
+        {
+            "step": record.step,
+            "present": present.get(record.step),
+            "aggregated": record.aggregated,
+            "outstanding": len(record.outstanding),
+            "participating_aps": len(record.participating_aps),
+            "cloud": record.step in cloud,
+            "accuracy": record.accuracy,
+            "loss": record.loss,
+            "wall_s": record.wall_s,
+        }
+        for record in log.only(StepClosed)
+    ]
+    return pa.Table.from_pylist(rows, STEPS)
+
+
+def exchanges_table(names: Sequence[str], log: EventLog) -> pa.Table:
+    """Who sent a model to whom; empty for systems whose devices do not. `names`: of the devices, by index."""
+    rows = [
+        {**asdict(item), "sender": names[item.sender], "receiver": names[item.receiver]}
+        for item in peer_transfers(log.only(MixingPlanned, ModelsExchanged, OrderAnswered))
+    ]
+    return pa.Table.from_pylist(rows, EXCHANGES)
+
+
+def host_table(store: Records) -> pa.Table:
+    """How the boards themselves were, every few seconds."""
+    samples = {device: list(store.host_samples(device)) for device in store.devices()}
+    table = _HOST.table([sample for ours in samples.values() for sample in ours])
+    names = [device for device, ours in samples.items() for _ in ours]
+    return table.add_column(0, "device", pa.array(names, pa.string())).cast(HOST)

@@ -1,0 +1,37 @@
+"""Benches for mobile federated learning that account for every joule.
+
+`import roambench as rb` is the Python API (`roambench.api`, docs/python.md). Nothing of it is loaded before
+it is used.
+"""
+
+from __future__ import annotations
+
+import os.path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from roambench.api import compare, load, run, sweep
+    from roambench.contract import __version__
+
+__all__ = ["__version__", "compare", "load", "run", "sweep"]
+
+_ROOT = os.path.dirname(os.path.dirname(__path__[0]))  # noqa: PTH120 - pathlib takes longer than all the rest
+# In a source tree the package has three folders, in a wheel one (docs/decisions/0008).
+__path__ += [
+    folder
+    for part in ("agent", "controller")
+    if os.path.isdir(folder := os.path.join(_ROOT, part, "roambench"))  # noqa: PTH112, PTH118
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the API or the version, looked up when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("roambench.contract" if name == "__version__" else "roambench.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

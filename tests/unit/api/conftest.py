@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import roambench as rb
+import small_runs
+
+DEMO = Path(__file__).parents[3] / "experiments" / "demo.toml"
+SMALL = {"trace.steps": 4, "fleet.agents": 3, "learning.local_epochs": 1}
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a measured run, and the two simulated ones of the demo's experiment."""
+    folder = tmp_path_factory.mktemp("runs")
+    small_runs.measured(folder / "measured")
+    rb.run(DEMO, fleet="simulated", set=SMALL, runs_dir=folder)
+    return folder
