@@ -1,0 +1,57 @@
+"""The notebooks of docs/notebooks run from first cell to last in a real kernel, in an empty folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import roambench as rb
+from roambench.runs.reference import FILES
+
+pytestmark = pytest.mark.lengthy
+NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
+
+#: In a process of its own: what a kernel's client leaves to the garbage collector is its own affair.
+_EXECUTE = """
+import sys, nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+where = {"metadata": {"path": sys.argv[2]}}
+NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
+nbformat.write(notebook, sys.argv[3])
+"""
+
+
+def executed(name: str, folder: Path) -> str:
+    """The notebook as its reader sees it then, as text."""
+    out = folder.parent / f"{folder.name}.ipynb"
+    words = [sys.executable, "-c", _EXECUTE, str(NOTEBOOKS / name), str(folder), str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out.read_text("utf-8")
+
+
+@pytest.mark.timeout(900)
+def test_from_nothing_to_mohawk_against_hierfavg_with_a_figure(tmp_path: Path) -> None:
+    told = executed("mohawk_against_hierfavg.ipynb", tmp_path)
+    runs = rb.load(tmp_path / "runs")
+    assert {run.system: run.state for run in runs} == {"mohawk": "finished", "hierfavg": "finished"}
+    for run in runs:
+        assert f"{run.system}: {run.energy().total.joules:.0f} ± " in told
+        # The emulated boards' truth, which no sensor saw: within what the sum claims (k = 3).
+        truth = run.summary.measured.truth.true_j
+        assert abs(run.energy().total.joules - truth) < 3.0 * run.energy().total.u_joules
+    assert "application/vnd.plotly" in told
+    assert r"\\num{" in told
+    assert {"report.html", "energy.html", "energy.tex"} <= {path.name for path in tmp_path.iterdir()}
+    left = {
+        file.relative_to(run.path).as_posix()
+        for run in runs
+        for file in run.path.rglob("*")
+        if file.is_file()
+    }
+    assert [name for name in sorted(left) if not any(fnmatch(name, known) for known in FILES)] == []
