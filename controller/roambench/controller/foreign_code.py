@@ -98,6 +98,8 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
         from roambench.meters.emulator.drivers import foreign_modules
 
         yield from foreign_modules(experiment.local.meter_profile)
+        for meter in experiment.local.meters.values():
+            yield from (point.module for point in catalogue.table("meters").added_by(meter.driver))
 
 
 def _code_of(top: str) -> ForeignCode:

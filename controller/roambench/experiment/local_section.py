@@ -9,6 +9,13 @@ from pydantic import Field
 from roambench.written.toml_file import Section
 
 
+class LocalMeter(Section):
+    """A real meter that an agent of this machine reads."""
+
+    driver: str = Field("smartpower2", description="What reads it (`roambench list meters`).")
+    port: str = Field(min_length=1, description="Where it is, as that driver has it: /dev/ttyUSB0.")
+
+
 class LocalSection(Section):
     """How processes on one machine stand for boards (`--fleet local`, plans of a bench); others ignore it."""
 
@@ -42,6 +49,12 @@ class LocalSection(Section):
         description="How emulated boards draw besides what they do: `steady`, constant within every phase; "
         "`realistic`, with dead times, bursts and writes in transfers, a radio's tail after them, waiting "
         "above idle, an idle power that warms up, and a governor (docs/emulator.md); `harsh`, more of each.",
+    )
+    meters: dict[str, LocalMeter] = Field(
+        default_factory=dict,
+        description="Real meters by the device whose agent reads one: `{ pi-01 = { driver, port } }`. That "
+        "device is this machine: it trains as fast as this machine does, nothing of its power is emulated, "
+        "and no truth is known of it. Needs `time_scale = 1`. All other devices have emulated meters.",
     )
     meter_profile: str = Field(
         "smartpower2-1.6",

@@ -45,6 +45,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_links(values),
         *_influxdb(values),
         *_meters(values),
+        *_real_meters(values),
         *_ray(values),
         *_precision(values),
         *_peers(values),
@@ -175,6 +176,34 @@ def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
             row.period(interval_ms)
         except ConfigError as error:
             yield from (Mistake(("local", "meter_interval_ms"), problem) for problem in error.problems)
+
+
+def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Meters that agents of this machine read: of devices that there are, by drivers that there are."""
+    meters = _at(values, ("local", "meters"))
+    if not isinstance(meters, Mapping) or not meters:
+        return
+    usual = LocalSection.model_fields["time_scale"].default
+    scale = _table(values, "local").get("time_scale", usual)
+    if scale != 1:
+        yield Mistake(
+            ("local", "time_scale"), f"expected 1 beside meters: a real one runs no faster, got {scale}"
+        )
+    known = catalogue.table("meters").names()
+    agents = _table(values, "fleet").get("agents", _AGENTS)
+    for name, meter in meters.items():
+        number = name.removeprefix("pi-")
+        there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
+        if not there or (type(agents) is int and 0 < agents < int(number)):
+            last = f" to pi-{agents:02d}" if type(agents) is int and agents > 0 else ", pi-02, ..."
+            yield Mistake(("local", "meters", name), f"expected a device of this machine: pi-01{last}")
+        driver = meter.get("driver") if isinstance(meter, Mapping) else None
+        if isinstance(driver, str) and driver not in known:
+            hint = did_you_mean(driver, known)
+            yield Mistake(
+                ("local", "meters", name, "driver"),
+                f'expected one of {", ".join(known)}, got "{driver}"{hint}',
+            )
 
 
 def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -52,6 +52,7 @@ class LocalSettings:
     influxdb: InfluxSettings | None = None  # where agents write by themselves
     store_at_controller: bool = True
     witness: bool = False  # agents keep a second notebook of what they read
+    meters: Mapping[str, MeterSettings] = field(default_factory=dict)  # real ones, by device
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,12 @@ class LocalAgents:
         """Start emulator and fork server; agents say hello when they are ready. FleetError where those of an
         earlier controller of the run, who end by themselves when it dies, do not."""
         await self._take_turn()
-        spec_path = self._folder / "emulator.json"
-        spec_path.write_text(self._emulator.to_json())
-        emulator = await self._spawn("roambench.meters.emulator", "--until-eof", str(spec_path))
-        self._processes["meter emulator"] = emulator
-        await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
+        if self._emulator.devices:  # no board is emulated where every device has a real meter
+            spec_path = self._folder / "emulator.json"
+            spec_path.write_text(self._emulator.to_json())
+            emulator = await self._spawn("roambench.meters.emulator", "--until-eof", str(spec_path))
+            self._processes["meter emulator"] = emulator
+            await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
         agents = [self.settings_of(index, name) for index, name in enumerate(self._names)]
         spec_path = self._folder / "agents.json"
         spec_path.write_text(
@@ -187,13 +189,15 @@ class LocalAgents:
             epoch_ns=self._clock.epoch_ns,
             time_scale=self._clock.time_scale,
             ahead_ns=self._clock.ahead_ns,
-            meter=self._meter(index),
+            meter=self._settings.meters.get(name) or self._emulated_meter(name),
             host=self._settings.host,
             run=self._settings.run_id,
             quiet=self._settings.quiet,
             influxdb=self._settings.influxdb,
             store_at_controller=self._settings.store_at_controller,
-            emulation=EmulationSettings(
+            emulation=None
+            if name in self._settings.meters
+            else EmulationSettings(
                 self._settings.cpu_slowdown,
                 str(self._emulator.socket_path),
                 self._settings.agent_cost,
@@ -201,10 +205,11 @@ class LocalAgents:
             ),
         )
 
-    def _meter(self, index: int) -> MeterSettings:
+    def _emulated_meter(self, name: str) -> MeterSettings:
         """The driver that reads what the emulator's firmware says on its serial port."""
         spec = self._emulator
-        driver, port = reader(spec.profile, Transport.SERIAL, spec.devices[index].link_path, spec.interval_ms)
+        (link_path,) = (device.link_path for device in spec.devices if device.name == name)
+        driver, port = reader(spec.profile, Transport.SERIAL, link_path, spec.interval_ms)
         return MeterSettings(driver, port, reopen_allowed=True, witness=self._settings.witness)
 
     async def _spawn(self, module: str, *arguments: str, report: bool = False) -> asyncio.subprocess.Process:

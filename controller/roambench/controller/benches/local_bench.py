@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
@@ -172,6 +173,10 @@ def _local_settings(experiment: Experiment) -> LocalSettings:
         sgd_step_s=local.sgd_step_s,
         host=experiment.host.settings(),
         witness=local.notes,
+        meters={
+            name: MeterSettings(meter.driver, meter.port, witness=local.notes)
+            for name, meter in local.meters.items()
+        },
     )
 
 
@@ -181,7 +186,11 @@ def _emulator(
     truth = folder / "truth"
     truth.mkdir(exist_ok=True)
     return EmulatorSpec(
-        devices=tuple(_emulated(experiment, folder, index, name) for index, name in enumerate(names)),
+        devices=tuple(
+            _emulated(experiment, folder, index, name)
+            for index, name in enumerate(names)
+            if name not in experiment.local.meters
+        ),
         tolerance=0.0,
         seed=experiment.seed,
         epoch_ns=clock.epoch_ns,
