@@ -47,6 +47,7 @@ _HEADERS: Final = {
 }
 _OWN_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _PAGES: Final = files("roambench.live") / "page"
+_REPORT: Final = files("roambench.report.templates")
 #: A comment, so that a connection whose other end is gone is noticed.
 _STILL_HERE: Final = ": still here\n\n"
 _STILL_HERE_S: Final = 15.0
@@ -66,11 +67,14 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
         return shown
 
     def asset(name: str) -> Response:
-        # The report's own sheet: one set of colours for both.
-        folder = files("roambench.report.templates") if name == "page.css" else _PAGES
-        return Response((folder / name).read_text("utf-8"), media_type=_KINDS[name.rpartition(".")[2]])
+        # The sheets of the report's pages, where they are: one set of colours for both.
+        found = next(
+            path for path in (_REPORT / name, _PAGES / name, _PAGES / "colours.css") if path.is_file()
+        )
+        return Response(found.read_text("utf-8"), media_type=_KINDS[name.rpartition(".")[2]])
 
-    assets = {name: asset(name) for name in ("page.css", "live.css", "live.js", "charts.js", "runs.js")}
+    names = ("page.css", "look.css", "live.css", "live.js", "charts.js", "runs.js")
+    assets = {name: asset(name) for name in names}
 
     async def file(request: Request) -> Response:
         return assets.get(request.path_params["name"]) or _not_found("no such file")

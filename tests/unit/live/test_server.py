@@ -51,7 +51,7 @@ def test_pages_and_their_files_come_from_this_server_under_a_policy(server: Watc
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
         )
         assert "unsafe" not in policy
-    for name in ("page.css", "live.css", "live.js", "charts.js", "runs.js"):
+    for name in ("page.css", "look.css", "live.css", "live.js", "charts.js", "runs.js"):
         answer, text = server.get(f"/files/{name}")
         assert answer.status == 200
         assert text
