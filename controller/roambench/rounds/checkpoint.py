@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from roambench.contract.errors import RunError
 from roambench.contract.orders import Vector
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.ports import Score
-from roambench.rounds.state import RunState, StaleModel
-from roambench.systems.system import PastTraining, Training
+from roambench.rounds.state import MEMORY_DTYPES, RunState, StaleModel
+from roambench.systems.system import ApWork, PastTraining, Training
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 
 
 def state_to_json(state: RunState) -> str:
-    """Everything but the vectors: those of `state.models` are to be kept under their digests."""
+    """Everything but the models: those of `state.models` are to be kept under their digests. What rules keep
+    is written out, as base64."""
     values: dict[str, Any] = {
         "format": _FORMAT,
         "next_step": state.next_step,
@@ -26,7 +31,7 @@ def state_to_json(state: RunState) -> str:
         "ap_digests": list(state.ap_digests),
         "outstanding": [asdict(training) for _, training in sorted(state.outstanding.items())],
         "participating": sorted(state.participating),
-        "edge_samples": sorted(state.edge_samples.items()),
+        "edge_work": [[ap, asdict(work)] for ap, work in sorted(state.edge_work.items())],
         "last_sync_step": state.last_sync_step,
         "stale": [[device, asdict(stale)] for device, stale in sorted(state.stale.items())],
         "past": [[device, asdict(past)] for device, past in sorted(state.past.items())],
@@ -34,6 +39,10 @@ def state_to_json(state: RunState) -> str:
         "unsynced": sorted(state.unsynced),
         "score": None if state.score is None else asdict(state.score),
         "ended": state.ended,
+        "memories": {
+            key: {name: _vector_text(vector) for name, vector in memory.items()}
+            for key, memory in state.memories.items()
+        },
     }
     return json.dumps(values, separators=(",", ":"), sort_keys=True)
 
@@ -51,7 +60,7 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
             models={},
             outstanding={item["device"]: Training(**item) for item in values["outstanding"]},
             participating=frozenset(values["participating"]),
-            edge_samples=dict(values["edge_samples"]),
+            edge_work={ap: ApWork(**work) for ap, work in values["edge_work"]},
             last_sync_step=values["last_sync_step"],
             stale={device: StaleModel(**item) for device, item in values["stale"]},
             past={device: PastTraining(**item) for device, item in values["past"]},
@@ -59,6 +68,10 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
             unsynced=frozenset(values["unsynced"]),
             score=None if values["score"] is None else Score(**values["score"]),
             ended=values["ended"],
+            memories={
+                key: {name: _vector(*written) for name, written in memory.items()}
+                for key, memory in values["memories"].items()
+            },
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"checkpoint is not readable: {error!r}") from None
@@ -66,6 +79,18 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
     if missing := needed - models.keys():
         raise RunError(f"checkpoint lacks {len(missing)} of its models, the first is {min(missing)[:12]}")
     return replace(state, models={digest: models[digest] for digest in sorted(needed)})
+
+
+def _vector_text(vector: npt.NDArray[np.floating[Any]]) -> tuple[str, str]:
+    little = np.ascontiguousarray(vector, vector.dtype.newbyteorder("<"))
+    return str(vector.dtype), base64.b64encode(little.tobytes()).decode()
+
+
+def _vector(dtype: str, text: str) -> npt.NDArray[np.floating[Any]]:
+    if dtype not in MEMORY_DTYPES:
+        raise ValueError(f"a memory of {dtype}")
+    content = base64.b64decode(text, validate=True)
+    return np.frombuffer(content, np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
 
 def digests_in(text: str) -> frozenset[str]:

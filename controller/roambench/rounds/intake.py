@@ -27,8 +27,8 @@ from roambench.rounds.settle import (
     checked_aggregate,
     judge_upload,
 )
-from roambench.rounds.state import RunState
-from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, System
+from roambench.rounds.state import RunState, edge_key
+from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, Memory, System
 
 
 class Intake:
@@ -46,7 +46,9 @@ class Intake:
         for order in self._orders.values():
             reference = state.models[state.ap_digests[order.ap]]
             where = f"system {system.name!r}: edge_weights at step {order.step}, AP {order.ap}"
-            edge = self._edges.setdefault(order.ap, _Edge(system.edge_weights, reference, where))
+            memory = state.memories.get(edge_key(order.ap), {})
+            fresh = _Edge(system.edge_weights, reference, order.step, order.ap, memory, where)
+            edge = self._edges.setdefault(order.ap, fresh)
             edge.expected.append(order)
         self._given_up: dict[str, GivenUp] = {}
         self._failed: dict[str, AnswerStatus] = {}
@@ -113,6 +115,9 @@ class _Edge:
 
     rule: EdgeRule
     reference: Vector  # the AP's previous model
+    step: int
+    ap: int
+    memory: Memory
     where: str  # in messages
     expected: deque[UploadOrder] = field(default_factory=deque)
     arrivals: list[Arrival] = field(default_factory=list)
@@ -137,8 +142,13 @@ class _Edge:
             if isinstance(self.rule, FoldedEdge):
                 answer = self.folding.close()
             else:
-                samples = [arrival.training.samples for arrival in self.arrivals]
-                answer = self.rule(EdgeInput(self.reference, self.models, samples))
+                trainings = [arrival.training for arrival in self.arrivals]
+                samples = [training.samples for training in trainings]
+                answer = self.rule(
+                    EdgeInput(
+                        self.reference, self.models, samples, self.step, self.ap, trainings, self.memory
+                    )
+                )
                 self.models = []
             members = tuple(arrival.training.device for arrival in self.arrivals)
             self.aggregate = checked_aggregate(members, answer, self.reference, self.where)

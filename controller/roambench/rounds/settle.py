@@ -25,8 +25,8 @@ from roambench.contract.orders import (
 )
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import OrderAnswered, OutcomeDecided
-from roambench.rounds.state import RunState
-from roambench.systems.system import CloudInput, Participants, System, Training
+from roambench.rounds.state import CLOUD_KEY, MEMORY_DTYPES, RunState
+from roambench.systems.system import ApWork, CloudInput, Memory, Participants, System, Training
 from roambench.vectors import Weights
 
 #: A training that is wasted, and why.
@@ -49,11 +49,15 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A new model of one AP, or of the cloud (`members` are then APs, else devices)."""
+    """A new model of one AP, or of the cloud (`members` are then APs, else devices).
+
+    `memory`: what the rule keeps from now on; None: what it kept before.
+    """
 
     members: tuple[int, ...]
     model: Vector
     weights: Weights
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +121,19 @@ def aggregate_cloud(system: System, state: RunState, device_samples: Sequence[in
         return None
     everyone = system.cloud_participants is Participants.ALL
     aps = tuple(range(len(state.ap_digests))) if everyone else tuple(sorted(state.participating))
+    done = [state.edge_work.get(ap, ApWork()) for ap in aps]
     answer = system.cloud_weights(
         CloudInput(
             reference=state.global_model,
             aps=aps,
             models=[state.models[state.ap_digests[ap]] for ap in aps],
-            aggregated_samples=[state.edge_samples.get(ap, 0) for ap in aps],
+            aggregated_samples=[work.samples for work in done],
             device_samples=device_samples,
             ap_count=len(state.ap_digests),
+            step=state.next_step,
+            last_sync_step=state.last_sync_step,
+            work=done,
+            memory=state.memories.get(CLOUD_KEY, {}),
         )
     )
     where = f"system {system.name!r}: cloud_weights at step {state.next_step}"
@@ -135,10 +144,13 @@ def checked_aggregate(members: tuple[int, ...], answer: object, reference: Vecto
     """The new model that a system's rule returned for `members`.
 
     PluginError, beginning with `where`, for what is no pair of a finite model like `reference` and of a
-    finite weight per member that add up to 1: it would poison every model of the run.
+    finite weight per member that add up to 1: it would poison every model of the run. So would a memory of
+    anything but named, flat, finite vectors.
     """
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise PluginError(f"{where}: expected a model and its weights, got {type(answer).__name__}")
+    if not isinstance(answer, tuple) or len(answer) not in (2, 3):
+        raise PluginError(
+            f"{where}: expected a model, its weights and perhaps a memory, got {type(answer).__name__}"
+        )
     model, weights = answer[0], np.asarray(answer[1])
     if not isinstance(model, np.ndarray) or model.shape != reference.shape or model.dtype != reference.dtype:
         got = f"{model.dtype} of {model.shape}" if isinstance(model, np.ndarray) else type(model).__name__
@@ -149,7 +161,26 @@ def checked_aggregate(members: tuple[int, ...], answer: object, reference: Vecto
         raise PluginError(f"{where}: expected {len(members)} weights, got {weights.dtype} of {weights.shape}")
     if not np.isfinite(weights).all() or not abs(float(weights.sum()) - 1.0) < 1e-4:
         raise PluginError(f"{where}: expected weights that add up to 1, got {weights.tolist()}")
-    return Aggregate(members, model, np.asarray(weights, np.float64))
+    memory = _checked_memory(answer[2], where) if len(answer) == 3 else None
+    return Aggregate(members, model, np.asarray(weights, np.float64), memory)
+
+
+def _checked_memory(memory: object, where: str) -> Memory:
+    if not isinstance(memory, Mapping):
+        raise PluginError(f"{where}: expected a memory of named vectors, got {type(memory).__name__}")
+    for name, vector in memory.items():
+        if not isinstance(name, str):
+            raise PluginError(f"{where}: memory: expected texts as names, got {name!r}")
+        if not isinstance(vector, np.ndarray) or vector.dtype not in MEMORY_DTYPES or vector.ndim != 1:
+            got = f"{vector.dtype} of {vector.shape}" if isinstance(vector, np.ndarray) else repr(vector)
+            raise PluginError(
+                f"{where}: memory[{name!r}]: expected a flat float32 or float64 vector, got {got}"
+            )
+        if not np.isfinite(vector).all():
+            raise PluginError(
+                f"{where}: memory[{name!r}]: expected finite numbers, got NaN or infinity in it"
+            )
+    return dict(memory)
 
 
 def hopeless(

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from roambench.contract.orders import Vector
 from roambench.rounds.ports import Score
-from roambench.systems.system import PastTraining, Training
+from roambench.systems.system import ApWork, Memory, PastTraining, Training
+
+#: Where `RunState.memories` has the cloud rule's.
+CLOUD_KEY: Final = "cloud"
+MEMORY_DTYPES: Final = ("float32", "float64")
+
+
+def edge_key(ap: int) -> str:
+    """Where `RunState.memories` has what the edge rule keeps for an AP."""
+    return f"ap {ap}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +39,7 @@ class RunState:
     models: Mapping[str, Vector]
     outstanding: Mapping[int, Training]  # Tr, by device
     participating: frozenset[int]  # the set A: APs that aggregated since the last cloud aggregation
-    edge_samples: Mapping[int, int]  # by AP: samples behind what it aggregated since then
+    edge_work: Mapping[int, ApWork]  # by AP: what it aggregated since then
     last_sync_step: int  # -1 before the first cloud aggregation
     stale: Mapping[int, StaleModel]  # by device
     past: Mapping[int, PastTraining]  # by device
@@ -37,6 +47,8 @@ class RunState:
     unsynced: frozenset[int] = frozenset()  # devices that still have to get the global model as their own
     score: Score | None = None  # of the global model, once it was evaluated
     ended: bool = False  # before the trace did: the accuracy was reached
+    #: What the system's rules keep: by `edge_key` of an AP, and by `CLOUD_KEY`.
+    memories: Mapping[str, Memory] = field(default_factory=dict)
 
     @property
     def global_model(self) -> Vector:
@@ -53,7 +65,7 @@ def initial_state(model: Vector, digest: str, aps: int, unsynced: frozenset[int]
         models={digest: model},
         outstanding={},
         participating=frozenset(),
-        edge_samples={},
+        edge_work={},
         last_sync_step=-1,
         stale={},
         past={},

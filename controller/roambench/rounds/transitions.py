@@ -8,8 +8,8 @@ from dataclasses import replace
 from roambench.contract.orders import Answer, AnswerStatus, DiscardOrder
 from roambench.rounds.presence import Presence
 from roambench.rounds.settle import Aggregate, GivenUp, Trainings, Uploads
-from roambench.rounds.state import RunState, StaleModel
-from roambench.systems.system import PastTraining, System
+from roambench.rounds.state import CLOUD_KEY, RunState, StaleModel, edge_key
+from roambench.systems.system import ApWork, PastTraining, System
 
 _UNTOLD = frozenset({AnswerStatus.LOST, AnswerStatus.TIMEOUT})
 
@@ -30,13 +30,16 @@ def after_edges(
     """APs that aggregated have new models (named by `digests`); whoever was aggregated leaves Tr."""
     outstanding, past = dict(state.outstanding), dict(state.past)
     models, ap_digests = dict(state.models), list(state.ap_digests)
-    samples = dict(state.edge_samples)
+    work, memories = dict(state.edge_work), dict(state.memories)
     for ap, edge in uploads.edges.items():
         models[digests[ap]] = edge.model
         ap_digests[ap] = digests[ap]
+        if edge.memory is not None:
+            memories[edge_key(ap)] = edge.memory
+        arrived = [arrival.training for arrival in uploads.arrived[ap]]
+        work[ap] = work.get(ap, ApWork()).plus(state.next_step, arrived)
         for training, utility in ((arrival.training, arrival.utility) for arrival in uploads.arrived[ap]):
             del outstanding[training.device]
-            samples[ap] = samples.get(ap, 0) + training.samples
             if utility is not None:
                 past[training.device] = PastTraining(training.step, training.ap, utility)
     return replace(
@@ -45,8 +48,9 @@ def after_edges(
         ap_digests=tuple(ap_digests),
         outstanding=outstanding,
         participating=state.participating | uploads.edges.keys(),
-        edge_samples=samples,
+        edge_work=work,
         past=past,
+        memories=memories,
     )
 
 
@@ -67,7 +71,10 @@ def after_cloud(
         return replace(state, last_sync_step=step) if system.empty_sync_clears else state
     everyone = frozenset(range(devices)) if system.keeps_models else frozenset()
     arrived = uploads.arrived if system.counts_sync_step else {}
-    again = {ap: sum(arrival.training.samples for arrival in models) for ap, models in arrived.items()}
+    again = {
+        ap: ApWork().plus(step, (arrival.training for arrival in models)) for ap, models in arrived.items()
+    }
+    memories = state.memories if cloud.memory is None else {**state.memories, CLOUD_KEY: cloud.memory}
     return replace(
         state,
         global_digest=digest,
@@ -75,8 +82,9 @@ def after_cloud(
         ap_digests=(digest,) * len(state.ap_digests),
         models={**state.models, digest: cloud.model},
         participating=frozenset(again),
-        edge_samples=again,
+        edge_work=again,
         last_sync_step=step,
+        memories=memories,
     )
 
 

@@ -7,10 +7,14 @@ catalogue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from roambench.aggregation import Folding
 from roambench.contract.local_training import LocalTraining
@@ -18,6 +22,10 @@ from roambench.contract.orders import Vector
 from roambench.mobility.association import Association
 from roambench.mobility.trace import Trace
 from roambench.vectors import Weights
+
+#: What a rule keeps from one aggregation to the next: named flat vectors of float32 or float64, of any
+#: length. They lie in the run's checkpoint; a rule returns new ones and writes to none.
+Memory = Mapping[str, npt.NDArray[np.floating[Any]]]
 
 
 class UploadRule(Enum):
@@ -81,16 +89,53 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class EdgeInput:
-    """Models that reached one AP in a step, ascending by device. `reference` is the AP's previous model."""
+    """Models that reached one AP in a step, ascending by device. `reference` is the AP's previous model.
+
+    `models`, `samples` and `trainings` are parallel. A model's staleness is `step - trainings[i].step`.
+    `memory` is what the rule last returned for this AP; empty the first time.
+    """
 
     reference: Vector
     models: Sequence[Vector]
     samples: Sequence[int]  # training samples behind each model
+    step: int = 0  # of the upload
+    ap: int = 0
+    trainings: Sequence[Training] = ()  # device, step, AP, samples and losses of the training
+    memory: Memory = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApWork:
+    """What an AP aggregated since the last cloud aggregation."""
+
+    samples: int = 0  # behind its models
+    models: int = 0
+    loss_sum: float = 0.0  # of the trainings' mean losses, each times its samples
+    last_step: int = -1  # of its newest aggregation
+
+    @property
+    def mean_loss(self) -> float:
+        """Mean training loss, weighted by samples; NaN where nothing was aggregated."""
+        return self.loss_sum / self.samples if self.samples else math.nan
+
+    def plus(self, step: int, trainings: Iterable[Training]) -> ApWork:
+        """The same after an aggregation of these at `step`."""
+        these = tuple(trainings)
+        return ApWork(
+            self.samples + sum(training.samples for training in these),
+            self.models + len(these),
+            self.loss_sum + sum(training.samples * training.mean_loss for training in these),
+            step if these else self.last_step,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class CloudInput:
-    """AP models that the cloud aggregates, ascending by AP. `reference` is the previous global model."""
+    """AP models that the cloud aggregates, ascending by AP. `reference` is the previous global model.
+
+    `aps`, `models`, `aggregated_samples` and `work` are parallel. `memory` is what the rule last returned;
+    empty the first time.
+    """
 
     reference: Vector
     aps: Sequence[int]
@@ -98,16 +143,22 @@ class CloudInput:
     aggregated_samples: Sequence[int]  # per AP: samples behind the models it aggregated since the last sync
     device_samples: Sequence[int]  # of every device of the experiment
     ap_count: int
+    step: int = 0
+    last_sync_step: int = -1  # -1 before the first cloud aggregation
+    work: Sequence[ApWork] = ()  # per AP: counts, losses and the newest step of what it aggregated
+    memory: Memory = field(default_factory=dict)
 
 
 #: Applies a placement rule to a trace; the seed only matters to rules that draw.
 AssociationRule = Callable[[Trace, int], Association]
 #: (step of the training, step now, step of the last cloud aggregation or -1) -> would an AP accept it now?
 Eligibility = Callable[[int, int, int], bool]
-#: The new AP model, float32 of shape (parameters,), and one weight per model (they add up to 1).
+#: What a rule returns: the new model, float32 of shape (parameters,), one weight per model (they add up to 1)
+#: and, if it likes, the memory that it wants to find next time (without it the memory stays as it is).
+RuleAnswer = tuple[Vector, Weights] | tuple[Vector, Weights, Memory]
 #: A rule that is a `FoldedEdge` never sees all models at once.
-EdgeRule = Callable[[EdgeInput], tuple[Vector, Weights]]
-CloudRule = Callable[[CloudInput], tuple[Vector, Weights]]
+EdgeRule = Callable[[EdgeInput], RuleAnswer]
+CloudRule = Callable[[CloudInput], RuleAnswer]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,91 @@
+"""What the rules of a system see of a step, and what they keep from one aggregation to the next."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roambench.contract.errors import PluginError
+from roambench.rounds.checkpoint import state_from_json, state_to_json
+from roambench.systems.catalogue import make_system
+from roambench.systems.options import SystemOptions
+from roambench.vectors import weighted_mean
+
+
+def mohawk(edge=None, cloud=None, k2=2):
+    system = make_system("mohawk", SystemOptions(k2=k2))
+    return replace(
+        system, edge_weights=edge or system.edge_weights, cloud_weights=cloud or system.cloud_weights
+    )
+
+
+def counting(given):
+    """A rule that keeps how often it was asked, and moves the mean by that."""
+    count = given.memory.get("count", np.zeros(1))
+    weights = np.full(len(given.models), 1.0 / len(given.models))
+    model = weighted_mean(given.models, weights) + count.astype(np.float32)
+    return model, weights, {"count": count + 1.0, "last": given.reference}
+
+
+def test_an_edge_rule_sees_steps_devices_samples_and_losses(world):
+    seen = []
+
+    def rule(edge):
+        seen.append(edge)
+        weights = np.full(len(edge.models), 1.0 / len(edge.models))
+        return weighted_mean(edge.models, weights), weights
+
+    world.run(mohawk(rule, k2=9), world.drawn_trace("0 - 1000 -", "- 0 1000 -"), samples=(3, 5))
+    (edge,) = seen
+    assert (edge.step, edge.ap) == (2, 1)
+    assert [training.device for training in edge.trainings] == [0, 1]
+    assert [edge.step - training.step for training in edge.trainings] == [2, 1]
+    assert [training.ap for training in edge.trainings] == [0, 0]
+    assert [training.samples for training in edge.trainings] == list(edge.samples) == [3, 5]
+    assert [training.mean_loss for training in edge.trainings] == [0.5, 0.5]
+
+
+def test_a_cloud_rule_sees_counts_losses_and_steps_of_what_aps_aggregated(world):
+    seen = []
+
+    def rule(cloud):
+        seen.append(cloud)
+        weights = np.full(len(cloud.models), 1.0 / len(cloud.models))
+        return weighted_mean(cloud.models, weights), weights
+
+    world.run(mohawk(cloud=rule, k2=3), world.drawn_trace("0 0 0 0", "0 0 1000 -"), samples=(3, 5))
+    (cloud,) = seen
+    assert (cloud.step, cloud.last_sync_step, list(cloud.aps)) == (3, -1, [0, 1])
+    # AP 0: both at t = 1, device 0 at t = 2 and t = 3; AP 1: device 1 at t = 2.
+    assert [(work.models, work.samples, work.last_step) for work in cloud.work] == [(4, 14, 3), (1, 5, 2)]
+    assert [work.mean_loss for work in cloud.work] == [0.5, 0.5]
+    assert list(cloud.aggregated_samples) == [14, 5]
+
+
+@pytest.mark.parametrize("where", ["edge", "cloud"])
+def test_what_a_rule_keeps_comes_back_and_outlives_the_controller(world, where):
+    system = mohawk(**{where: counting})
+    trace = world.drawn_trace("0 0 0 0 0 0 0 0", "0 0 1000 1000 0 0 1000 1000")
+    whole = world.run(system, trace)
+    state = state_from_json(state_to_json(whole.states[3]), whole.states[3].models)
+    assert state.memories.keys() == ({"ap 0", "ap 1"} if where == "edge" else {"cloud"})
+    disks = world.ScriptedFleet((1, 1), {}, kept=whole.kept_then[3])
+    rest = world.run(system, trace, fleet=disks, state=state)
+    assert rest.result.digest == whole.result.digest
+    plain = world.run(mohawk(**{where: lambda given: counting(given)[:2]}), trace)
+    assert plain.result.digest != whole.result.digest
+
+
+@pytest.mark.parametrize(
+    ("memory", "sentence"),
+    [
+        ([1.0], "expected a memory of named vectors, got list"),
+        ({"m": 1.0}, r"memory\['m'\]: expected a flat float32 or float64 vector, got 1.0"),
+        ({"m": np.zeros((2, 2))}, r"expected a flat float32 or float64 vector, got float64 of \(2, 2\)"),
+        ({"m": np.array([np.nan])}, r"memory\['m'\]: expected finite numbers"),
+    ],
+)
+def test_a_memory_that_cannot_be_kept_is_one_sentence(world, memory, sentence):
+    system = mohawk(cloud=lambda cloud: (*counting(cloud)[:2], memory))
+    with pytest.raises(PluginError, match=f"cloud_weights at step 2: .*{sentence}"):
+        world.run(system, world.drawn_trace("0 0 0", "0 0 0"))
