@@ -26,6 +26,39 @@ nbformat.write(notebook, sys.argv[3])
 """
 
 
+#: Interrupts the kernel, as a notebook's stop button does, when the run's first step is done.
+_INTERRUPT = """
+import pathlib, sys, time
+from jupyter_client.manager import start_new_kernel
+manager, client = start_new_kernel(kernel_name="python3", cwd=sys.argv[1])
+
+
+def answer(asked):
+    while True:
+        found = client.get_shell_msg(timeout=120)
+        if found["parent_header"].get("msg_id") == asked:
+            return found["content"]
+
+
+cell = client.execute(sys.argv[2])
+while not (pathlib.Path(sys.argv[1]) / "first").exists():
+    time.sleep(0.05)
+manager.interrupt_kernel()
+print(answer(cell).get("ename"))
+print(answer(client.execute("left = 1 + 1"))["status"])
+client.stop_channels()
+manager.shutdown_kernel()
+"""
+_LONG_CELL = """
+import pathlib, roambench as rb
+rb.run(
+    {"name": "long", "systems": ["mohawk", "hierfavg"], "trace": {"steps": 400}, "fleet": {"agents": 4}},
+    fleet="simulated",
+    on_step=lambda step: pathlib.Path("first").touch(),
+)
+"""
+
+
 def executed(name: str, folder: Path) -> str:
     """The notebook as its reader sees it then, as text."""
     out = folder.parent / f"{folder.name}.ipynb"
@@ -55,3 +88,14 @@ def test_from_nothing_to_mohawk_against_hierfavg_with_a_figure(tmp_path: Path) -
         if file.is_file()
     }
     assert [name for name in sorted(left) if not any(fnmatch(name, known) for known in FILES)] == []
+
+
+@pytest.mark.timeout(400)
+def test_interrupting_the_kernel_stops_the_run_in_good_order(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", _INTERRUPT, str(tmp_path), _LONG_CELL]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=360, check=False)
+    assert done.stdout.split() == ["KeyboardInterrupt", "ok"], done.stderr[-2000:]
+    run = rb.load(tmp_path / "runs")[0]
+    assert (run.system, run.state, run.info.reason) == ("mohawk", "interrupted", "stopped by the user")
+    assert 0 < len(run.steps) < 400
+    assert len(rb.load(tmp_path / "runs")) == 1  # the other system did not begin

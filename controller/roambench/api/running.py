@@ -91,21 +91,24 @@ def outside_loops(work: Callable[[], T]) -> T:
 def _in_a_thread(work: Callable[[], T]) -> T:
     done: list[T] = []
     failed: list[BaseException] = []
+    over = threading.Event()  # not `join`: Python 3.11 takes a thread for ended once that was interrupted
 
     def body() -> None:
         try:
             done.append(work())
         except BaseException as error:  # handed to the caller, whatever it is
             failed.append(error)
+        finally:
+            over.set()
 
     thread = threading.Thread(target=body, name="roambench", daemon=True)
     with stoppable_from_elsewhere() as stop:
         thread.start()
         try:
-            thread.join()
+            over.wait()
         except KeyboardInterrupt:
             stop()
-            thread.join()
+            over.wait()
     if failed:
         raise failed[0]
     return done[0]
