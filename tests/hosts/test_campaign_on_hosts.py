@@ -1,4 +1,4 @@
-"""A campaign on three hosts and a spare, with a fault every minute or two, that nobody looks after.
+"""A campaign on three hosts and a spare, with a fault every few minutes, that nobody looks after.
 
 `python benchmarks/soak.py --campaign --seed N` is the same with a table of what followed from each fault."""
 
