@@ -28,6 +28,7 @@ def test_a_wheel_has_the_version_at_the_top_and_all_three_parts(tmp_path: Path) 
     asks = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import roambench, roambench.contract.errors\n"
         "import roambench.agent, roambench.controller\n"
+        "assert all(map(callable, map(roambench.__getattr__, ('load', 'run', 'sweep', 'compare'))))\n"
         "print(roambench.__version__, roambench.contract.__version__, roambench.__file__)\n"
         "from roambench.contract.sources import own_code\n"
         "print(own_code())"
