@@ -57,11 +57,12 @@ class Comparison:
         """The report's figures by their key ("accuracy", "energy"), as Plotly's."""
         import plotly.graph_objects as go
 
-        from roambench.report.figures.figure import LOOK
+        from roambench.report.figures.look import LOOK, painted
 
         return {
             figure.key: go.Figure(
-                data=figure.data, layout={**figure.layout, "template": LOOK, "title": figure.title}
+                data=painted(figure.data),
+                layout=painted({**figure.layout, "template": LOOK, "title": figure.title}),
             )
             for figure in report_figures(self._report.evidence, self._report.summaries)
         }

@@ -68,9 +68,7 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
 
     def asset(name: str) -> Response:
         # The sheets of the report's pages, where they are: one set of colours for both.
-        found = next(
-            path for path in (_REPORT / name, _PAGES / name, _PAGES / "colours.css") if path.is_file()
-        )
+        found = next(path for path in (_REPORT / name, _PAGES / name) if path.is_file())
         return Response(found.read_text("utf-8"), media_type=_KINDS[name.rpartition(".")[2]])
 
     names = ("page.css", "look.css", "live.css", "live.js", "charts.js", "runs.js")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from page_data import page_data
 from roambench.contract.errors import TraceError
 from roambench.controller.cli import main
 from roambench.controller.composition import run_experiment
@@ -94,7 +94,7 @@ def test_its_page_draws_no_map_and_no_distance(trace: Path, tmp_path: Path) -> N
     roambench("trace", "plot", trace, "-o", tmp_path / "pictures")
     page = (tmp_path / "pictures" / "trace.html").read_text()
     assert SENTENCE in page
-    data = json.loads(re.search(r'id="report-data">(.*?)</script>', page, re.S)[1])  # type: ignore[index]
+    data = page_data(page)
     assert [figure["key"] for figure in data["figures"]] == [
         "fig3",
         "steps-per-device",

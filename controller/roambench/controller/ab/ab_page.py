@@ -13,6 +13,7 @@ from roambench.controller.ab.ab_results import AbTable, Ended
 from roambench.controller.campaign.cooling import Cooled
 from roambench.report import numbers
 from roambench.report.figures.figure import Figure, drawn, names_axis, safe
+from roambench.report.figures.look import MUTED, RUN_COLOURS
 from roambench.report.pages.page import Parts, document, folded, warnings
 from roambench.report.table import Table
 
@@ -62,9 +63,9 @@ def factor_figure(plan: AbPlan, table: AbTable) -> Figure | None:
         return None
     traces = []
     for colour, name, chosen in (
-        ("#1a8f6a", "A is better", [row for row in rows if row.found.winner == "A"]),
-        ("#d9622b", "B is better", [row for row in rows if row.found.winner == "B"]),
-        ("#5f6b7a", "not resolved", [row for row in rows if not row.found.winner]),
+        (RUN_COLOURS[2], "A is better", [row for row in rows if row.found.winner == "A"]),
+        (RUN_COLOURS[1], "B is better", [row for row in rows if row.found.winner == "B"]),
+        (MUTED, "not resolved", [row for row in rows if not row.found.winner]),
     ):
         if not chosen:
             continue

@@ -13,7 +13,8 @@ from roambench.energy.comparison.comparison import Comparison
 from roambench.energy.comparison.transfer import Basis, Transfer, Way
 from roambench.energy.comparison.verdict import Finding
 from roambench.report import numbers
-from roambench.report.figures.figure import INK, PHASE_COLOURS, Figure, drawn, names_axis, safe
+from roambench.report.figures.figure import Figure, drawn, names_axis, safe
+from roambench.report.figures.look import INK, MUTED, PHASE_COLOURS, RUN_COLOURS
 from roambench.report.summaries.run import RunSummary
 from roambench.report.tables.communication import basis_name, classes_and_total, leading_basis
 
@@ -61,9 +62,9 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
         return None
     traces = []
     for colour, symbol, label, findings in (
-        ("#1a8f6a", "circle", "agrees within 2u", {Finding.AGREES}),
-        ("#d9622b", "circle", "the model is off", {Finding.OVERSTATES, Finding.UNDERSTATES}),
-        ("#5f6b7a", "circle-open", "not resolved, or too uncertain", {Finding.UNRESOLVED, Finding.VAGUE}),
+        (RUN_COLOURS[2], "circle", "agrees within 2u", {Finding.AGREES}),
+        (RUN_COLOURS[1], "circle", "the model is off", {Finding.OVERSTATES, Finding.UNDERSTATES}),
+        (MUTED, "circle-open", "not resolved, or too uncertain", {Finding.UNRESOLVED, Finding.VAGUE}),
     ):
         chosen = [i for i, point in enumerate(points) if point["verdict"].finding in findings]
         if chosen:

@@ -8,12 +8,13 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.report.figures.figure import PHASE_COLOURS, Figure, drawn, hover, safe
+from roambench.report.figures.figure import Figure, drawn, hover, safe
+from roambench.report.figures.look import PAPER, PHASE_COLOURS, PHASE_PATTERNS, pattern
 from roambench.report.summaries.run import RunSummary
 
 _AXES: Final[dict[str, Any]] = {
     "xaxis": {"title": "energy, J", "rangemode": "tozero"},
-    "yaxis": {"showgrid": False, "ticks": "", "dividercolor": "#cfd7e0"},
+    "yaxis": {"showgrid": False, "ticks": "", "dividercolor": "var(--border)"},
 }
 
 
@@ -105,6 +106,10 @@ def _bar(phase: Phase, rows: Sequence[Any], joules: Sequence[float]) -> Any:
         name=phase.value,
         y=rows,
         x=[round(value, 3) for value in joules],
-        marker={"color": PHASE_COLOURS[phase], "line": {"color": "white", "width": 1}},
+        marker={
+            "color": PHASE_COLOURS[phase],
+            "line": {"color": PAPER, "width": 1},
+            "pattern": pattern(PHASE_PATTERNS[phase]),
+        },
         hovertemplate=hover("%{x:,.1f} J", phase.value),
     )

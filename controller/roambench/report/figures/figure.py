@@ -13,77 +13,9 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from roambench.contract.phases import Phase
 from roambench.mobility.trace import FloatColumn
+from roambench.report.figures.look import MUTED, RUN_COLOURS, RUN_DASHES, RUN_PATTERNS, RUN_SYMBOLS, pattern
 from roambench.report.summaries.run import RunSummary
-
-#: One colour per run, told apart by people with colour-blindness; lines also differ in dash and symbol.
-RUN_COLOURS: Final = ("#1f5fbf", "#d9622b", "#1a8f6a", "#8250c4", "#b8397a", "#5f6b7a")
-RUN_DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-RUN_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-PHASE_COLOURS: Final[dict[Phase, str]] = {
-    Phase.IDLE: "#dfe5ec",
-    Phase.ABSENT: "#b9c3cf",
-    Phase.WAIT: "#cdd8e4",
-    Phase.DOWNLOAD: "#4ea3d8",
-    Phase.TRAIN: "#f2a73b",
-    Phase.UPLOAD: "#7b5cc9",
-    Phase.EXCHANGE: "#2aa79b",
-    Phase.LOST: "#e3b7b7",
-}
-INK: Final = "#1d2733"
-FAINT: Final = "#e7ebf0"
-_FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-_AXIS: Final = {
-    "title": {"standoff": 10, "font": {"size": 13}},
-    "showgrid": True,
-    "gridcolor": FAINT,
-    "zeroline": False,
-    "showline": True,
-    "linecolor": "#aab4c0",
-    "ticks": "outside",
-    "tickcolor": "#aab4c0",
-    "ticklen": 4,
-    "automargin": True,
-}
-_LAYOUT: Final = {
-    "paper_bgcolor": "rgba(0,0,0,0)",
-    "plot_bgcolor": "rgba(0,0,0,0)",
-    "font": {"family": _FONT, "size": 13, "color": INK},
-    "margin": {"l": 64, "r": 20, "t": 44, "b": 52},
-    "legend": {
-        "orientation": "h",
-        "x": 0,
-        "y": 1.02,
-        "yanchor": "bottom",
-        "xanchor": "left",
-        "traceorder": "normal",
-    },
-    "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#aab4c0", "activecolor": "#1f5fbf"},
-    "hovermode": "closest",
-    "hoverlabel": {"font": {"family": _FONT, "size": 12}},
-    "xaxis": _AXIS,
-    "yaxis": _AXIS,
-    "annotationdefaults": {
-        "showarrow": False,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "bottom",
-    },
-    "shapedefaults": {"type": "line", "line": {"color": INK, "width": 1, "dash": "dot"}},
-    "updatemenudefaults": {
-        "type": "buttons",
-        "direction": "right",
-        "yanchor": "bottom",
-        "bgcolor": "#fff",
-        "bordercolor": "#c9d2dc",
-        "font": {"size": 12},
-    },
-}
-#: The common look, as a Plotly template: white, thin grid, legend above the plot.
-LOOK: Final[dict[str, Any]] = go.layout.Template(layout=_LAYOUT).to_plotly_json()
-
 
 #: Of a map: as many pixels for a kilometre to the north as to the east.
 MAP_AXES: Final[dict[str, Any]] = {
@@ -197,12 +129,12 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
             "x1": 1,
             "y0": 100.0 * threshold,
             "y1": 100.0 * threshold,
-            "line_color": "#8894a3",
+            "line_color": MUTED,
             "label": {
                 "text": f"threshold {100.0 * threshold:g} %",
                 "textposition": "start",
                 "yanchor": "bottom",
-                "font": {"size": 11, "color": "#667384"},
+                "font": {"size": 11, "color": MUTED},
             },
         }
         for threshold in sorted({run.learning.threshold for run in runs})
@@ -276,7 +208,7 @@ def aggregated_figure(runs: Sequence[RunSummary]) -> Figure | None:
             name=safe(run.label),
             x=[point.step for point in run.learning.points],
             y=[point.aggregated for point in run.learning.points],
-            marker_color=run_colour(index),
+            marker={"color": run_colour(index), "pattern": pattern(RUN_PATTERNS[index % 6])},
             hovertemplate=hover("step %{x}: %{y} models", run.label),
         )
         for index, run in enumerate(runs)

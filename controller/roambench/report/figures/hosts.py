@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from roambench.contract.records import HostSample
 from roambench.report.figures.figure import Figure, drawn, hover, safe
+from roambench.report.figures.look import RUN_COLOURS
 from roambench.report.summaries.evidence import RunEvidence
 
 MOST_BOARDS: Final = 36
@@ -70,8 +71,8 @@ def _figure(label: str, key: str, host: Mapping[str, Sequence[HostSample]], star
                 y=series[first][i],
                 xaxis=f"x{suffix}",
                 yaxis=f"y{suffix}",
-                line={"color": "#1f5fbf", "width": 1.4},
-                marker={"color": "#d9622b", "size": [6 if bad else 0.1 for bad in hot]},
+                line={"color": RUN_COLOURS[0], "width": 1.4},
+                marker={"color": RUN_COLOURS[1], "size": [6 if bad else 0.1 for bad in hot]},
                 hovertemplate=hover("%{x:.1f} min: %{y:.1f}", name),
             )
         )

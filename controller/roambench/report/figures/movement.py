@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 
 from roambench.contract.phases import Outcome
 from roambench.mobility.trace import Trace
-from roambench.report.figures.figure import INK, MAP_AXES, Figure, drawn, hover, km, safe
+from roambench.report.figures.figure import MAP_AXES, Figure, drawn, hover, km, safe
+from roambench.report.figures.look import INK, MUTED, OUTCOMES, PAPER, RUN_COLOURS, RUN_SYMBOLS
 from roambench.report.summaries.evidence import RunEvidence
 from roambench.report.summaries.learning import device_name
 from roambench.report.summaries.run import RunSummary
@@ -19,17 +20,7 @@ from roambench.rounds.records import StepOpened
 #: A grid or a map with more devices than this is no picture any more: the ones present most are shown.
 MOST_DEVICES: Final = 40
 _MOST_PLACES: Final = 2000
-_STATES: Final = (
-    ("absent", "#f3f5f8"),
-    ("present, not training", "#cdd8e4"),
-    ("outstanding", "#f2c14e"),
-    ("aggregated", "#3f8f5f"),
-    ("wasted", "#cf4a3f"),
-)
-_TRACK_COLOURS: Final = (
-    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd",
-    "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
-)  # fmt: skip
+_MARK_STEPS: Final = 100  # columns that leave a mark room
 
 
 def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> Figure | None:
@@ -50,9 +41,9 @@ def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSumm
             mode="lines",
             x=steps,
             y=[len(record.devices) for record in first],
-            line={"color": "#5f7c9d", "width": 1.5, "shape": "hvh"},
+            line={"color": MUTED, "width": 1.5, "shape": "hvh"},
             fill="tozeroy",
-            fillcolor="rgba(95,124,157,0.18)",
+            fillcolor="var(--shade)",
             showlegend=False,
             hovertemplate="step %{x}: %{y} present<extra></extra>",
         )
@@ -76,14 +67,14 @@ def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSumm
         layout["annotations"].append({"text": f"<b>{safe(run.label)}</b>", "x": 0, "y": domain_top})
         domain_top = low
     layout["xaxis"] = {"title": "step", "anchor": f"y{len(grids) + 1}", "showgrid": False}
-    traces += [_legend_entry(name, colour) for name, colour in _STATES]
+    traces += [_legend_entry(*outcome) for outcome in OUTCOMES]
     hidden = max(len(run.info.device_names) for run, _ in shown) - MOST_DEVICES
     more = f" The {MOST_DEVICES} devices present most are shown." if hidden > 0 else ""
     return drawn(
         "availability",
         "Availability, and what became of every training",
         "Top: devices present in each step. Below, per run: each cell is one device in one step, coloured by "
-        f"the outcome of the training it was ordered there.{more}",
+        f"the outcome of the training it was ordered there (× wasted, ? outstanding, · none).{more}",
         traces,
         round(inner + top + bottom),
         **layout,
@@ -130,15 +121,19 @@ def _strip(
     texts: list[list[str]],
     number: int,
 ) -> Any:
-    last = len(_STATES) - 1
+    last = len(OUTCOMES) - 1
     scale = []
-    for index, (_, colour) in enumerate(_STATES):
+    for index, (_, colour, _) in enumerate(OUTCOMES):
         scale += [[index / (last + 1), colour], [(index + 1) / (last + 1), colour]]
+    marked = len(opened) <= _MARK_STEPS
     return go.Heatmap(
         x=[record.step for record in opened],
         y=names,
         z=grid,
-        text=texts,
+        text=[[OUTCOMES[state or 0][2] for state in row] for row in grid] if marked else None,
+        texttemplate="%{text}" if marked else None,
+        textfont={"color": "var(--outcome-mark)", "size": 11} if marked else None,
+        customdata=texts,
         zmin=-0.5,
         zmax=last + 0.5,
         colorscale=scale,
@@ -146,17 +141,22 @@ def _strip(
         xgap=1 if len(opened) <= 200 else 0,
         ygap=1,
         yaxis=f"y{number}",
-        hovertemplate="%{y}, step %{x}: %{text}<extra></extra>",
+        hovertemplate="%{y}, step %{x}: %{customdata}<extra></extra>",
     )
 
 
-def _legend_entry(name: str, colour: str) -> Any:
+def _legend_entry(name: str, colour: str, mark: str) -> Any:
     return go.Scatter(
         mode="markers",
         x=[None],
         y=[None],
-        name=name,
-        marker={"symbol": "square", "size": 11, "color": colour, "line": {"color": "#aab4c0", "width": 1}},
+        name=f"{mark} {name}" if mark else name,
+        marker={
+            "symbol": "square",
+            "size": 11,
+            "color": colour,
+            "line": {"color": "var(--axis)", "width": 1},
+        },
         hoverinfo="skip",
     )
 
@@ -171,7 +171,7 @@ def map_figure(runs: Sequence[RunEvidence]) -> Figure | None:
     if len(trace.place_x_m):
         every = max(1, -(-len(trace.place_x_m) // _MOST_PLACES))
         places = _points(trace.place_x_m[::every], trace.place_y_m[::every], "places")
-        small = {"size": 3, "color": "#c3ccd7"}
+        small = {"size": 3, "color": "var(--faint)"}
         traces.append(go.Scatter(places, mode="markers", marker=small, hoverinfo="skip"))
     traces += _tracks(run, trace)
     traces.append(
@@ -180,9 +180,9 @@ def map_figure(runs: Sequence[RunEvidence]) -> Figure | None:
             text=[safe(name) for name in trace.ap_names],
             mode="markers+text" if len(trace.ap_names) <= 40 else "markers",
             textposition="top center",
-            textfont={"size": 10, "color": "#3a4656"},
+            textfont={"size": 10, "color": "var(--dots)"},
             marker={"symbol": "triangle-up", "size": 11, "color": INK},
-            marker_line={"color": "white", "width": 1},
+            marker_line={"color": PAPER, "width": 1},
             hovertemplate="%{text}: %{x:.2f}, %{y:.2f} km<extra></extra>",
         )
     )
@@ -210,14 +210,14 @@ def _tracks(run: RunEvidence, trace: Trace) -> list[Any]:
         if not len(rows):
             continue
         name = device_name(run.info.device_names, device)
-        colour = _TRACK_COLOURS[number % len(_TRACK_COLOURS)]
+        colour = RUN_COLOURS[number % len(RUN_COLOURS)]
         tracks.append(
             go.Scatter(
                 _points(trace.x_m[rows], trace.y_m[rows], name),
                 mode="lines+markers",
                 line={"color": colour, "width": 1.2},
                 opacity=0.75,
-                marker={"size": 6, "color": colour},
+                marker={"size": 6, "color": colour, "symbol": RUN_SYMBOLS[number // 6 % 6]},
                 customdata=trace.step[rows].tolist(),
                 hovertemplate=hover("step %{customdata}: %{x:.2f}, %{y:.2f} km", name),
             )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import plotly.graph_objects as go
 
 from roambench.report.figures.figure import Figure, drawn, hover, safe
+from roambench.report.figures.look import PAPER, RUN_COLOURS, RUN_PATTERNS, pattern
 from roambench.report.summaries.run import RunSummary
 from roambench.report.tables.uncertainty import PARTS, budget_rows, part_j
-
-_COLOURS: Final = ("#1f5fbf", "#7fb2e5", "#d9622b", "#f2a73b", "#8894a3", "#1a8f6a")
 
 
 def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
@@ -27,7 +25,7 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
     if not budgets:
         return None
     traces = []
-    for (part, field), colour in zip(PARTS, _COLOURS, strict=True):
+    for index, (part, field) in enumerate(PARTS):
         shares = [100.0 * (part_j(budget, field) / budget.total_j) ** 2 for budget in budgets]
         if any(share > 0.0 for share in shares):
             traces.append(
@@ -37,7 +35,11 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
                     y=names,
                     x=[round(share, 3) for share in shares],
                     customdata=[round(2.0 * part_j(budget, field), 4) for budget in budgets],
-                    marker={"color": colour, "line": {"color": "white", "width": 1}},
+                    marker={
+                        "color": RUN_COLOURS[index],
+                        "line": {"color": PAPER, "width": 1},
+                        "pattern": pattern(RUN_PATTERNS[index]),
+                    },
                     hovertemplate=hover("%{x:.1f} % of the variance, ± %{customdata:.3g} J", part),
                 )
             )

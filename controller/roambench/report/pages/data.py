@@ -22,7 +22,7 @@ _COLOURS: Final = (
     *("#7a4a21", "#9fb8e8", "#f2b28f", "#8fd0b8", "#c9b1ea", "#f3e08a", "#176087", "#e08ab4", "#b4bcc6"),
     *("#4c6b12", "#c99f78", "#0b3475", "#8a2f0c", "#07523b", "#4a2583", "#7d6400", "#6b0f3f"),
 )
-_SCALE: Final = [[0, "#f4f6f9"], [0.02, "#dbe7f7"], [0.25, "#8fb4e6"], [0.6, "#2f6ac4"], [1, "#0b2f6b"]]
+_SCALE: Final = [[at, f"var(--scale-{number})"] for number, at in enumerate((0, 0.02, 0.25, 0.6, 1), 1)]
 
 
 def data_page(title: str, facts: Sequence[str], shares: DataShares) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from roambench.contract.json_values import without_nan
-from roambench.report.figures.figure import LOOK, PHASE_COLOURS, Figure
+from roambench.contract.phases import Phase
+from roambench.report.figures.figure import Figure
+from roambench.report.figures.look import LOOK, PHASE_COLOURS, PHASE_PATTERNS, pattern
 from roambench.report.summaries.run import RunSummary, shared_flags
 from roambench.report.table import Table
-from roambench.report.templates.rendering import rendered
+from roambench.report.templates.rendering import packed, rendered
 
 #: Longer tables fold away.
 _OPEN_ROWS: Final = 30
@@ -70,7 +72,10 @@ def document(
         ],
         "template": LOOK,
         "power": next(iter(found["power"]), None),
-        "phaseColours": {phase.value: colour for phase, colour in PHASE_COLOURS.items()},
+        "phases": {
+            phase.value: {"colour": PHASE_COLOURS[phase], "pattern": pattern(PHASE_PATTERNS[phase])}
+            for phase in Phase
+        },
     }
     return rendered(
         "page.html",
@@ -81,7 +86,7 @@ def document(
         facts=facts,
         footer=footer,
         kind=kind,
-        data=without_nan(data),
+        data=packed(without_nan(data)),
         most_rows=MOST_ROWS,
         open_rows=_OPEN_ROWS,
     )

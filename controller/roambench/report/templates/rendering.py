@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import re
+from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from plotly.offline import get_plotlyjs
 
 _LOADER: Final = PackageLoader("roambench.report.templates", "")
 _TEMPLATES: Final = Environment(
@@ -16,6 +20,21 @@ _TEMPLATES: Final = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
+#: plotly.js with what we draw: scatter, bar, heat map. From npm, the release that plotly.py writes for.
+_PLOTLY_JS_GZ: Final = files("roambench.report.templates").joinpath("plotly-cartesian.min.js.gz").read_bytes()
+
+
+def file(name: str) -> str:
+    """A file of this folder as it is, no template."""
+    return _LOADER.get_source(_TEMPLATES, name)[0]
+
+
+def packed(value: Any) -> str:
+    """A JSON value for a page's script: gzip, base64; ValueError for a NaN."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
 #: `tojson` writes what cannot end the script element that it stands in.
 _TEMPLATES.policies["json.dumps_kwargs"] = {
     "separators": (",", ":"),
@@ -23,9 +42,12 @@ _TEMPLATES.policies["json.dumps_kwargs"] = {
     "allow_nan": False,
 }
 _TEMPLATES.globals.update(
-    file=lambda name: _LOADER.get_source(_TEMPLATES, name)[0],  # as it is, no template
-    plotly_js=get_plotlyjs,
+    file=file,
+    plotly_js=lambda: gzip.decompress(_PLOTLY_JS_GZ).decode(),
+    packed_plotly_js=lambda: base64.b64encode(_PLOTLY_JS_GZ).decode(),
 )
+#: A name as a part of an element's id.
+_TEMPLATES.filters["slug"] = lambda name: re.sub(r"[^\w-]+", "-", name)
 
 
 def rendered(template: str, **values: Any) -> str:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from roambench.mobility.trace import Trace
 
-BLUE: Final = "#1f5fbf"
-ORANGE: Final = "#d9622b"
-GREEN: Final = "#1a8f6a"
-GREY: Final = "#8894a3"
+BLUE: Final = "var(--run-1)"
+ORANGE: Final = "var(--run-2)"
+GREEN: Final = "var(--run-3)"
+GREY: Final = "var(--muted)"
 _SMALL: Final = {"font": {"size": 12}}
 _BETWEEN: Final = 0.25  # two panels, in widths of one
 _BETWEEN_PX: Final = 88  # two rows: the labels of the upper one, and the lower one's title

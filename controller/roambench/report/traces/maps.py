@@ -10,12 +10,13 @@ import plotly.graph_objects as go
 from roambench.contract.draws import generator
 from roambench.mobility.trace import FloatColumn, Trace
 from roambench.report.figures.figure import MAP_AXES, Figure, drawn, km, safe
+from roambench.report.figures.look import PAPER
 from roambench.report.traces.access_points import shown_aps, shown_kind
 from roambench.report.traces.axes import BLUE, panels
 
 _MOST_POINTS: Final = 5000  # of places on one map; more only make the page heavy
 _CELLS: Final = 35  # across a heat map: 500 m each in a box of 17.5 km
-_HEAT: Final = [[0, "#ffffff"], [0.02, "#fdeccb"], [0.15, "#f7b267"], [0.45, "#d9622b"], [1, "#5c1310"]]
+_HEAT: Final = [[at, f"var(--heat-{number})"] for number, at in enumerate((0, 0.02, 0.15, 0.45, 1), 1)]
 
 
 def places_figure(trace: Trace, seed: int) -> Figure | None:
@@ -34,7 +35,7 @@ def places_figure(trace: Trace, seed: int) -> Figure | None:
     for panel in range(len(titles)):
         name = "" if panel == 0 else str(panel + 1)
         if panel % 2 == 0:
-            trace_of = _dots(*(even, real)[panel // 2], "#3a4656", 2.2, 0.5)
+            trace_of = _dots(*(even, real)[panel // 2], "var(--dots)", 2.2, 0.5)
         else:
             trace_of = _heat_trace(heats[panel // 2], ((west, east), (south, north)), "places")
         traces.append(trace_of.update(xaxis=f"x{name}", yaxis=f"y{name}"))
@@ -70,7 +71,7 @@ def map_figure(trace: Trace) -> Figure:
     size = 6.0 + 20.0 * np.sqrt(load / max(1, int(load.max())))
     traces = []
     if len(trace.place_x_m):
-        traces.append(_dots(trace.place_x_m, trace.place_y_m, "#c3ccd7", 3, 0.9).update(name="places"))
+        traces.append(_dots(trace.place_x_m, trace.place_y_m, "var(--faint)", 3, 0.9).update(name="places"))
     traces.append(
         go.Scatter(
             mode="markers",
@@ -80,7 +81,7 @@ def map_figure(trace: Trace) -> Figure:
             text=[safe(name) for name in trace.ap_names],
             customdata=load.tolist(),
             marker={"size": size.round(1).tolist(), "color": BLUE, "opacity": 0.75},
-            marker_line={"color": "white", "width": 1},
+            marker_line={"color": PAPER, "width": 1},
             hovertemplate="%{text}: %{customdata} fixes at %{x:.2f}, %{y:.2f} km<extra></extra>",
         )
     )

@@ -18,7 +18,8 @@ from typing import Final
 
 from roambench.contract.errors import TraceError
 from roambench.contract.whole_file import write_whole
-from roambench.report.figures.figure import LOOK, Figure
+from roambench.report.figures.figure import Figure
+from roambench.report.figures.look import LOOK, painted
 from roambench.report.templates.rendering import rendered
 
 #: Names under which Chromium-based browsers install themselves.
@@ -40,7 +41,7 @@ def browser() -> str:
         which = f"{_VARIABLE}={asked} is no program" if asked else "none is installed"
         raise TraceError(
             f"PNG files need a Chromium-based browser, and {which}: install one (for example `apt install "
-            f"chromium`), name it in {_VARIABLE}, or save single figures by the camera button of the page"
+            f"chromium`), name it in {_VARIABLE}, or save single figures by the buttons of the page"
         )
     return found
 
@@ -48,7 +49,10 @@ def browser() -> str:
 def write_pictures(figures: Sequence[Figure], folder: Path) -> list[Path]:
     """Write `folder`/KEY.png for every figure; returns the files. TraceError where the browser fails."""
     program = browser()
-    shown = [{"key": it.key, "data": it.data, "layout": it.layout | {"template": LOOK}} for it in figures]
+    shown = [
+        {"key": it.key, "data": painted(it.data), "layout": painted(it.layout | {"template": LOOK})}
+        for it in figures
+    ]
     with tempfile.TemporaryDirectory(prefix="roambench-pictures-") as scratch:
         source = Path(scratch) / "figures.html"
         source.write_text(rendered("pictures.html", figures=shown, width=_WIDTH_PX), encoding="utf-8")

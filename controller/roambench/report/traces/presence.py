@@ -11,12 +11,13 @@ from roambench.mobility.outages import HOLES, empty_because, marked_outages
 from roambench.mobility.statistics import aggregated_per_step, stated_offset_h
 from roambench.mobility.trace import Trace
 from roambench.report.figures.figure import Figure, drawn, hover
+from roambench.report.figures.look import PAPER
 from roambench.report.traces.axes import BLUE, GREEN, GREY, ORANGE, grouped, panels, timestamp, timestamps
 
 _LINES: Final = (
     ("HierFAVG, MACFL", None, ORANGE),
-    ("MOHAWK, k2 = 2", 2, "#9ccbb8"),
-    ("MOHAWK, k2 = 5", 5, "#4fae8e"),
+    ("MOHAWK, k2 = 2", 2, "var(--green-light)"),
+    ("MOHAWK, k2 = 5", 5, "var(--green-middle)"),
     ("MOHAWK, k2 = 10", 10, GREEN),
 )
 
@@ -37,7 +38,7 @@ def availability_figure(trace: Trace) -> Figure:
             y=grouped(per_step),
             line={"color": GREY, "width": 1, "shape": "hvh"},
             fill="tozeroy",
-            fillcolor="rgba(136,148,163,0.16)",
+            fillcolor="var(--shade)",
             hovertemplate="%{x}: %{y:.3g} present<extra></extra>",
         )
     ]
@@ -65,7 +66,7 @@ def availability_figure(trace: Trace) -> Figure:
             "x1": timestamp(trace, first + length),
             "y0": 0,
             "y1": 1,
-            "fillcolor": "rgba(184,57,122,0.13)",
+            "fillcolor": "var(--hole)",
             "line": {"width": 0},
             "layer": "below",
         }
@@ -180,7 +181,7 @@ def hours_figure(trace: Trace) -> Figure:
                 x=((edges[:-1] + edges[1:] - 1) / 2).tolist(),
                 y=found.tolist(),
                 width=width,
-                marker={"color": BLUE, "line": {"color": "white", "width": 0.5}},
+                marker={"color": BLUE, "line": {"color": PAPER, "width": 0.5}},
                 hovertemplate="about %{x} steps: %{y} devices<extra></extra>",
             ),
             go.Scatter(

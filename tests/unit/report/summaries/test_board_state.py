@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from page_data import page_data
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, HostSample
@@ -109,7 +110,7 @@ def test_phases_with_a_throttle_bit_are_counted_and_flagged(hand_made):
     assert (state.host.mean_c, state.host.highest_c) == (pytest.approx(54.8), 63.0)
     assert state.host.cpu_share == pytest.approx(0.5)
     assert state.host.agent_share == pytest.approx(17.0 / 85.0)
-    figures = json.loads(made.html().split('id="report-data">')[1].split("</script>")[0])["figures"]
+    figures = page_data(made.html())["figures"]
     (panels,) = [figure for figure in figures if figure["key"] == "host-0"]
     assert [trace["y"] for trace in panels["data"]] == [[None, 61.0, 63.0, 50.0, 50.0]] * 2
     assert panels["data"][0]["marker"]["size"] == [0.1, 6, 6, 0.1, 0.1]

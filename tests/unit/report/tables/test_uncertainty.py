@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from page_data import page_data
 from roambench.contract.phases import Phase
 from roambench.report.report import report
 from roambench.report.tables.report import comparison_tables
@@ -41,7 +42,7 @@ def test_the_budget_of_a_whole_run_by_hand(hand_made):
 
 def test_the_bar_shows_shares_of_the_variance_that_add_up(hand_made):
     made, _ = shown(hand_made(config=OFFSET))
-    figures = json.loads(made.html().split('id="report-data">')[1].split("</script>")[0])["figures"]
+    figures = page_data(made.html())["figures"]
     (bar,) = [figure for figure in figures if figure["key"] == "budget"]
     whole = {trace["name"]: trace["x"][trace["y"].index("whole run, gross")] for trace in bar["data"]}
     assert sum(whole.values()) == pytest.approx(100.0, abs=0.1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from page_data import page_data
 from roambench.contract.errors import TraceError
 from roambench.controller.cli import main
 from roambench.mobility.files import content_hash, write_trace
@@ -123,7 +123,7 @@ def test_the_page_shows_markup_of_names_and_loads_nothing(two_days):
     assert "<h1>&lt;b&gt;t&lt;/b&gt;</h1>" in page
     assert "made by &lt;script&gt;" in page
     assert "default-src 'none'" in page
-    data = json.loads(re.search(r'id="report-data">(.*?)</script>', page, re.S)[1])
+    data = page_data(page)
     keys = [figure["key"] for figure in data["figures"]]
     assert keys == [
         *("fig2", "trace-map", "presence-map", "fig3", "mean-day", "steps-per-device"),
