@@ -1,5 +1,5 @@
-"""Objectives of local training: a loss of every sample, and perhaps proximal terms that hold the model near
-others.
+"""Local algorithms: a loss of every sample, perhaps proximal terms that hold the model near others, and what
+else changes a step.
 
 An order spells its objective with its numbers: "ce", "fedprox:mu=0.01", "middle_plus:lambda2=0.01". Who only
 checks the spelling needs no torch.
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
     #: (logits (n, classes), labels (n,)) -> losses (n,); training descends their mean.
     SampleLoss = Callable[[Tensor, Tensor], Tensor]
+    #: (gradients, parameters, start model's parameters, number of the step from 0), parallel lists: writes to
+    #: the gradients in place. Called without gradient recording, behind the proximal terms.
+    Correction = Callable[[list[Tensor], list[Tensor], list[Tensor], int], None]
+#: (number of the step from 0, steps of this training) -> factor of the experiment's learning rate.
+Schedule = Callable[[int, int], float]
 Anchor = Literal["start", "global"]
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -39,10 +44,23 @@ class ProximalTerm:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """The losses told in replies are `loss`'s alone, without the proximal terms."""
+    """What a device's mini-batches do. The losses told in replies are `loss`'s alone, without the proximal
+    terms.
+
+    A step: gradient of the mean loss, proximal terms, `correct`, clipping to `clip_norm`, then the run's
+    optimiser at its learning rate times `schedule`.
+    """
 
     loss: SampleLoss
     proximal_terms: tuple[ProximalTerm, ...] = ()
+    correct: Correction | None = None
+    clip_norm: float = math.inf  # greatest Euclidean norm of the whole gradient
+    schedule: Schedule | None = None
+
+    @property
+    def changes_steps(self) -> bool:
+        """Whether there is more to it than a loss and proximal terms."""
+        return self.correct is not None or self.schedule is not None or self.clip_norm < math.inf
 
     @property
     def needs_global(self) -> bool:
@@ -83,9 +101,29 @@ def middle_plus(lambda1: float, lambda2: float) -> Objective:
     )
 
 
+def _mistakes(name: str, row: ObjectiveRow) -> Iterator[str]:
+    """Of a row of another package: it cannot be built from its own defaults, or makes something else."""
+    try:
+        made: Any = row.build(*row.numbers.values())
+    except Exception as error:  # whatever a third party's function does, it is one sentence here
+        yield f"cannot be built from its defaults: {type(error).__name__}: {error}"
+        return
+    if not isinstance(made, Objective):
+        yield f"expected it to build an Objective, got {type(made).__name__}"
+        return
+    for hook in ("loss", "correct", "schedule"):
+        value = getattr(made, hook)
+        if not callable(value) and (value is not None or hook == "loss"):
+            yield f"{hook}: expected a function, got {value!r}"
+    if not isinstance(made.clip_norm, int | float) or not made.clip_norm > 0.0:
+        yield f"clip_norm: expected a number above 0, got {made.clip_norm!r}"
+
+
 OBJECTIVES: Final[Table[ObjectiveRow]] = Table(
     what="objective",
+    group="roambench.local_algorithms",
     kind=ObjectiveRow,
+    mistakes=_mistakes,
     own={
         "ce": ObjectiveRow(plain),
         "fedprox": ObjectiveRow(fedprox, {"mu": 0.01}),

@@ -93,6 +93,8 @@ class Adam:
 class Optimiser(Protocol):
     """The rule by which gradients move parameters."""
 
+    learning_rate: float
+
     def step(self, gradients: list[Tensor]) -> None:
         """Move the parameters in place. Call without gradient recording; may write to `gradients`."""
 

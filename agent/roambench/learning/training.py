@@ -101,11 +101,23 @@ def train(
     steps = training.sgd_steps(batches.samples, batch_size)
     losses: deque[Tensor] = deque(maxlen=per_epoch)
     epoch_by_epoch = chain.from_iterable(batches.epoch(training.seed, epoch, batch_size) for epoch in count())
-    for pixels, targets in islice(epoch_by_epoch, steps):
+    begun_at = [parameter.detach().clone() for parameter in parameters] if objective.correct else []
+    for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
         batch_losses = objective.loss(module(pixels), targets)
+        if batch_losses.shape != targets.shape[:1]:
+            raise ModelError(
+                f"loss of {training.objective!r}: expected one per sample, shape {tuple(targets.shape[:1])}, "
+                f"got {tuple(batch_losses.shape)}"
+            )
         gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
         with torch.no_grad():
             force.add_to(gradients, parameters)
+            if objective.correct is not None:
+                objective.correct(gradients, parameters, begun_at, number)
+            if objective.clip_norm < math.inf:
+                _clip(gradients, objective.clip_norm)
+            if objective.schedule is not None:
+                optimiser.learning_rate = spec.learning_rate * objective.schedule(number, steps)
             optimiser.step(gradients)
         losses.append(batch_losses.detach())
     vector = flatten(module)
@@ -160,6 +172,13 @@ class ProximalGradient:
         for scale, anchors, chosen in self._pulls:
             stretched = torch._foreach_sub([parameters[index] for index in chosen], anchors)
             torch._foreach_add_([gradients[index] for index in chosen], stretched, alpha=scale)
+
+
+def _clip(gradients: list[Tensor], largest: float) -> None:
+    """Scale the whole gradient down to this Euclidean norm, in place."""
+    norm = math.sqrt(sum(float(gradient.double().square().sum()) for gradient in gradients))
+    if norm > largest:
+        torch._foreach_mul_(gradients, largest / norm)
 
 
 def _offsets(parameters: Sequence[Tensor]) -> list[tuple[int, Tensor]]:

@@ -14,6 +14,7 @@ class Kind(StrEnum):
     ALGORITHMS = "algorithms"
     DECENTRALISED = "decentralised"
     DATASETS = "datasets"
+    LOCAL = "local"
     MODELS = "models"
     PARTITIONS = "partitions"
     METERS = "meters"

@@ -146,6 +146,11 @@ def _mistake(task: StackedTask, size: int) -> str:
     """Why the task cannot be done, in the words of `train`; empty if it can."""
     try:
         objective = find_objective(task.objective)
+        if objective.changes_steps:
+            raise ModelError(
+                f"objective {task.objective!r} corrects, clips or schedules steps, which the stacked backend "
+                'cannot: expected simulated.backend = "workers" or "ray"'
+            )
         if task.steps < 1:
             raise ValueError(f"training needs one or more steps, got {task.steps}")
         if task.start.shape != (size,):
