@@ -7,7 +7,7 @@ WIRE   := protos/roambench/wire/v1
 
 SCALE  ?= small
 
-.PHONY: help setup servers host-tools demo quick test test-hosts test-all check protos check-protos lock bench soak reproduce clean
+.PHONY: help setup servers host-tools demo docs quick test test-hosts test-all check protos check-protos lock bench soak reproduce clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
@@ -19,8 +19,9 @@ help:
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
 	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: an hour; see docs/reproducing.md)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
+	@echo "make docs      the pages as a site with a search: build/site/index.html; a broken link ends it"
 	@echo "make protos    regenerate the wire messages"
-	@echo "make lock      renew the digests of what make setup and boards install"
+	@echo "make lock      renew the digests of what make setup, make docs and boards install"
 
 setup: $(VENV)/.ready
 
@@ -103,6 +104,16 @@ build/protobuf: boards.txt
 	@rm -rf $@ && mkdir -p $@
 	@awk '/^[a-z]/ { on = /^protobuf==/ } on' boards.txt >build/protobuf.txt
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes --target $@ -r build/protobuf.txt
+
+# Links, anchors and the order of pages are checked (mkdocs.yml); nothing is fetched once docs.txt is installed.
+docs: setup $(VENV)/.docs
+	@$(BIN)/python packaging/site.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@echo "build/site/index.html"
+
+$(VENV)/.docs: docs.txt $(VENV)/.ready
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r docs.txt
+	@touch $@
 
 # What may be installed, by digest: after a change of pyproject.toml, constraints.txt or the versions in boards.txt.
 lock:

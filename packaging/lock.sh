@@ -1,5 +1,5 @@
 #!/bin/sh
-# lock.sh UV [OPTION...]: writes the digests of all package files into locked.txt and boards.txt (`make lock`).
+# lock.sh UV [OPTION...]: writes the digests of all package files into locked.txt, docs.txt and boards.txt (`make lock`).
 # locked.txt keeps its versions where they still fit; OPTION is uv's, for example --upgrade. boards.txt keeps those
 # that people wrote into it. torch for x86-64 is in neither (docs/decisions/0010).
 set -eu
@@ -17,6 +17,16 @@ compiled --extra controller --extra test -c constraints.txt -o "$scratch/locked.
     awk '/^[^ ]/ { skip = /^(torch|triton|nvidia-|cuda-)/ } !skip' "$scratch/locked.txt"
 } >"$scratch/new"
 cp "$scratch/new" locked.txt
+
+# What the site needs, in the versions of locked.txt where both name one.
+[ ! -e docs.txt ] || cp docs.txt "$scratch/docs.txt"
+sed -n 's/^\([a-z][^ ]*\).*/\1/p' locked.txt >"$scratch/installed.txt"
+sed -n 's/^docs = \[\(.*\)\]$/\1/p' pyproject.toml | tr -d '"' | sed 's/, mk/\nmk/g' >"$scratch/docs.in"
+compiled -c "$scratch/installed.txt" -o "$scratch/docs.txt" "$scratch/docs.in" >/dev/null
+{
+    echo "# What \`make docs\` installs: made by \`make lock\` from the extra docs, in the versions of locked.txt where both have one."
+    cat "$scratch/docs.txt"
+} >docs.txt
 
 grep '^#' boards.txt >"$scratch/boards.txt"
 sed -n 's/^\([a-z][^ ]*\).*/\1/p' boards.txt >"$scratch/pins.txt"

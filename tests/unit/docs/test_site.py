@@ -1,0 +1,30 @@
+"""docs/README.md is the order of the site's pages: each page is on it once, and what it names is there.
+
+`make docs` checks links and anchors, too; here is what a new page forgets first, without mkdocs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+INDEX = (ROOT / "docs" / "README.md").read_text("utf-8")
+NAMED = [os.path.normpath(f"docs/{path}") for path in re.findall(r"^ *- \[.+\]\(([^)#]+)\)$", INDEX, re.M)]
+
+
+def test_every_page_is_in_the_order_of_pages_once() -> None:
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    pages |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "firmware_notes").glob("*.md")}
+    assert sorted(pages - {"docs/README.md"} - set(NAMED)) == [], "a page is missing in docs/README.md"
+    assert sorted(NAMED) == sorted(set(NAMED))
+
+
+def test_every_page_of_the_order_is_there() -> None:
+    assert len(NAMED) > 50
+    assert [path for path in NAMED if not (ROOT / path).is_file()] == []
+
+
+def test_readme_leads_to_all_pages() -> None:
+    assert "(docs/README.md)" in (ROOT / "README.md").read_text("utf-8")
