@@ -19,7 +19,7 @@ help:
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
 	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: an hour; see docs/reproducing.md)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
-	@echo "make docs      the pages as a site with a search: build/site/index.html; a broken link ends it"
+	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"
 	@echo "make protos    regenerate the wire messages"
 	@echo "make lock      renew the digests of what make setup, make docs and boards install"
 
