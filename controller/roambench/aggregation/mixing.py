@@ -12,43 +12,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from roambench.aggregation.mixing_rule import MIXINGS, Mixing, MixingRule, Neighbours
 from roambench.contract.errors import ConfigError, PluginError
 from roambench.vectors import Weights
 
-Neighbours: TypeAlias = sparse.csr_array
-Mixing: TypeAlias = sparse.csr_array
 Devices = npt.NDArray[np.int64]
-
-#: The names an experiment may give to a rule.
-MIXINGS: Final[tuple[str, ...]] = (
-    "plain",
-    "mobility_aware",
-    "data_size",
-    "metropolis_hastings",
-    "fully_connected",
-)
-
-
-class MixingRule(Protocol):
-    """W from the neighbours: how another package's system weighs. `speeds` and `samples` have a value per
-    device, `alpha` is `decentralised.alpha`. What it returns is checked at every iteration."""
-
-    def __call__(
-        self,
-        neighbours: Neighbours,
-        *,
-        speeds: npt.NDArray[np.float64],
-        samples: npt.NDArray[np.int64],
-        alpha: float,
-    ) -> Mixing:
-        """Each device's weights over itself and its neighbours."""
-        ...
 
 
 class NegativeWeightWarning(UserWarning):

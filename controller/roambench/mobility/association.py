@@ -11,15 +11,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import cKDTree
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
 from roambench.mobility.trace import FloatColumn, IntColumn, Trace
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
 
 #: Distances this close, relatively, are a tie: far above float64 rounding (1e-16), far below a millimetre.
 _TIE: Final = 1e-12
@@ -73,6 +75,8 @@ class NearestAp:
 
     @cached_property
     def _columns(self) -> tuple[IntColumn, FloatColumn]:
+        from scipy.spatial import cKDTree  # every command knows the rules, few follow one: 0.15 s
+
         trace = self.trace
         _require_aps(trace)
         aps = np.empty(len(trace.step), np.int32)

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from roambench.aggregation.connectivity import neighbourhood_distances, spectral_gap
-from roambench.aggregation.mixing import Mixing, mixing_row
+from roambench.aggregation.mixing import mixing_row
+from roambench.aggregation.mixing_rule import Mixing
 from roambench.contract.draws import draw_key
 from roambench.contract.orders import (
     NO_MODEL_HELD,

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from roambench.aggregation.mixing import MixingRule
+from roambench.aggregation.mixing_rule import MixingRule
 from roambench.contract.errors import ConfigError
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
@@ -26,7 +26,7 @@ class PeerSettings:
     seed: int
     steps: int
     samples: tuple[int, ...]  # training samples of every device
-    mixing: str | MixingRule  # one of aggregation.mixing.MIXINGS, or a system's own
+    mixing: str | MixingRule  # one of aggregation.mixing_rule.MIXINGS, or a system's own
     alpha: float = 0.0  # of mobility-aware mixing
     training: LocalTraining = ONE_BATCH  # the half step; each order adds its seed
     evaluate_every: int = 10

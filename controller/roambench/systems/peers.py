@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from roambench.aggregation.mixing import MIXINGS, MixingRule
+from roambench.aggregation.mixing_rule import MIXINGS, MixingRule
 from roambench.contract.table import Table
 
 
 @dataclass(frozen=True, slots=True)
 class PeerSystem:
-    """`mixing` is a name of `roambench.aggregation.mixing.MIXINGS`, or a rule of one's own."""
+    """`mixing` is a name of `roambench.aggregation.mixing_rule.MIXINGS`, or a rule of one's own."""
 
     name: str
     mixing: str | MixingRule

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import app
-from roambench.controller.reproduce.catalogue import Claim, Scale, read_catalogue
+from roambench.controller.reproduce.catalogue import Claim, read_catalogue
 from roambench.controller.reproduce.claims import Verdict, judged
+from roambench.controller.reproduce.scale import Scale
 from roambench.controller.reproduce.study_page import study_page
 from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
 from roambench.controller.sweep.metrics import METRICS

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from roambench.controller.commands.run import SetOption
-from roambench.controller.reproduce.catalogue import CATALOGUE, Scale
+from roambench.controller.reproduce.scale import CATALOGUE, Scale
 
 
 def reproduce(

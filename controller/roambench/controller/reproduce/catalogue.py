@@ -7,29 +7,19 @@ items of the papers, the claims that a study's runs decide, and figures that a p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
 from roambench.contract.errors import ConfigError
+from roambench.controller.reproduce.scale import CATALOGUE, Scale
 from roambench.controller.sweep.metrics import METRICS, metric_of
 from roambench.written.mistakes import did_you_mean, mistakes_of
 from roambench.written.toml_file import Section, read_toml
 
-#: Where a checkout has it, from the checkout's root.
-CATALOGUE: Final = Path("experiments") / "reproduction.toml"
 #: Values of an experiment's keys, "systems" for the run's system: {"systems": "mohawk", "fleet.aps": 20}.
 Values = Mapping[str, Any]
-
-
-class Scale(StrEnum):
-    """How much of a paper's work is done."""
-
-    SMALL = "small"
-    MEDIUM = "medium"
-    FULL = "full"
 
 
 class Sweep(Section):

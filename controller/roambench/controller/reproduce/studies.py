@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.reproduce.catalogue import Catalogue, Item, Scale, Study, Sweep
+from roambench.controller.reproduce.catalogue import Catalogue, Item, Study, Sweep
+from roambench.controller.reproduce.scale import Scale
 from roambench.controller.reproduce.study_page import study_page
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_runner import run_sweep

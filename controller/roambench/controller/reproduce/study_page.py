@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.controller.reproduce.catalogue import Catalogue, Printed, Scale, Study
+from roambench.controller.reproduce.catalogue import Catalogue, Printed, Study
 from roambench.controller.reproduce.claims import (
     Verdict,
     claims_table,
@@ -16,6 +16,7 @@ from roambench.controller.reproduce.claims import (
     shown,
     values_of,
 )
+from roambench.controller.reproduce.scale import Scale
 from roambench.controller.sweep.alike import leaves, taken_together
 from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.mohawk_page import mohawk_page

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri, stdtrit
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LTE, WIFI, LinkPower
@@ -65,6 +64,8 @@ class KnownLink:
         The fit's part uses Student's t with `dof`, the gain's part (known from data sheets, not from the
         fit's scatter) the normal quantile; they are independent and add in quadrature.
         """
+        from scipy.special import ndtri, stdtrit  # every command reads link models, few ask for this: 0.1 s
+
         tail = 0.5 + 0.5 * confidence
         t = float(stdtrit(self.dof, tail)) if math.isfinite(self.dof) else float(ndtri(tail))
         fitted = t * np.sqrt(np.diag(np.array(self.covariance)))

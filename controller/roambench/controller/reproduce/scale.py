@@ -1,0 +1,18 @@
+"""Which catalogue, and how much of it: the options of `roambench reproduce`, read for every `--help`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+#: Where a checkout has it, from the checkout's root.
+CATALOGUE: Final = Path("experiments") / "reproduction.toml"
+
+
+class Scale(StrEnum):
+    """How much of a paper's work is done."""
+
+    SMALL = "small"
+    MEDIUM = "medium"
+    FULL = "full"
