@@ -6,7 +6,8 @@ set -eu
 cd "$(dirname "$0")/.."
 uv=$1
 shift
-compiled() { "$uv" pip compile -q --generate-hashes --python-version 3.11 --no-annotate --no-header "$@"; }
+# Extras stay in the names: without them pip takes the newest release for coverage[toml], which has no digest here.
+compiled() { "$uv" pip compile -q --generate-hashes --no-strip-extras --python-version 3.11 --no-annotate --no-header "$@"; }
 scratch=$(mktemp -d)
 trap 'rm -r "$scratch"' EXIT
 
@@ -20,7 +21,7 @@ cp "$scratch/new" locked.txt
 
 # What the site needs, in the versions of locked.txt where both name one.
 [ ! -e docs.txt ] || cp docs.txt "$scratch/docs.txt"
-sed -n 's/^\([a-z][^ ]*\).*/\1/p' locked.txt >"$scratch/installed.txt"
+sed -n 's/^\([a-z][^ ]*\).*/\1/p' locked.txt | sed 's/\[.*\]//' >"$scratch/installed.txt"
 sed -n 's/^docs = \[\(.*\)\]$/\1/p' pyproject.toml | tr -d '"' | sed 's/, mk/\nmk/g' >"$scratch/docs.in"
 compiled -c "$scratch/installed.txt" -o "$scratch/docs.txt" "$scratch/docs.in" >/dev/null
 {
