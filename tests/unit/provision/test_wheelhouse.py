@@ -85,6 +85,8 @@ def test_every_line_that_pins_nothing_is_told(tmp_path: Path) -> None:
     ]
     path.write_text(good)
     assert read_lock(path) == {"numpy": "numpy==2.4.6 --hash=sha256:" + "0" * 64}
+    path.write_text(good.replace("numpy", "coverage[toml]"))
+    assert read_lock(path) == {"coverage": "coverage[toml]==2.4.6 --hash=sha256:" + "0" * 64}
 
 
 def test_the_lock_that_ships_has_all_that_an_agent_needs() -> None:
