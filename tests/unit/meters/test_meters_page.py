@@ -27,7 +27,7 @@ def test_the_pages_of_the_notes_name_every_driver_and_every_transcript():
 
 def test_the_meter_that_the_page_adds_reads_is_described_and_is_found_by_its_name(tmp_path):
     code = re.search(r'```python title="wattbox.py"\n(.*?)```', PAGE, re.DOTALL)
-    points = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    points = re.search(r"```toml\n(\[project\.entry-points.*?)```", PAGE, re.DOTALL)
     assert code is not None
     assert points is not None
     (tmp_path / "wattbox.py").write_text(code[1])
