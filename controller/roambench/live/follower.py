@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import math
 import os
 import time
 from collections import deque
@@ -190,6 +191,7 @@ class Follower:
             if any(subscriber.is_new for subscriber in self._subscribers):
                 due_s = loop.time()
         async with self._busy:
+            self._looked_s = -math.inf  # a run that began since is shown, too
             await self._tick()  # how it ended
         for subscriber in self._subscribers:
             subscriber.put(None)

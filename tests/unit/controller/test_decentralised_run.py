@@ -8,6 +8,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from page_data import page_data
 from peers_file import peers_file
 from roambench.controller.cli import app
 from roambench.report.report import report
@@ -33,6 +34,7 @@ def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp
     assert told.exit_code == 0, told.output
     assert "Joules per point of accuracy" in told.output
     page = html.read_text()
+    page += json.dumps(page_data(page))
     for told_there in ("peer-accuracy", "peer-gap", "peer-neighbours", "peer-mixing", "Joules per point"):
         assert told_there in page
     assert "accuracy of the models, %" in page

@@ -1,5 +1,7 @@
 """Local algorithms of other packages: their loss, correction, clipping and schedule, against plain NumPy."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +50,16 @@ def _installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _site(_installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _site(_installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(_installed)
+    _forget_it()  # packages of other tests have the same name
+    yield
+    _forget_it()
+
+
+def _forget_it() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pocket_bench"]:
+        del sys.modules[name]
 
 
 def trained(text: str) -> np.ndarray:
