@@ -73,7 +73,7 @@ _METER_STATES: Final = {
     EventKind.METER_OK: "",
     EventKind.METER_STALE: "meter stale",
     EventKind.METER_OFF: "meter off",
-    EventKind.METER_LOST: "meter lost",
+    EventKind.METER_LOST: str(EventKind.METER_LOST),
     EventKind.METER_UNAVAILABLE: "no meter",
 }
 

@@ -72,7 +72,7 @@ class EventKind(StrEnum):
     SESSION_OPENED = "session opened"
     SESSION_CLOSED = "session closed"  # by the agent, in words
     LEFT_IN_SPOOL = "left in the spool"  # as it was closed; detail: stores and how many records each
-    SESSION_LOST = "session lost", _LOG_ONLY
+    SESSION_LOST = "session lost"
     SESSION_REFUSED = "session refused"
     SESSION_CUT_OFF = "session cut off"
     FRAMES_SLOWED = "frames slowed"
@@ -85,12 +85,12 @@ class EventKind(StrEnum):
     CALL_FAILED = "call failed"
     CALL_REFUSED = "call refused"
     CONNECTION_REFUSED = "connection refused"
-    DOWNLOAD_REFUSED = "download refused", _LOG_ONLY
+    DOWNLOAD_REFUSED = "download refused"
     DRAIN_REFUSED = "drain refused"
     IDENTITY_REFUSED = "identity refused"
     PORT_REPLACED = "port replaced"
     UPLOAD_BROKE_OFF = "upload broke off", _LOG_ONLY
-    UPLOAD_REFUSED = "upload refused", _LOG_ONLY
+    UPLOAD_REFUSED = "upload refused"
 
 
 #: The text of a kind that this version does not know: a board of another version stored or sent it. It is

@@ -67,7 +67,8 @@ def test_what_was_lost_refused_or_late_is_an_event_and_ordinary_life_is_none() -
         FleetEvent(0, -1, "stranger", "a kind of tomorrow", "x" * 5000),
     )
     told = [(event.device, event.kind, event.gravity) for event in history.happenings]
-    assert told == [(0, "dead", 2), (1, "late", 1), (1, "session lost", 2), (-1, "a kind of tomorrow", 1)]
+    lost = (1, EventKind.SESSION_LOST, 2)
+    assert told == [(0, "dead", 2), (1, "late", 1), lost, (-1, "a kind of tomorrow", 1)]
     assert history.happenings[3].detail.startswith("stranger: xxx")
     assert len(history.happenings[3].detail) == 300
 
