@@ -71,8 +71,8 @@ class Board:
 
 _METER_STATES: Final = {
     EventKind.METER_OK: "",
-    EventKind.METER_STALE: "meter stale",
-    EventKind.METER_OFF: "meter off",
+    EventKind.METER_STALE: str(EventKind.METER_STALE),
+    EventKind.METER_OFF: str(EventKind.METER_OFF),
     EventKind.METER_LOST: str(EventKind.METER_LOST),
     EventKind.METER_UNAVAILABLE: "no meter",
 }
