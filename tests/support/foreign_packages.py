@@ -9,18 +9,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def install(folder: Path, files: Mapping[str, str], entry_points: Mapping[str, Mapping[str, str]]) -> Path:
-    """Build `pocket-bench` 0.1 from `files` and install it as pip does; the folder that holds it."""
+def install(
+    folder: Path,
+    files: Mapping[str, str],
+    entry_points: Mapping[str, Mapping[str, str]],
+    package: str = "pocket_bench",
+) -> Path:
+    """Build `package` 0.1 from `files` and install it as pip does; the folder that holds it."""
     source, target = folder / "source", folder / "site"
     pyproject = (
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "pocket-bench"\nversion = "0.1"\n'
-        '[tool.hatch.build.targets.wheel]\npackages = ["pocket_bench"]\n'
+        f'[project]\nname = "{package.replace("_", "-")}"\nversion = "0.1"\n'
+        f'[tool.hatch.build.targets.wheel]\npackages = ["{package}"]\n'
     )
     for group, points in entry_points.items():
         pyproject += f'[project.entry-points."{group}"]\n'
         pyproject += "".join(f'{name} = "{value}"\n' for name, value in points.items())
-    for name, text in {"pyproject.toml": pyproject, "pocket_bench/__init__.py": "", **files}.items():
+    for name, text in {"pyproject.toml": pyproject, f"{package}/__init__.py": "", **files}.items():
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

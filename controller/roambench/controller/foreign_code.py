@@ -17,10 +17,13 @@ from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.sources import source_files
+from roambench.controller.world import system_of
 from roambench.experiment import catalogue
 from roambench.experiment.rules import NAMED
 from roambench.experiment.sections import Experiment
+from roambench.learning.objectives import parse_rule
 from roambench.runs.fleet_kinds import FleetKind
+from roambench.systems.peers import is_peer_system
 
 _OURS: Final = "roambench"
 
@@ -47,7 +50,7 @@ def foreign_code(experiment: Experiment, fleet: FleetKind, system: str = "") -> 
 
     `system`: of the experiment's systems that one alone. Code counts with every source file of its top
     package and, from there, of all modules that it imports and that belong to the same distribution or none.
-    ConfigError for a file that cannot be read.
+    ConfigError for a file that cannot be read and a system that cannot be made.
     """
     tops = {module.partition(".")[0] for module in _modules(experiment, fleet, system)}
     return sorted(
@@ -92,6 +95,10 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
         for name in (value,) if isinstance(value, str) else value:
             points = (point for kind in kinds for point in catalogue.table(kind).added_by(name))
             yield from (point.module for point in points)
+    for name in (system,) if system else experiment.systems:
+        if not is_peer_system(name):
+            algorithm, _ = parse_rule(system_of(experiment, name).training.objective, "objective")
+            yield from (point.module for point in catalogue.table("local").added_by(algorithm))
     if experiment.learning.task:
         yield experiment.learning.task.partition(":")[0]
     if fleet.emulates:

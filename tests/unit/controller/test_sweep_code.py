@@ -104,6 +104,32 @@ def test_every_kind_of_row_counts_with_the_code_behind_it(tmp_path: Path, site: 
     assert changed(walking, keys(tmp_path, 'trace.generator="pocket-walk"')) == ["mohawk", "pocket"]
 
 
+def test_a_local_algorithm_counts_though_another_package_brings_the_system_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = (
+        "from dataclasses import replace\nfrom roambench.systems.catalogue import SYSTEMS\n"
+        "def steep(options):\n"
+        "    training = replace(options.training, objective='steep:power=3')\n"
+        "    return replace(SYSTEMS.load('mohawk')(options), name='steep', training=training)\n"
+    )
+    loss = (
+        "from roambench.learning.objectives import Objective, ObjectiveRow, cross_entropy\n"
+        "def build(power):\n"
+        "    return Objective(lambda logits, labels: cross_entropy(logits, labels) ** power)\n"
+        "STEEP = ObjectiveRow(build, {'power': 2.0})\n"
+    )
+    named = {"roambench.systems": {"steep": "steep_system.rows:steep"}}
+    added = {"roambench.local_algorithms": {"steep": "steep_loss.rows:STEEP"}}
+    for package, text, points in (("steep_system", system, named), ("steep_loss", loss, added)):
+        site = install(tmp_path / package, {f"{package}/rows.py": text}, points, package)
+        monkeypatch.syspath_prepend(site)
+    (tmp_path / "pair.toml").write_text(SWEEP.replace('"pocket"', '"steep"'))
+    before = keys(tmp_path)
+    (site / "steep_loss" / "rows.py").write_text(loss + "# another\n")
+    assert changed(before, keys(tmp_path)) == ["steep"]
+
+
 def test_a_folder_that_is_on_the_path_twice_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
