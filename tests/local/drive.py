@@ -8,6 +8,7 @@ Prints what `roambench run` prints; the comparison at the end is left out. A ben
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from roambench.experiment.load import load_experiment
 
 
 def main(arguments: list[str]) -> None:
+    gc.set_threshold(50_000)  # as the command does
     if arguments[0] == "--one-core":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # agents and emulator inherit it
         arguments = arguments[1:]

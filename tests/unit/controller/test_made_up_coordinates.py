@@ -151,6 +151,7 @@ def test_a_run_keeps_the_recorded_cells_and_says_that_distances_mean_nothing(
 def test_no_report_sets_its_distances_beside_the_papers(experiment: Path, tmp_path: Path) -> None:
     console = Console(file=StringIO(), width=200)
     changes = ['systems=["mohawk","hierfavg"]', "learning.train_images=400", "trace.steps=4"]
+    changes += ['learning.model="mlp"', "learning.test_images=100"]
     loaded = load_experiment(experiment, changes)
     runs = run_experiment(loaded, fleet="simulated", runs_dir=tmp_path / "runs", console=console)
     found = [summarise(evidence) for evidence in read_runs(list(runs))]
