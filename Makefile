@@ -7,7 +7,7 @@ WIRE   := protos/roambench/wire/v1
 
 SCALE  ?= small
 
-.PHONY: help setup servers host-tools demo docs quick test test-hosts test-all check protos check-protos lock bench soak reproduce clean
+.PHONY: help setup servers host-tools demo docs pictures quick test test-hosts test-all check protos check-protos lock bench soak reproduce clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
@@ -20,6 +20,7 @@ help:
 	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: an hour; see docs/reproducing.md)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"
+	@echo "make pictures  docs/images anew, from a run of the demo and a Chromium"
 	@echo "make protos    regenerate the wire messages"
 	@echo "make lock      renew the digests of what make setup, make docs and boards install"
 
@@ -110,6 +111,10 @@ docs: setup $(VENV)/.docs
 	@$(BIN)/python packaging/site.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 	@echo "build/site/index.html"
+
+# docs/images: runs the demo where build/pictures/runs is missing (minutes), and takes its pictures (20 s; wants a Chromium).
+pictures: setup
+	$(BIN)/python packaging/pictures.py
 
 $(VENV)/.docs: docs.txt $(VENV)/.ready
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r docs.txt

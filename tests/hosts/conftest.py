@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
+from hosts.card_walk import PROVISION, ROOT, Walked, card_page_commands
 from hosts.lab.bench_hosts import BenchHosts, running_hosts, running_sets
 from hosts.lab.cli import roambench
 from hosts.lab.footprint import footprint
 from hosts.lab.needed import need_tools
-from hosts.readme_walk import PROVISION, ROOT, Walked, bench_chapter_commands
 from roambench.provision.inventory.load import load_bench
 
 #: The hosts are provisioned once, after the tests of bare ones; what takes them apart comes last, so that
@@ -53,10 +53,10 @@ def bench_hosts() -> Iterator[BenchHosts]:
 
 @pytest.fixture(scope="session")
 def walked(bench_hosts: BenchHosts) -> Walked:
-    """The README's commands up to the first provisioning, on hosts that were never provisioned."""
+    """The page's commands up to the first provisioning, on hosts that were never provisioned."""
     (load_bench(bench_hosts.bench).state_dir / "known_hosts").unlink(missing_ok=True)
     before = {name: footprint(bench_hosts, name) for name in bench_hosts.names}
-    walk = bench_chapter_commands(bench_hosts.bench)
+    walk = card_page_commands(bench_hosts.bench)
     for words in walk[: walk.index([*PROVISION, str(bench_hosts.bench)]) + 1]:
         said = roambench(*words, timeout_s=580, cwd=ROOT)
         assert said.code == 0, said

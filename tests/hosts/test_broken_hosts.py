@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from hosts.card_walk import Walked
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import roambench
-from hosts.readme_walk import Walked
 
 
 def test_dead_changed_and_full_hosts_are_rows_with_reason_and_next_action(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from hosts.card_walk import ROOT
 from hosts.lab.bench_hosts import BenchHosts, running_hosts
 from hosts.lab.bench_run import BenchRun
 from hosts.lab.cli import roambench
 from hosts.lab.needed import need_tools
-from hosts.readme_walk import ROOT
 from roambench.contract.phases import Outcome
 from roambench.provision.wheels.wheelhouse import LOCK, read_lock
 from roambench.rounds.records import (

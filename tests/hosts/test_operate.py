@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from hosts.card_walk import ROOT
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import roambench
-from hosts.readme_walk import ROOT
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.ssh.login import host_group
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hosts.card_walk import Walked
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import roambench
 from hosts.lab.footprint import footprint
-from hosts.readme_walk import Walked
 
 
 def test_an_unprovisioned_host_is_as_it_was_before_it_was_provisioned(

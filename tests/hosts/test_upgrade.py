@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from hosts.card_walk import ROOT
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import Said, roambench
-from hosts.readme_walk import ROOT
 
 _PACKAGES = ("protos", "agent", "controller")
 _SETTINGS = "agent/roambench/agent/settings.py"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from hosts.card_walk import PROVISION, ROOT, Walked, card_page_commands
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from hosts.lab.cli import roambench
-from hosts.readme_walk import PROVISION, ROOT, Walked, bench_chapter_commands
 from roambench.contract.events import EventKind
 from roambench.rounds.records import OrderAnswered, OrderGiven
 
@@ -23,7 +23,7 @@ def test_the_readme_leads_from_fresh_hosts_over_preflight_and_identify_to_the_re
 ):
     """Every command of its chapter, word by word; only the run is told to be short and where to write."""
     assert all(row["state"].startswith("changed: ") for row in walked.said.rows().values())
-    walk = bench_chapter_commands(provisioned.bench)
+    walk = card_page_commands(provisioned.bench)
     page, runs = tmp_path / "demo.html", tmp_path / "runs"
     ran = []
     for words in walk[walk.index([*PROVISION, str(provisioned.bench)]) + 1 :]:

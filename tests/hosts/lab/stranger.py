@@ -1,4 +1,4 @@
-"""A person with a checkout, the bench's key and a terminal, and nothing else, who types what README says."""
+"""A person with a checkout, the bench's key and a terminal, and nothing else, who types what a page says."""
 
 from __future__ import annotations
 

@@ -28,3 +28,17 @@ def test_every_page_of_the_order_is_there() -> None:
 
 def test_readme_leads_to_all_pages() -> None:
     assert "(docs/README.md)" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_pictures_are_shown_are_described_and_are_small() -> None:
+    images = ROOT / "docs" / "images"
+    shown = set()
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for alt, path in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text("utf-8")):
+            assert len(alt) > (20 if "images" in path else 0), f"{page.name}: {path} wants a description"
+            shown.add((page.parent / path).resolve())
+    pictures = set(images.glob("*.webp"))
+    assert len(pictures) > 3
+    assert pictures <= shown, "made by `make pictures`, shown nowhere"
+    assert [path for path in shown if not path.is_file()] == []
+    assert [path.name for path in pictures if path.stat().st_size > 120_000] == []

@@ -1,4 +1,4 @@
-"""README's bench chapter, typed on five pristine hosts by somebody who has nothing else."""
+"""docs/start/from-card-to-report.md, typed on five pristine hosts by somebody who has nothing else."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from hosts.card_walk import BENCH, ROOT, card_page, card_page_lines
 from hosts.lab import fresh_card
 from hosts.lab.bench_hosts import BenchHosts, running_hosts, running_sets
 from hosts.lab.command import do
@@ -20,7 +21,6 @@ from hosts.lab.footprint import footprint
 from hosts.lab.needed import need_tools
 from hosts.lab.network import INTERFACE, Network
 from hosts.lab.stranger import Stranger
-from hosts.readme_walk import BENCH, ROOT, bench_chapter, bench_chapter_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(5400)]
 
@@ -109,7 +109,7 @@ def undocumented(changed: Iterable[str]) -> list[str]:
     return [line for line in changed if not documented.fullmatch(line)]
 
 
-def test_the_chapter_leads_from_pristine_hosts_to_a_true_report_and_back(
+def test_the_page_leads_from_pristine_hosts_to_a_true_report_and_back(
     five: BenchHosts, network: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """Every line works as it stands, but for the network's number and the key's name; what was measured is
@@ -142,7 +142,7 @@ def _types(stranger: Stranger, line: str) -> str:
 
 
 def _walk(stranger: Stranger, five: BenchHosts, network: Network) -> None:
-    (discover,) = re.findall(r"`(roambench fleet discover\s[^`]*)`", bench_chapter())
+    (discover,) = re.findall(r"`(roambench fleet discover\s[^`]*)`", card_page())
     subnet = re.sub(r"\d+$", "0/24", network.machine)
     _types(stranger, re.sub(r"\s+", " ", discover).replace("192.168.50.0/24", subnet))
     draft = (stranger.checkout / BENCH).read_text()
@@ -155,7 +155,7 @@ def _walk(stranger: Stranger, five: BenchHosts, network: Network) -> None:
     boot = stranger.media / "anna" / "bootfs"
     boot.mkdir(parents=True)
     fresh_card.ship(boot)
-    for line in bench_chapter_lines("console", "sh"):
+    for line in card_page_lines("console", "sh"):
         _types(stranger, line)
     assert (boot / "firstrun.sh").exists()
     assert (stranger.checkout / "runs/bench.html").stat().st_size > 0
