@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what tests start on loopback: InfluxDB 1.6, VictoriaMetrics, an SSH server, an SNMP agent and a browser, what
-# talks to power switches, and what writes down a program's system calls, as Debian packages them. Needs root; without it this only tells which tests will be skipped.
+# talks to power switches, what reads a PDF, and what writes down a program's system calls, as Debian packages them. Needs root; without it this only tells which tests will be skipped.
 set -eu
 PATH="$PATH:/usr/sbin"
 missing=""
@@ -11,6 +11,7 @@ command -v strace >/dev/null || missing="$missing strace"
 command -v snmpd >/dev/null || missing="$missing snmpd"
 command -v snmpget >/dev/null || missing="$missing snmp"
 command -v uhubctl >/dev/null || missing="$missing uhubctl"
+command -v pdffonts >/dev/null || missing="$missing poppler-utils"
 command -v curl >/dev/null || missing="$missing curl"
 # shellcheck disable=SC2086
 sh "$(dirname "$0")/install_packages.sh" "tests against real servers" $missing

@@ -21,6 +21,7 @@ try:
     from roambench.controller.commands.compare import compare
     from roambench.controller.commands.data import data_app
     from roambench.controller.commands.export import export_app
+    from roambench.controller.commands.figures import figures
     from roambench.controller.commands.fleet.app import fleet_app
     from roambench.controller.commands.list_rows import list_rows
     from roambench.controller.commands.meters.app import meter_app
@@ -79,6 +80,7 @@ app.command(rich_help_panel=_RUN)(ab)
 app.command(rich_help_panel=_LOOK)(campaign)
 app.command(rich_help_panel=_LOOK)(watch)
 app.command(rich_help_panel=_LOOK)(report)
+app.command(rich_help_panel=_LOOK)(figures)
 app.command(rich_help_panel=_LOOK)(results)
 app.command(rich_help_panel=_RUN)(reproduce)
 app.command(rich_help_panel=_BENCH)(overhead)

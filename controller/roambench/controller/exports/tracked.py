@@ -204,7 +204,7 @@ def missing(error: ModuleNotFoundError, library: str, extra: str) -> RunError:
     """What to say where an optional library is not installed; a broken one's own error goes on."""
     if (error.name or "").partition(".")[0] != library:
         raise error
-    return RunError(f'the export needs {library}, which is not installed: pip install "roambench[{extra}]"')
+    return RunError(f'this needs {library}, which is not installed: pip install "roambench[{extra}]"')
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

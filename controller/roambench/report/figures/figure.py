@@ -15,6 +15,8 @@ import plotly.graph_objects as go
 
 from roambench.mobility.trace import FloatColumn
 from roambench.report.figures.look import MUTED, RUN_COLOURS, RUN_DASHES, RUN_PATTERNS, RUN_SYMBOLS, pattern
+from roambench.report.summaries.energy import EnergySummary
+from roambench.report.summaries.modelled import ModelledSummary
 from roambench.report.summaries.run import RunSummary
 
 #: Of a map: as many pixels for a kilometre to the north as to the east.
@@ -164,25 +166,39 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """The accuracy (0..1) of a step's cloud aggregation, and the gross joules consumed before it."""
+
+    step: int
+    joules: float
+    accuracy: float
+
+
+def bought(run: RunSummary, energy: EnergySummary | ModelledSummary | None) -> list[Bought]:
+    """What a run had for its joules at every scored cloud aggregation; empty without energy."""
+    if energy is None:
+        return []
+    found, total = [], 0.0
+    for point in run.learning.points:
+        if point.cloud and point.accuracy is not None:
+            found.append(Bought(point.step, total, point.accuracy))
+        total += energy.consumed_by_step.get(point.step, 0.0)  # trainings ordered in this step come later
+    return found
+
+
 def accuracy_per_joule_figure(runs: Sequence[RunSummary]) -> Figure | None:
     """Accuracy against the energy consumed so far: what a run's joules bought."""
     traces = []
     for index, run in enumerate(runs):
-        if run.measured is None:
-            continue
-        spent, total = {}, 0.0
-        by_step = run.measured.consumed_by_step
-        for point in run.learning.points:
-            spent[point.step] = total  # what was spent on trainings before this step's aggregation
-            total += by_step.get(point.step, 0.0)
-        points = [point for point in run.learning.points if point.cloud and point.accuracy is not None]
+        points = bought(run, run.measured)
         if points:
             traces.append(
                 go.Scatter(
                     run_style(index, run),
                     mode="lines+markers",
-                    x=[round(spent[point.step], 3) for point in points],
-                    y=[100.0 * (point.accuracy or 0.0) for point in points],
+                    x=[round(point.joules, 3) for point in points],
+                    y=[100.0 * point.accuracy for point in points],
                     marker_size=8,
                     customdata=[point.step for point in points],
                     hovertemplate=hover("step %{customdata}: %{y:.1f} % after %{x:,.0f} J", run.label),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roambench.contract.phases import Phase
+from roambench.energy.ledger import running_sum
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.energy.table10 import Table10, table10
@@ -32,6 +33,7 @@ class ModelledSummary:
     gross: Table10
     net: Table10
     phases: tuple[ModelledPhase, ...]
+    wasted_by_phase: Mapping[Phase, float]  # gross
     consumed_by_step: Mapping[int, float]  # gross, by the round of the training
     wasted_by_step: Mapping[int, float]
     to_threshold: CommunicationToThreshold
@@ -49,6 +51,7 @@ def modelled_summary(
     if modelled is None:
         return None
     rows = modelled.ledger
+    wasted = rows.wasted(finished=finished)
     phases = []
     for phase in Phase:
         of_phase = rows.of_phase(phase)
@@ -71,7 +74,8 @@ def modelled_summary(
         table10(rows, "gross", rounds=steps, devices=names, finished=finished),
         table10(rows, "net", rounds=steps, devices=names, finished=finished),
         tuple(phases),
+        {phase: running_sum(rows.gross_j[wasted & rows.of_phase(phase)]) for phase in rows.phases(wasted)},
         rows.by_step(),
-        rows.by_step("gross", rows.wasted(finished=finished)),
+        rows.by_step("gross", wasted),
         communication_to_threshold(rows, threshold_step, steps),
     )
