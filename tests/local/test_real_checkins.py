@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roambench.mobility.files import content_hash, read_trace
-from roambench.mobility.selection import busiest_window, with_aps
+from roambench.mobility.selection import busiest_devices, busiest_window_start, window, with_aps
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, OrderGiven, StepClosed, StepOpened
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
@@ -63,7 +63,8 @@ def test_eight_agents_follow_eight_real_people_to_the_end(run, trace, system):
     folder.close()
     whole = read_trace(trace)
     replayed = read_trace(run.folder(system) / "trace.parquet")
-    assert content_hash(replayed) == content_hash(with_aps(busiest_window(whole, STEPS, 8), 20, 42))
+    busiest = busiest_devices(window(whole, busiest_window_start(whole, STEPS, 8), STEPS), 8)
+    assert content_hash(replayed) == content_hash(with_aps(busiest, 20, 42))
     assert (replayed.steps, len(replayed.ap_names), len(replayed.device_names)) == (STEPS, 20, 8)
     assert set(replayed.device_names) <= set(whole.device_names)
     present = [record.devices for record in run.of(StepOpened, system)]

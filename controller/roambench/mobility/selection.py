@@ -112,12 +112,6 @@ def busiest_window_start(trace: Trace, steps: int, devices: int) -> int:
     return best_first
 
 
-def busiest_window(trace: Trace, steps: int, devices: int) -> Trace:
-    """The busiest window of `steps` steps and in it the `devices` busiest devices: what a demo replays."""
-    first = busiest_window_start(trace, steps, devices)
-    return busiest_devices(window(trace, first, steps), devices)
-
-
 def with_aps(trace: Trace, aps: int, seed: int) -> Trace:
     """The same movement with `aps` access points drawn anew from the trace's places; what the trace recorded
     of its old ones goes with them."""

@@ -56,7 +56,7 @@ def provision(
     dry_run: bool = False,
     diff: bool = False,
     report: Report,
-    let_go: Callable[[Host], None] = lambda host: None,
+    let_go: Callable[[Host], None],
 ) -> list[HostOutcome[Provisioned]]:
     """Make every host what the bench wants; a host where that fails is a row with its reason.
 

@@ -93,15 +93,6 @@ def _vector(dtype: str, text: str) -> npt.NDArray[np.floating[Any]]:
     return np.frombuffer(content, np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
 
-def digests_in(text: str) -> frozenset[str]:
-    """The models that a state names; none where it is not readable."""
-    try:
-        values = json.loads(text)
-        return frozenset((values["global_digest"], *values["ap_digests"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return frozenset()
-
-
 def peers_to_json(state: PeerState, digests: Mapping[int, str]) -> str:
     """The same for a system without a server; `digests` name the models that devices hold, where they are
     to be kept."""

@@ -30,7 +30,7 @@ def plan_on(folder: Path, fleet: str) -> AbPlan:
 
 def test_the_bench_is_held_from_the_first_run_to_the_last(tmp_path: Path) -> None:
     bench = bench_of(tmp_path, '[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nmeter.driver = "none"\n')
-    log = CampaignLog(tmp_path)
+    log = CampaignLog(tmp_path, lambda row: None)
     ours = lease_of(f"bench:{bench.file}", "ab mohawk against hierfavg", 0.0, log)
     with ours(print):
         holder = standing_of(bench).holder
@@ -43,7 +43,7 @@ def test_the_bench_is_held_from_the_first_run_to_the_last(tmp_path: Path) -> Non
 
 
 def test_another_fleet_needs_no_lease(tmp_path: Path) -> None:
-    with lease_of("rehearsal", "ab", 0.0, CampaignLog(tmp_path))(print):
+    with lease_of("rehearsal", "ab", 0.0, CampaignLog(tmp_path, lambda row: None))(print):
         assert LEASE_VARIABLE not in os.environ
 
 

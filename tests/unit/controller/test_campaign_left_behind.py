@@ -28,7 +28,7 @@ _CLI = [sys.executable, "-m", "roambench.controller.cli"]
 
 def campaign(runs: Path, name: str, *rows: CampaignRow) -> Path:
     (runs / name).mkdir(parents=True)
-    log = CampaignLog(runs / name)
+    log = CampaignLog(runs / name, lambda row: None)
     for row in (CampaignRow(CampaignEvent.BEGAN), *rows):
         log.note(row)
     return runs / name

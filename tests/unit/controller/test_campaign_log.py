@@ -50,14 +50,14 @@ def test_no_log_is_no_row(tmp_path: Path) -> None:
 
 
 def test_a_file_cut_at_any_byte_costs_at_most_the_row_that_it_hits(tmp_path: Path) -> None:
-    log = CampaignLog(tmp_path)
+    log = CampaignLog(tmp_path, lambda row: None)
     for board in ("pi1", "pi2"):
         log.note(CampaignRow(CampaignEvent.BOARD_FAILED, "silent: größer", board=board, failures=1))
     whole = (tmp_path / LOG_NAME).read_bytes()
     first = whole.index(b"\n") + 1
     for end in range(first, len(whole)):
         (tmp_path / LOG_NAME).write_bytes(whole[:end])
-        CampaignLog(tmp_path).note(CampaignRow(CampaignEvent.LEFT_OUT, board="pi1"))
+        CampaignLog(tmp_path, lambda row: None).note(CampaignRow(CampaignEvent.LEFT_OUT, board="pi1"))
         events = [row.event for row in read_campaign(tmp_path)]
         assert events[0] is CampaignEvent.BOARD_FAILED
         assert events[-1] is CampaignEvent.LEFT_OUT
@@ -65,7 +65,7 @@ def test_a_file_cut_at_any_byte_costs_at_most_the_row_that_it_hits(tmp_path: Pat
 
 
 def test_what_is_no_row_is_passed_over(tmp_path: Path) -> None:
-    log = CampaignLog(tmp_path)
+    log = CampaignLog(tmp_path, lambda row: None)
     log.note(CampaignRow(CampaignEvent.BEGAN))
     with (tmp_path / LOG_NAME).open("a") as file:
         file.write('{"event": "of another version", "at_utc": ""}\nnothing\n')
@@ -75,7 +75,7 @@ def test_what_is_no_row_is_passed_over(tmp_path: Path) -> None:
 
 def test_it_never_grows_beyond_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_log, "MOST_BYTES", 1000)
-    log = CampaignLog(tmp_path)
+    log = CampaignLog(tmp_path, lambda row: None)
     for failures in range(1, 101):
         log.note(CampaignRow(CampaignEvent.BOARD_FAILED, "x" * 5000, board="pi1", failures=failures))
     assert {path.name for path in tmp_path.iterdir()} == {LOG_NAME, OLDER_NAME}
@@ -86,7 +86,7 @@ def test_it_never_grows_beyond_two_files(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_rows_that_the_disk_refuses_are_written_when_it_takes_them(tmp_path: Path) -> None:
     folder = tmp_path / "not-yet-there"
-    log = CampaignLog(folder)
+    log = CampaignLog(folder, lambda row: None)
     log.note(CampaignRow(CampaignEvent.BEGAN))
     assert "No such file" in log.lost
     folder.mkdir()
@@ -99,7 +99,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignLog, CampaignRow
-log = CampaignLog(Path(sys.argv[1]))
+log = CampaignLog(Path(sys.argv[1]), lambda row: None)
 for failures in range(1, 1000000):
     log.note(CampaignRow(CampaignEvent.BOARD_FAILED, board="pi1", failures=failures))
     print(failures, flush=True)
@@ -115,7 +115,7 @@ def test_every_row_that_was_noted_survives_a_kill(tmp_path: Path) -> None:
         said = [int(process.stdout.readline()) for _ in range(5)]
         os.kill(process.pid, signal.SIGKILL)
         said += [int(line) for line in process.stdout.read().split("\n") if line.strip()]
-    CampaignLog(tmp_path).note(CampaignRow(CampaignEvent.RESUMED))
+    CampaignLog(tmp_path, lambda row: None).note(CampaignRow(CampaignEvent.RESUMED))
     rows = read_campaign(tmp_path)
     assert rows[-1].event is CampaignEvent.RESUMED
     kept = [row.failures for row in rows[:-1]]

@@ -248,7 +248,7 @@ def test_a_campaign_that_was_killed_is_told_of_by_the_next_start(tmp_path: Path)
         log.note(began("a"))
         notifier.close()  # and no end on its log
     notifier = Notifier(tmp_path, lambda message: sent.append(message.event))
-    log = CampaignLog(tmp_path)
+    log = CampaignLog(tmp_path, lambda row: None)
     log.note(CampaignRow(CampaignEvent.ENDED, end=End.INTERRUPTED))
     log = CampaignLog(tmp_path, notifier.hear)
     log.note(CampaignRow(CampaignEvent.RESUMED, points=3, open_points=3))
@@ -259,7 +259,7 @@ def test_a_campaign_that_was_killed_is_told_of_by_the_next_start(tmp_path: Path)
 def test_the_summary_comes_once_each_morning_also_after_a_suspended_night(tmp_path: Path) -> None:
     sent: list[Message] = []
     clock = {"now_s": time.mktime((2026, 12, 1, 6, 59, 0, 0, 0, -1))}
-    CampaignLog(tmp_path).note(BEGAN)
+    CampaignLog(tmp_path, lambda row: None).note(BEGAN)
     notifier = Notifier(tmp_path, sent.append, (7, 0), now_s=lambda: clock["now_s"], look_s=0.01)
     time.sleep(0.05)
     assert sent == []

@@ -76,13 +76,15 @@ class Played:
 
 def play(out: Path, point: Point, tries: int, ends: list[Outcome]) -> Played:
     folder = SweepFolder(out)
-    played = Played(CampaignPoint(point, folder, point.label, lambda point, outcome: None), ends)
+    played = Played(
+        CampaignPoint(point, folder, point.label, lambda point, outcome: None, lambda: None), ends
+    )
     out.mkdir(exist_ok=True)
     with campaign_in(
         out,
         "a test",
         point.fleet,
-        CampaignOptions(tries=tries),
+        CampaignOptions(heard=lambda row: None, tries=tries),
         points=1,
         open_points=lambda: int(not is_done(folder, point, tries)),
         report=lambda line: None,
@@ -195,7 +197,7 @@ def test_without_room_a_campaign_waits_and_goes_on_or_says_why_not(tmp_path: Pat
         passed[0] += seconds
 
     clock = Clock(lambda: passed[0], sleep)
-    log = CampaignLog(tmp_path)
+    log = CampaignLog(tmp_path, lambda row: None)
     room = DiskRoom(tmp_path, 5 * GIB, log, lambda line: None, GIB, lambda folder: free.pop(0) * GIB, clock)
     room.wait()
     assert free == []
@@ -214,7 +216,7 @@ def test_the_largest_point_so_far_is_what_the_next_one_may_take(tmp_path: Path) 
     for name, size in (("a", 1000), ("b", 5000), ("b/attempts/001", 9000)):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "records").write_bytes(b"x" * size)
-    room = DiskRoom(tmp_path, GIB, CampaignLog(tmp_path), lambda line: None)
+    room = DiskRoom(tmp_path, GIB, CampaignLog(tmp_path, lambda row: None), lambda line: None)
     for name in ("a", "b"):
         room.ended(tmp_path / name)
     assert 5000 <= room.largest_bytes < 9000 + 5000

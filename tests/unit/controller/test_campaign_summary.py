@@ -120,7 +120,7 @@ def test_the_command_reads_the_folder_of_a_campaign_that_runs(
 ) -> None:
     assert call("campaign", tmp_path) == 1
     assert f"{tmp_path}: no log of a campaign; expected the folder of a sweep" in capsys.readouterr().err
-    log = CampaignLog(tmp_path)
+    log = CampaignLog(tmp_path, lambda row: None)
     log.note(CampaignRow(CampaignEvent.BEGAN, points=2, open_points=2))
     log.note(CampaignRow(CampaignEvent.POINT_BEGAN, point="a", label="45 °C", attempt=1))
     with (tmp_path / "campaign.jsonl").open("ab") as file:

@@ -6,7 +6,6 @@ import pytest
 from roambench.contract.errors import TraceError
 from roambench.mobility.selection import (
     busiest_devices,
-    busiest_window,
     busiest_window_start,
     draw_places,
     repeated,
@@ -59,7 +58,7 @@ def test_the_busiest_window_counts_only_its_own_busiest_devices(make_trace):
     assert busiest_window_start(trace, 2, 4) == 0
     assert busiest_window_start(trace, 3, 1) == 1  # dev-3 at 1, 2 and 3
     assert busiest_window_start(trace, 1, 4) == 1
-    chosen = busiest_window(trace, 3, 2)
+    chosen = busiest_devices(window(trace, busiest_window_start(trace, 3, 2), 3), 2)
     assert (chosen.steps, chosen.device_names) == (3, ("dev-3", "dev-2"))
     assert [entry.popitem()[0] for entry in map(dict, chosen.provenance["derived"])] == [
         "window",
@@ -86,7 +85,7 @@ def test_another_draw_of_aps_takes_distinct_places_by_seed(make_trace):
         (lambda trace: window(trace, 3, 2), r"steps 3\.\.4 lie outside"),
         (lambda trace: window(trace, -1, 2), "outside"),
         (lambda trace: busiest_devices(trace, 5), "5 busiest of 4"),
-        (lambda trace: busiest_window(trace, 5, 1), "does not fit"),
+        (lambda trace: busiest_window_start(trace, 5, 1), "does not fit"),
         (lambda trace: with_aps(trace, 1, 0), "from 0 places"),
     ],
 )

@@ -245,8 +245,8 @@ def test_how_long_it_takes_is_asked_only_where_somebody_else_booked(bench: Bench
 
 def test_a_reservation_of_now_ends_before_a_booking_or_is_none(bench: Bench, ben: Claim) -> None:
     with pytest.raises(FleetError, match=r"expected to take 3\.0 h, and it is booked: ben@"):
-        reserve(bench, "afternoon", 3 * HOUR_S)
-    reserve(bench, "a moment", 0.9 * HOUR_S)
+        reserve(bench, "afternoon", 3 * HOUR_S, 0.0, print)
+    reserve(bench, "a moment", 0.9 * HOUR_S, 0.0, print)
     assert [claim.purpose for claim in standing_of(bench).everybody] == ["a moment", "night"]
 
 

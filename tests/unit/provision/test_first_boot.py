@@ -14,8 +14,7 @@ from benches import bench_of
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import main
 from roambench.provision.first_boot.cmdline import with_words
-from roambench.provision.first_boot.settings import PASSPHRASE_VARIABLE
-from roambench.provision.first_boot.wifi import pre_shared_key
+from roambench.provision.first_boot.settings import PASSPHRASE_VARIABLE, pre_shared_key
 from ssh_server import make_key
 
 #: As pi-gen leaves them (bookworm-arm64 d7a31c6, arm64), but for comments of config.txt.

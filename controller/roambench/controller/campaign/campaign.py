@@ -43,17 +43,17 @@ class CampaignOptions:
     point (None: none); `wait_s` for a bench that somebody else holds. `heard` is told of every row noted.
     """
 
+    heard: Listener
     tries: int = 1
     failures: int = FAILURES
     least: int | None = None
     keep_free_bytes: int = 0
     cooling: Cooling | None = None
     wait_s: float = 0.0
-    heard: Listener = lambda row: None
 
 
 #: What fails is left to the next session, as elsewhere than on a bench.
-ONE_TRY: Final = CampaignOptions()
+ONE_TRY: Final = CampaignOptions(heard=lambda row: None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class CampaignLog:
     """Writes the log. A disk that takes nothing costs no campaign: rows wait in memory and are written with
     the next one; `lost` says why they wait."""
 
-    def __init__(self, folder: Path, heard: Listener = lambda row: None) -> None:
+    def __init__(self, folder: Path, heard: Listener) -> None:
         self.path = folder / LOG_NAME
         self.lost = ""
         self._heard = heard

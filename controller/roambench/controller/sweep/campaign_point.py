@@ -30,7 +30,7 @@ class CampaignPoint:
     sweep: SweepFolder
     label: str
     heard: Listener
-    began: Callable[[], None] = lambda: None
+    began: Callable[[], None]
 
     @property
     def name(self) -> str:

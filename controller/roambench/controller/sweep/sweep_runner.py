@@ -81,7 +81,10 @@ def run_sweep(
             if todo:
                 with _Shown(console, len(points), len(points) - len(todo)) as shown:
                     if jobs == 1:
-                        tasks = [CampaignPoint(point, folder, point.label, shown.report) for point in todo]
+                        tasks = [
+                            CampaignPoint(point, folder, point.label, shown.report, lambda: None)
+                            for point in todo
+                        ]
                         ours = lease_of(sweep.fleet, what, campaign.wait_s, session.log, bench)
                         run_campaign(session, tasks, ours, report)
                     else:

@@ -86,23 +86,3 @@ def link_throughput_mbit_s(distance_m: float, statistics: DistanceStatistics, di
     else:
         far = 0.5 + 0.5 * ((distance_m > statistics.mean_m) - (distance_m < statistics.mean_m))
     return fast - min(max(far, 0.0), 1.0) * (fast - slow)
-
-
-def radio_power_w(link: LinkPower, throughput: npt.ArrayLike, direction: Direction) -> Numbers:
-    """P = alpha t + beta, in watts."""
-    alpha = link.alpha_up_mw_per_mbit_s if direction == "up" else link.alpha_down_mw_per_mbit_s
-    return np.asarray((alpha * np.asarray(throughput, dtype=np.float64) + link.beta_mw) * 1e-3)
-
-
-def transfer_energy_j(
-    size_mbit: npt.ArrayLike, link: LinkPower, throughput: npt.ArrayLike, direction: Direction
-) -> Numbers:
-    """One half of Eq. 1: E = P(t) * (mu + delta) / t for `size_mbit` = mu + delta Mbit at t Mbit/s.
-
-    Arrays broadcast. A throughput that is not positive has no meaning here and raises ConfigError.
-    """
-    rate = np.asarray(throughput, dtype=np.float64)
-    if not (rate > 0.0).all():
-        raise ConfigError([f"link model: throughput must be positive, got {rate.min()} Mbit/s"])
-    size = np.asarray(size_mbit, dtype=np.float64)
-    return np.asarray(radio_power_w(link, rate, direction) * size / rate)

@@ -63,7 +63,7 @@ def replace_board(
         authority.revoke_name(name, f"{board.name} is played by {spare.name}")
     after = load_bench(bench.file)
     player = after.host(board.name)
-    (done,) = provision(after, [player], report=report)
+    (done,) = provision(after, [player], report=report, let_go=lambda host: None)
     if done.failed:
         raise FleetError(
             f"{board.name} is played by {spare.name}, which has what it left, but is not provisioned: "

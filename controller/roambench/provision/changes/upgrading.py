@@ -37,7 +37,7 @@ def upgrade(bench: Bench, hosts: Sequence[Host], report: Report) -> list[HostOut
     """
     found = {one.host.name: one for one in on_hosts(bench, hosts, _installed)}
     there = [host for host in hosts if not found[host.name].failed]
-    done = {one.host.name: one for one in provision(bench, there, report=report)}
+    done = {one.host.name: one for one in provision(bench, there, report=report, let_go=lambda host: None)}
 
     def see(link: HostLink) -> Upgraded:
         return _seen(link, done[link.host.name], found[link.host.name].value or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,6 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import Bench, Host
-from roambench.provision.first_boot.wifi import pre_shared_key
 from roambench.provision.ssh.login import public_key
 from roambench.provision.ssh.options import NoOptionsError, SshOptions, ssh_options
 
@@ -148,3 +148,11 @@ def _passphrase(file: Path | None) -> str | list[str]:
     if re.fullmatch("[0-9a-fA-F]{64}|[ -~]{8,63}", text):
         return text
     return [f"{source}: expected 8 to 63 ASCII characters, or the 64 hexadecimal digits of the key"]
+
+
+def pre_shared_key(ssid: str, passphrase: str) -> str:
+    """The key of a WPA2 network, 64 hexadecimal digits (IEEE 802.11-2020, J.4): a card holds the key, which
+    opens that one network. A `passphrase` of 64 characters is the key already."""
+    if len(passphrase) == 64:
+        return passphrase.lower()
+    return hashlib.pbkdf2_hmac("sha1", passphrase.encode(), ssid.encode(), 4096, 32).hex()

@@ -201,8 +201,8 @@ def reserve(
     bench: LeasedBench,
     purpose: str,
     lasts_s: float,
-    wait_s: float = 0.0,
-    report: Callable[[str], None] = lambda line: None,
+    wait_s: float,
+    report: Callable[[str], None],
 ) -> None:
     """Hold the bench for this user, with no process that has to live: until its time is over or it is given
     back. FleetError says who holds it if it is not free within `wait_s` seconds."""

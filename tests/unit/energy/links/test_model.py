@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.link_power import LTE, WIFI
+from roambench.contract.link_power import LTE, WIFI, LinkPower
 from roambench.energy.links.model import (
     Direction,
     DistanceStatistics,
@@ -13,27 +13,33 @@ from roambench.energy.links.model import (
     lte_throughput_mbit_s,
     megabits,
     throughput_mbit_s,
-    transfer_energy_j,
 )
+from roambench.energy.links.models import KnownLink
+from roambench.energy.links.radio_work import RadioWork
+
+
+def _joules(size_mbit: float, link: LinkPower, mbit_s: float, direction: Direction) -> float:
+    return RadioWork.of(size_mbit, mbit_s, direction).energy(KnownLink(link)).joules
+
 
 PLACES = DistanceStatistics(mean_m=1000.0, sd_m=400.0)
 
 
 def test_one_megabit_up_over_lte_at_10_costs_0_567_joules() -> None:
     # (438.39 * 10 + 1288.04) mW * 1 Mbit / 10 Mbit/s = 567.194 mJ
-    assert transfer_energy_j(1.0, LTE, 10.0, "up") == pytest.approx(0.567194)
+    assert _joules(1.0, LTE, 10.0, "up") == pytest.approx(0.567194)
 
 
 def test_one_megabit_down_over_lte_at_24_costs_0_106_joules() -> None:
     # (51.97 * 24 + 1288.04) / 24 = 105.6383 mJ
-    assert transfer_energy_j(1.0, LTE, 24.0, "down") == pytest.approx(0.10563833, rel=1e-6)
+    assert _joules(1.0, LTE, 24.0, "down") == pytest.approx(0.10563833, rel=1e-6)
 
 
 def test_mohawks_mnist_model_over_wifi_costs_what_eq_1_says() -> None:
     # 659,242 float32 = 21.095744 Mbit; (137.01 + 283.17 + 2 * 0.13286) mJ per Mbit at 1000 Mbit/s.
     size = megabits(659_242 * 4)
     assert size == pytest.approx(21.095744)
-    both = [transfer_energy_j(size, WIFI, 1000.0, direction) for direction in ("down", "up")]
+    both = [_joules(float(size), WIFI, 1000.0, direction) for direction in ("down", "up")]
     assert sum(both) == pytest.approx(21.095744 * 0.42044572)
 
 
@@ -58,11 +64,6 @@ def test_statistics_are_over_all_pairs() -> None:
     assert DistanceStatistics.of([[100.0, 300.0], [100.0, 300.0]]) == DistanceStatistics(200.0, 100.0)
     with pytest.raises(ConfigError, match="at least one distance"):
         DistanceStatistics.of([])
-
-
-def test_a_throughput_of_zero_is_refused() -> None:
-    with pytest.raises(ConfigError, match="must be positive"):
-        transfer_energy_j(1.0, LTE, [10.0, 0.0], "up")
 
 
 @pytest.mark.parametrize("statistics", [PLACES, DistanceStatistics(800.0, 0.0)])
