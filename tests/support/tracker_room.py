@@ -20,7 +20,8 @@ class TrackerRoom:
         self.bin = path / "bin"
         subprocess.run([sys.executable, "-m", "venv", path], check=True, timeout=120)
         (found,) = path.glob("lib/python*/site-packages")
-        (found / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        ours = sysconfig.get_path("purelib")  # with what its own .pth files name: roambench of a source tree
+        (found / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         wanted = [text for extra in extras for text in project["optional-dependencies"][extra]]
         pip = [self.bin / "pip", "install", "-q", "--disable-pip-version-check", *wanted, *more]
