@@ -94,7 +94,7 @@ def main() -> int:
         return 2
     die_with_parent(signal.SIGTERM)
     stopping = _catch_stop_signals()
-    gc.disable()  # nothing that is imported goes again: looking for it is a tenth of the time that takes
+    gc.disable()  # nothing that is imported goes again: looking for it takes time
     if any(settings.controller for settings in spec.agents):  # meter loggers do not train
         load_trainer()
     import_for(spec.agents)
