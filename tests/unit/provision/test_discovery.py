@@ -353,5 +353,5 @@ def test_a_workstation_is_heard_among_rubbish():
     )
     with zeroconf.Zeroconf(ip_version=zeroconf.IPVersion.V4Only) as line:
         line.register_service(info, cooperating_responders=True)
-        seen = browsed(1.5)
+        seen = browsed(4.0)  # two processors busy with other tests answer late
     assert Sighting("mDNS", "192.0.2.77", "b8:27:eb:00:00:07", "desk-7") in seen
