@@ -70,19 +70,25 @@ def command_line() -> str:
     return re.sub(r"&#x27;", "'", f"## `roambench {commands}")
 
 
-def python_names(module: str) -> str:
-    """Every public name of `module` with its signature and docstring."""
-    library = importlib.import_module(module)
+def python_names(*modules: str) -> str:
+    """Every public name of each module, its `__all__` or else its classes, with signature and docstring."""
     parts = []
-    for name in library.__all__:
-        thing = getattr(library, name)
-        parts.append(_entry(f"{module}.{name}", thing, "##"))
-        if inspect.isclass(thing):
-            for member, value in vars(thing).items():
-                value = inspect.unwrap(value.fget) if isinstance(value, property) and value.fget else value
-                if not member.startswith("_") and inspect.isroutine(value) and inspect.getdoc(value):
-                    parts.append(_entry(f"{name}.{member}", value, "###"))
+    for module in modules:
+        library = importlib.import_module(module)
+        own = [name for name, it in vars(library).items() if inspect.isclass(it) and it.__module__ == module]
+        for name in getattr(library, "__all__", [name for name in own if not name.startswith("_")]):
+            parts += _thing(module, name, getattr(library, name))
     return "\n".join(parts)
+
+
+def _thing(module: str, name: str, thing: Any) -> list[str]:
+    parts = [_entry(f"{module}.{name}", thing, "##")]
+    if inspect.isclass(thing):
+        for member, value in vars(thing).items():
+            value = inspect.unwrap(value.fget) if isinstance(value, property) and value.fget else value
+            if not member.startswith("_") and inspect.isroutine(value) and inspect.getdoc(value):
+                parts.append(_entry(f"{name}.{member}", value, "###"))
+    return parts
 
 
 def _entry(name: str, thing: Any, heading: str) -> str:
@@ -94,10 +100,13 @@ def _entry(name: str, thing: Any, heading: str) -> str:
     return f"{heading} `{name}`\n\n```python\n{name}{signature}\n```\n\n{text}\n"
 
 
+#: Whose public names docs/python.md lists.
+_API: Final = ("recorded_run", "run_set", "comparison", "finished_sweep")
+PYTHON: Final = ("roambench.api", *(f"roambench.api.{name}" for name in _API))
 #: Marker of a page -> what stands in its place on the site.
 GENERATED: Final = {
     "<!-- made by typer -->": command_line,
-    "<!-- made of docstrings -->": lambda: python_names("roambench.api"),
+    "<!-- made of docstrings -->": lambda: python_names(*PYTHON),
 }
 
 
