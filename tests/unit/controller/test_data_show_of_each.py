@@ -83,6 +83,12 @@ def svhn() -> dict[str, bytes]:
     return files
 
 
+def huggingface() -> dict[str, bytes]:
+    """A folder that `datasets` wrote."""
+    folder = Path(__file__).parents[1] / "learning/huggingface/images"
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 #: Data set -> its files, and how many training samples, test samples and classes they hold.
 SMALL: dict[str, tuple[Callable[[], dict[str, bytes]], tuple[int, int, int]]] = {
     "digits": (dict, (1437, 360, 10)),
@@ -97,6 +103,7 @@ SMALL: dict[str, tuple[Callable[[], dict[str, bytes]], tuple[int, int, int]]] = 
     "cifar100": (lambda: cifar(2, ("train.bin", "test.bin")), (1, 1, 100)),
     "svhn": (svhn, (4, 4, 10)),
     "har": (har, (4, 4, 6)),
+    "huggingface": (huggingface, (80, 20, 10)),
     "speechcommands": (speech, (19, 10, 10)),
 }
 

@@ -83,6 +83,7 @@ _FILES: Final[dict[str, tuple[str, str]]] = {
     "cifar100": ("cifar:CIFAR100.files.missing", "cifar100"),
     "svhn": ("svhn:missing", "svhn"),
     "har": ("har:missing", "har"),
+    "huggingface": ("huggingface:missing", "huggingface"),
     "speechcommands": ("speech_commands:missing", "speechcommands"),
 }
 
@@ -159,6 +160,14 @@ def _synthetic(folder: Path | None, download: bool) -> Dataset:
     return load_synthetic()
 
 
+def _huggingface(folder: Path | None, download: bool) -> Dataset:
+    """Images, sounds or texts in a folder that Hugging Face's `datasets` wrote with save_to_disk."""
+    del download  # `datasets` does that before it saves
+    from roambench.learning.datasets.huggingface import load_huggingface
+
+    return load_huggingface(folder)
+
+
 DATASETS: Final[Table[Loader]] = Table(
     what="data set",
     group="roambench.datasets",
@@ -171,6 +180,7 @@ DATASETS: Final[Table[Loader]] = Table(
         "cifar100": _cifar100,
         "svhn": _svhn,
         "har": _har,
+        "huggingface": _huggingface,
         "speechcommands": _speechcommands,
         "synthetic": _synthetic,
     },
