@@ -23,14 +23,40 @@ __path__ += [
     if os.path.isdir(folder := os.path.join(_ROOT, part, "roambench"))  # noqa: PTH112, PTH118
 ]
 
+#: The modules of the extra controller, as pyproject.toml names their packages.
+_CONTROLLER = (
+    "fabric",
+    "hatchling",
+    "jinja2",
+    "packaging",
+    "paramiko",
+    "plotly",
+    "pyarrow",
+    "pydantic",
+    "rich",
+    "sklearn",
+    "scipy",
+    "tomlkit",
+    "typer",
+)
+
 
 def __getattr__(name: str) -> Any:
     """A name of the API or the version, looked up when it is first asked for."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
+    from importlib.util import find_spec
 
-    return getattr(import_module("roambench.contract" if name == "__version__" else "roambench.api"), name)
+    if name == "__version__":
+        return import_module("roambench.contract").__version__
+    if lacking := [package for package in _CONTROLLER if find_spec(package) is None]:
+        raise ModuleNotFoundError(
+            f"roambench.{name} needs the extra controller, and {lacking[0]} of it is not installed: "
+            "pip install 'roambench[controller]'",
+            name=lacking[0],
+        )
+    return getattr(import_module("roambench.api"), name)
 
 
 def __dir__() -> list[str]:

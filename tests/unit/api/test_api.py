@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import polars
+import pyarrow
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
@@ -215,3 +218,31 @@ def test_names_that_there_are_not_are_attribute_errors():
         _ = rb.laod
     assert {"load", "run", "sweep", "compare", "__version__"} <= set(dir(rb))
     assert Path(rb.__file__).name == "__init__.py"
+
+
+@pytest.mark.parametrize("lacking", ["pyarrow", "scipy", "rich"])
+def test_an_installation_without_part_of_the_extra_says_what_to_install(tmp_path: Path, lacking: str):
+    """An environment that has every package of this one but `lacking`, by links."""
+    for path in Path(pyarrow.__file__).parents[1].iterdir():
+        if path.name != lacking and path.suffix != ".pth":
+            (tmp_path / path.name).symlink_to(path)
+    root = Path(__file__).parents[3]
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", "import roambench as rb; print(rb.__name__); rb.load('runs/x')"],
+        env={"PYTHONPATH": os.pathsep.join([str(root / "protos"), str(tmp_path)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == "roambench\n"
+    assert ran.stderr.splitlines()[-1] == (
+        f"ModuleNotFoundError: roambench.load needs the extra controller, and {lacking} of it is not "
+        "installed: pip install 'roambench[controller]'"
+    )
+
+
+def test_all_packages_of_the_extra_are_looked_for():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    named = [re.split("[<>=]", one)[0] for one in project["optional-dependencies"]["controller"]]
+    modules = tuple("sklearn" if name == "scikit-learn" else name for name in named)
+    assert modules == vars(rb)["_CONTROLLER"]
