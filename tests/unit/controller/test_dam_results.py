@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def accuracy_of(run: Experiment) -> float:
     )
 
 
-def page_of(name: str, out: Path, seeds: Iterable[int]) -> ResultsPage:
+def page_of(name: str, out: Path, seeds: Iterable[int], paper: str = "dam") -> ResultsPage:
     """Of the file's runs as a sweep leaves them."""
     sweep = read_sweep(EXPERIMENTS / f"{name}.toml")
     points: list[Point] = [point for point in points_of(sweep) if point.seed in seeds]
@@ -54,7 +55,7 @@ def page_of(name: str, out: Path, seeds: Iterable[int]) -> ResultsPage:
         outcomes.append(Outcome(point.key, figures))
         write_outcome(folder.prepare(point, 1), outcomes[-1])
     write_results(folder, table_of(points, outcomes, sweep.metrics), points, outcomes)
-    return peer_page([out], "dam", title="t", curves_name="t.svg")
+    return peer_page([out], paper, title="t", curves_name="t.svg")
 
 
 def row_of(table: Table, **told: str) -> dict[str, str]:
@@ -122,11 +123,32 @@ def test_every_run_of_the_figures_is_listed_with_its_place(journal: dict[str, Ta
 
 
 def test_the_workshops_experiment_makes_a_page_of_means_over_seeds(tmp_path: Path) -> None:
-    page = page_of("dam_dcm_workshop_full", tmp_path, (42, 43))
+    page = page_of("dam_dcm_workshop_full", tmp_path, (42, 43), "workshop")
     tables = {table.key: table for table in page.tables}
     alpha = row_of(tables["dam-over-dirichlet"], R_m="∞", movement="DAM")
     # 0.5 + 0.09 + 0.1 + 0.05, and 0.2 % more with the other seed.
     assert (alpha["α = 0.05"], alpha["α = 0.1"]) == ("74.1 ± 0.1", "76.1 ± 0.1")
     assert "mean ± sd over the seeds" in tables["dam-over-dirichlet"].caption
     radius = row_of(tables["dam-over-radius"], mobile="3", movement="DCM")
-    assert (radius["R_c = 1"], radius["everybody connected"]) == ("66.6 ± 0.1", "–")
+    assert (radius["R_c = 1"], radius["everybody connected"], radius["paper"]) == ("66.6 ± 0.1", "–", "–")
+
+
+def test_beside_the_workshops_runs_stands_what_the_workshop_paper_prints(tmp_path: Path) -> None:
+    """Its settings and mean leads, and no figure of the journal's Table II, with three mobile clients."""
+    page = page_of("small/workshop", tmp_path, (42, 43), "workshop")
+    rows = dict(re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]*) \|$", page.text, re.MULTILINE))
+    assert (rows["mixing"], rows["step size"], rows["mobile clients"]) == ("data size", "0.3", "5")
+    tables = {table.key: table for table in page.tables}
+    accuracy = tables["dam-accuracy"]
+    assert accuracy.head == ("mixing", "movement", "α = 0.05", "α = 0.1")
+    assert "5 mobile, R_c = 3, R_m = 5" in accuracy.caption
+    # 0.55 + 0.03 * 3 + 0.02 * 5 + 0.005 * 5 - 0.1, and 0.2 % more with the other seed.
+    assert accuracy.rows[0][1:3] == ("DCM", "66.60 ± 0.14 %")
+    order = {row[1]: row[2:] for row in tables["dam-order"].rows}
+    assert order["DAM - Random"] == (
+        "10.00 ± 0.00 (2 of 2)", "about +8", "10.00 ± 0.00 (2 of 2)", "about +3",
+    )  # fmt: skip
+    assert (order["DCM - DAM"][1], order["Random - Static"][3]) == ("–", "–")
+    assert not re.search(r"80\.83|89\.65|47\.50", page.text)
+    still = [row for row in tables["peer-points"].rows if row[1] == "static"]
+    assert len(still) == 2 * 2  # of every α and seed once

@@ -14,11 +14,17 @@ class Paper(StrEnum):
 
     MOHAWK = "mohawk"
     DAM = "dam"
+    WORKSHOP = "workshop"
     DE_HEREDIA = "de-heredia"
 
 
 #: How a heading names them.
-_NAMES = {Paper.MOHAWK: "MOHAWK", Paper.DAM: "distribution-aware mobility", Paper.DE_HEREDIA: "de Heredia"}
+_NAMES = {
+    Paper.MOHAWK: "MOHAWK",
+    Paper.DAM: "distribution-aware mobility",
+    Paper.WORKSHOP: "the workshop paper",
+    Paper.DE_HEREDIA: "de Heredia",
+}
 
 
 def results(

@@ -59,7 +59,7 @@ class Study(Section):
 
     name: str = Field(pattern="[a-z0-9-]+", description="What `roambench reproduce` calls it.")
     title: str = Field(min_length=1, description="Heading of its page.")
-    beside: Literal["", "mohawk", "dam", "de-heredia"] = Field(
+    beside: Literal["", "mohawk", "dam", "workshop", "de-heredia"] = Field(
         default="", description="Paper whose own tables `roambench results` sets beside these runs."
     )
     small: Sweep | None = Field(

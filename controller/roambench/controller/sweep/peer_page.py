@@ -13,15 +13,13 @@ from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, part_of, results_page, scale_lines
 from roambench.report import numbers
 from roambench.report.figures.curves_svg import Curve, curves_svg
-from roambench.report.papers.dam import dam_tables, of_one_place
+from roambench.report.papers.dam import JOURNAL, WORKSHOP, GridPaper, dam_tables, of_one_place
 from roambench.report.papers.de_heredia import de_heredia_tables
 from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun
 from roambench.report.table import Table
 
-_TABLES: Final[Mapping[str, Callable[[Sequence[PeerRun]], list[Table]]]] = {
-    "dam": dam_tables,
-    "de-heredia": de_heredia_tables,
-}
+#: Whose clients are on a grid.
+_ON_GRID: Final[Mapping[str, GridPaper]] = {"dam": JOURNAL, "workshop": WORKSHOP}
 #: What a page says of the scale, and what the paper says where it does.
 _SAYS: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
     ("fleet", lambda run: run.fleet),
@@ -44,7 +42,7 @@ _SAYS: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
 _GRID: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
     ("grid", lambda run: f"{run.experiment.mobility.grid} x {run.experiment.mobility.grid}"),
     ("mobile clients", lambda run: run.experiment.mobility.mobile),
-    ("longest move R_m", lambda run: f"{run.experiment.mobility.reach:g}"),
+    ("longest move R_m", lambda run: _reach(run.experiment.mobility.reach or math.inf)),
 )
 _BOX: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
     (
@@ -60,6 +58,13 @@ _PAPER_SAYS: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "CNN: two convolutions, two layers", "half step": "full batch", "step size": "0.03",
         "momentum": "not given", "iterations": "1000", "test images": "all", "contact radius": "3",
         "grid": "18 x 18", "mobile clients": "3", "longest move R_m": "5",
+    },
+    "workshop": {
+        "mixing": "data size", "seeds": "10 runs", "clients": "20", "data set": "MNIST",
+        "training images shared out": "all", "partition": "Dirichlet 0.05 and 0.1",
+        "model": "CNN: two convolutions, two layers", "half step": "full batch", "step size": "0.3",
+        "momentum": "0.9", "iterations": "1000", "scored": "every 10", "test images": "all",
+        "contact radius": "3", "grid": "18 x 18", "mobile clients": "5", "longest move R_m": "5, ∞",
     },
     "de-heredia": {
         "mixing": "plain averages; mobility-aware, α 0.1 to 1", "seeds": "3", "clients": "48",
@@ -77,23 +82,24 @@ def peer_page(
     foreword: Sequence[str] = (),
     first: Sequence[Table] = (),
 ) -> ResultsPage:
-    """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "de-heredia");
-    `first` are tables that stand before the paper's. RunError where none of the runs is like the paper's, or
-    runs of one setting differ in more than the seed."""
+    """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "workshop",
+    "de-heredia"); `first` are tables that stand before the paper's. RunError where none of the runs is like
+    the paper's, or runs of one setting differ in more than the seed."""
     runs = taken_together(folders)
     peers = [peer_run(run) for run in runs]
-    tables = _TABLES[paper](peers)
+    grid = _ON_GRID.get(paper)
+    tables = dam_tables(peers, grid) if grid is not None else de_heredia_tables(peers)
     if not tables:
         raise RunError(
             f"{', '.join(map(str, folders))}: no runs to set beside the paper: expected mobility.model = "
-            f"{', '.join(DAM_NAMES) if paper == 'dam' else 'reflected_walk'}"
+            f"{', '.join(DAM_NAMES) if grid is not None else 'reflected_walk'}"
         )
-    refuse_unlike(runs, _CELLS[paper])
+    refuse_unlike(runs, _dam_cell if grid is not None else _de_heredia_cell)
     return results_page(
         folders,
         runs,
         title=title,
-        scale=scale_lines(runs, _SAYS + (_GRID if paper == "dam" else _BOX), _PAPER_SAYS[paper]),
+        scale=scale_lines(runs, _SAYS + (_GRID if grid is not None else _BOX), _PAPER_SAYS[paper]),
         tables=[*first, *tables],
         points=_points(peers, paper),
         curves=CurvesOf(
@@ -151,19 +157,14 @@ def _de_heredia_cell(run: FinishedRun) -> Hashable | None:
     return run.system, experiment.learning.partition == "iid", experiment.mobility.fast_share, alpha
 
 
-_CELLS: Final[Mapping[str, Callable[[FinishedRun], Hashable | None]]] = {
-    "dam": _dam_cell,
-    "de-heredia": _de_heredia_cell,
-}
-
-
 def _speeds(run: FinishedRun) -> str:
     return f"{run.experiment.mobility.speed_max_m:g}; {run.experiment.mobility.beta:g}"
 
 
 def _shown(runs: Sequence[FinishedRun], peers: Sequence[PeerRun], paper: str) -> list[FinishedRun]:
     """Whose curves are drawn: one of a kind."""
-    chosen = of_one_place(peers) if paper == "dam" else list(peers)
+    grid = _ON_GRID.get(paper)
+    chosen = of_one_place(peers, grid) if grid is not None else list(peers)
     return [run for run, peer in zip(runs, peers, strict=True) if any(peer is one for one in chosen)]
 
 
@@ -173,7 +174,7 @@ def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
     for run in runs:
         if run.experiment.seed == first and run.outcome.scored:
             learning, mobility = run.experiment.learning, run.experiment.mobility
-            if paper == "dam":
+            if paper in _ON_GRID:
                 panel, name = f"{run.system}, α = {learning.alpha:g}", DAM_NAMES.get(mobility.model, "")
             else:
                 panel, name = f"{run.system}, {learning.partition}", f"p = {mobility.fast_share:g}"
@@ -184,7 +185,7 @@ def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
 
 
 def _points(runs: Sequence[PeerRun], paper: str) -> Table:
-    on_grid = paper == "dam"
+    on_grid = paper in _ON_GRID
     return Table(
         "peer-points",
         "Every run",
@@ -222,6 +223,9 @@ def _row(run: PeerRun, on_grid: bool) -> tuple[str, ...]:
 
 def _on_grid(run: PeerRun) -> tuple[str, ...]:
     still = run.mobility == "static"
-    reach = "∞" if run.reach == math.inf else f"{run.reach:g}"
-    mobile = (numbers.NONE, numbers.NONE) if still else (str(run.mobile), reach)
+    mobile = (numbers.NONE, numbers.NONE) if still else (str(run.mobile), _reach(run.reach))
     return str(run.clients), str(run.grid), mobile[0], f"{run.radius:g}", mobile[1]
+
+
+def _reach(reach: float) -> str:
+    return "∞" if reach == math.inf else f"{reach:g}"

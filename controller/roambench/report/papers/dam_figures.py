@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from roambench.report import numbers
@@ -65,9 +65,11 @@ _AXES: Final = (
 )
 
 
-def dam_figures(runs: Sequence[PeerRun]) -> list[Table]:
-    """A table for every setting that was varied while all others stayed."""
-    return [table for axis in _AXES if (table := _figure(runs, axis)) is not None]
+def dam_figures(runs: Sequence[PeerRun], *, journal: bool = True) -> list[Table]:
+    """A table for every setting that was varied while all others stayed; the journal's thresholds only where
+    it is the paper that stands beside."""
+    axes = _AXES if journal else [replace(axis, thresholds={}) for axis in _AXES]
+    return [table for axis in axes if (table := _figure(runs, axis)) is not None]
 
 
 def _figure(runs: Sequence[PeerRun], axis: _Axis) -> Table | None:
