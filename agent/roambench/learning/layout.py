@@ -22,6 +22,7 @@ class Layout:
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
+    trained: int = 0  # entries of the parameters, which come first
 
     @property
     def size(self) -> int:
@@ -38,7 +39,11 @@ class Layout:
 def layout_of(module: nn.Module) -> Layout:
     """The layout of `module`; integer buffers (step counters) are not part of a model."""
     entries = list(_entries(module))
-    return Layout(tuple(name for name, _ in entries), tuple(tuple(entry.shape) for _, entry in entries))
+    return Layout(
+        tuple(name for name, _ in entries),
+        tuple(tuple(entry.shape) for _, entry in entries),
+        sum(parameter.numel() for parameter in module.parameters()),
+    )
 
 
 def head_of(module: nn.Module) -> slice:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 from torch import nn
 
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import ConfigError, ModelError
 from roambench.contract.learning_spec import PRECISIONS, LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.layout import Layout, head_of, layout_of
+from roambench.learning.local_algorithms import local_algorithm
 from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.tasks import build_model
@@ -48,10 +49,27 @@ class Learner:
         *,
         velocity: Vector | None = None,
         keeps_velocity: bool = True,
+        kept: Vector | None = None,
     ) -> TrainingResult:
         """Build the start model and train from it on `shard`. `previous_model` is that of the AP where the
-        device was before; `velocity` is what the momentum of an earlier training ended with. Errors as
-        `train` raises, which says the rest."""
+        device was before; `velocity` is what the momentum of an earlier training ended with, `kept` what the
+        local algorithm left on the device. Where vectors travel with models, they stand behind the models
+        here, too. Errors as `train` raises, which says the rest."""
+        received: Vector | None = None
+        if names := local_algorithm(training.objective).vectors:
+            size = self.layout.size + len(names) * self.layout.trained
+            for model in (ap_model, own_model, global_model, previous_model):
+                if model is not None and model.size != size:
+                    raise ModelError(
+                        f"local algorithm {training.objective!r}: expected {size} entries, the model's "
+                        f"and those of {', '.join(names)}, got {model.size}"
+                    )
+            received = ap_model[self.layout.size :]
+            ap_model = ap_model[: self.layout.size]
+            own_model, global_model, previous_model = (
+                None if model is None else model[: self.layout.size]
+                for model in (own_model, global_model, previous_model)
+            )
         inputs = StartInputs(ap_model, own_model, self._head, global_model, previous_model)
         return train(
             self._module,
@@ -63,6 +81,8 @@ class Learner:
             head=self._head,
             velocity=velocity,
             keeps_velocity=keeps_velocity,
+            received=received,
+            kept=kept,
         )
 
     def warm_up(self, steps: int = 1) -> float:

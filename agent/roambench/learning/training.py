@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, islice
 
@@ -13,15 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roambench.contract.errors import ModelError
+from roambench.contract.errors import ConfigError, ModelError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
+from roambench.learning.hooks import cut_up, hooked, joined
 from roambench.learning.layout import dtype_of, flatten, load
-from roambench.learning.objectives import Objective
-from roambench.learning.objectives import objective as find_objective
-from roambench.learning.optimisers import Sgd, optimiser_of, velocities_of, velocity_of
+from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun
+from roambench.learning.local_algorithms import local_algorithm as find_algorithm
+from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
 from roambench.learning.shards import Shard
 
 
@@ -33,13 +34,14 @@ class TrainingResult:
     before the step it contributes to.
     """
 
-    vector: Vector  # shape (parameters,)
+    vector: Vector  # shape (parameters,), and behind it what the local algorithm sends besides
     samples: int  # size of the shard: the data-size weight
     sgd_steps: int
     mean_loss: float
     mean_squared_loss: float  # mean of the squared losses (Oort's statistical utility)
     cpu_s: float  # of the calling thread, which does all the work when torch has one thread
     velocity: Vector | None = None  # of SGD's momentum after the last step, as long as `vector`; None without
+    kept: Vector | None = None  # what the local algorithm keeps on the device, one vector behind the other
 
 
 def single_threaded() -> None:
@@ -62,6 +64,8 @@ def train(
     head: slice = slice(0, 0),
     velocity: Vector | None = None,
     keeps_velocity: bool = True,
+    received: Vector | None = None,
+    kept: Vector | None = None,
 ) -> TrainingResult:
     """Train `module` from the flat model `start` on a device's data and return the new model.
 
@@ -69,10 +73,12 @@ def train(
     the start rule of `training` built. Optimiser state is new, but for the `velocity` of SGD's momentum that
     an earlier training ended with (its result's, unless `keeps_velocity` is False, which spares memory; it is
     not changed). Adam knows no momentum. `global_model` and `head` (the last layer's entries of the flat
-    model) are for objectives with proximal terms. `channels_last` of `spec` is a memory format: it changes
-    the speed and the last bits, nothing else. Raises ModelError if `start` has another length, an
-    objective misses its global model or training diverges to NaN or infinity, ConfigError for an unknown
-    objective, optimiser or augmentation, ValueError for arguments that make no sense.
+    model) are for objectives with proximal terms. `received` are the vectors that came behind the model, one
+    after the other, `kept` is what the device's last training left. `channels_last` of `spec` is a memory
+    format: it changes the speed and the last bits, nothing else. Raises ModelError if `start` has another
+    length, an algorithm misses its global model, a hook of it fails or training diverges to NaN or infinity,
+    ConfigError for an unknown algorithm, optimiser or augmentation, ValueError for arguments that make no
+    sense.
     """
     epochs, batch_size, momentum = training.epochs, spec.batch_size, spec.momentum
     if epochs < 1 or batch_size < 1:
@@ -80,7 +86,9 @@ def train(
     if training.steps < 0:
         raise ValueError(f"training needs 0 or more steps, got {training.steps}")
     began_s = time.thread_time()
-    objective = find_objective(training.objective)
+    objective = find_algorithm(training.objective)
+    if misfit := objective.misfit(spec.optimiser, momentum):
+        raise ConfigError([f"local algorithm {training.objective!r}: {misfit}"])
     batches = Batches(
         shard.images,
         shard.labels,
@@ -94,16 +102,32 @@ def train(
     load(module, start)
     parameters: list[Tensor] = list(module.parameters())
     force = ProximalGradient(objective, parameters, start, global_model, head)
-    optimiser = optimiser_of(spec.optimiser, parameters, spec.learning_rate, momentum, spec.weight_decay)
+    optimiser: Optimiser
+    if objective.optimiser is not None:
+        optimiser = hooked(training.objective, objective.optimiser, parameters, spec.learning_rate)
+    else:
+        optimiser = optimiser_of(spec.optimiser, parameters, spec.learning_rate, momentum, spec.weight_decay)
     if isinstance(optimiser, Sgd) and momentum and velocity is not None:
         optimiser.velocities = velocities_of(parameters, velocity)
     per_epoch = -(-batches.samples // batch_size)
     steps = training.sgd_steps(batches.samples, batch_size)
     losses: deque[Tensor] = deque(maxlen=per_epoch)
     epoch_by_epoch = chain.from_iterable(batches.epoch(training.seed, epoch, batch_size) for epoch in count())
-    begun_at = [parameter.detach().clone() for parameter in parameters] if objective.correct else []
+    run: LocalRun | None = None
+    if objective.correct or objective.before or objective.after:
+        run = LocalRun(
+            [parameter.detach().clone() for parameter in parameters],
+            cut_up(objective.vectors, received, parameters),
+            cut_up(objective.keeps, kept, parameters),
+            steps,
+            batches.samples,
+            spec.learning_rate,
+        )
+    if run is not None and objective.before is not None:
+        with torch.no_grad():
+            hooked(training.objective, objective.before, parameters, run)
     for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
-        batch_losses = objective.loss(module(pixels), targets)
+        batch_losses = hooked(training.objective, objective.loss, module(pixels), targets)
         if batch_losses.shape != targets.shape[:1]:
             raise ModelError(
                 f"loss of {training.objective!r}: expected one per sample, shape {tuple(targets.shape[:1])}, "
@@ -113,7 +137,7 @@ def train(
         with torch.no_grad():
             force.add_to(gradients, parameters)
             if objective.correct is not None:
-                objective.correct(gradients, parameters, begun_at, number)
+                hooked(training.objective, objective.correct, gradients, parameters, run, number)
             if objective.clip_norm < math.inf:
                 _clip(gradients, objective.clip_norm)
             if objective.schedule is not None:
@@ -121,11 +145,24 @@ def train(
             optimiser.step(gradients)
         losses.append(batch_losses.detach())
     vector = flatten(module)
+    sent: Mapping[str, Sequence[Tensor]] = {}
+    if run is not None and objective.after is not None:
+        with torch.no_grad():
+            sent = hooked(training.objective, objective.after, parameters, run) or {}
+    behind = joined(training.objective, "after", objective.vectors, sent, parameters, vector.dtype)
+    left = joined(
+        training.objective,
+        "kept",
+        objective.keeps,
+        run.kept if run is not None else {},
+        parameters,
+        vector.dtype,
+    )
     if not np.isfinite(vector).all():
         raise ModelError(f"training diverged after {steps} steps: the model holds NaN or infinity")
     last = torch.cat(tuple(losses)).numpy().astype(np.float64)
     return TrainingResult(
-        vector=vector,
+        vector=np.concatenate([vector, behind]) if objective.vectors else vector,
         samples=batches.samples,
         sgd_steps=steps,
         mean_loss=float(np.mean(last)),
@@ -134,6 +171,7 @@ def train(
         velocity=velocity_of(optimiser.velocities, vector)
         if isinstance(optimiser, Sgd) and keeps_velocity
         else None,
+        kept=left if objective.keeps else None,
     )
 
 
@@ -145,7 +183,7 @@ class ProximalGradient:
 
     def __init__(
         self,
-        objective: Objective,
+        objective: LocalAlgorithm,
         parameters: Sequence[Tensor],
         start: Vector,
         global_model: Vector | None,

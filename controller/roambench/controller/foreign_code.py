@@ -21,7 +21,7 @@ from roambench.controller.world import system_of
 from roambench.experiment import catalogue
 from roambench.experiment.rules import NAMED
 from roambench.experiment.sections import Experiment
-from roambench.learning.objectives import parse_rule
+from roambench.learning.local_algorithms import parse_rule
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.systems.peers import is_peer_system
 

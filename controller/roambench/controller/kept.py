@@ -42,7 +42,8 @@ def global_model_kept(
         yield follow
     finally:
         if last is not None:
-            (model, digest, steps), layout = last, learning_task.layout
+            (travelled, digest, steps), layout = last, learning_task.layout
+            model = travelled[: layout.size]  # the local algorithm's vectors are behind it
             about = {"system": system, "digest": digest, "layout": layout.fingerprint, "steps": str(steps)}
             path = folder.path / GLOBAL_MODEL
             save_model(path, model, names=layout.names, shapes=layout.shapes, about=about)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from rich.console import Console
 
 from roambench.contract.model_blob import encode
@@ -44,7 +45,8 @@ async def play(
     checkpoints = None
     if trains:
         layout = piece.learning_task.layout
-        model_bytes = len(encode(piece.learning_task.initial_model, layout.fingerprint))
+        travels = np.zeros(piece.entries, piece.learning_task.initial_model.dtype)
+        model_bytes = len(encode(travels, layout.fingerprint))
         folder.update(model_parameters=layout.size, model_bytes=model_bytes)
         checkpoints = Checkpoints(piece.experiment, folder)
     found = checkpoints.found if checkpoints is not None else None

@@ -19,6 +19,7 @@ from roambench.experiment.sections import DEFAULT_APS, Experiment, TraceSection
 from roambench.learning.datasets.catalogue import drawn_subset
 from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.datasets.synthetic import load_synthetic
+from roambench.learning.local_algorithms import local_algorithm
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
@@ -222,9 +223,18 @@ def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], 
             stayed_model=algorithm.stayed_model,
             sync_download=algorithm.sync_download,
             cloud_counts=algorithm.cloud_counts,
+            local=local_text(experiment),
             shapes=shapes,
         ),
+        algorithm.parameters.get(name, {}),
     )
+
+
+def local_text(experiment: Experiment) -> str:
+    """The local algorithm that the experiment names, spelled with its numbers; "" where it names none."""
+    name = experiment.algorithm.local
+    numbers = experiment.algorithm.parameters.get(name, {}) if name else {}
+    return f"{name}:{','.join(f'{key}={value!r}' for key, value in numbers.items())}" if numbers else name
 
 
 def refuse_unfit_systems(experiment: Experiment) -> None:
@@ -235,11 +245,27 @@ def refuse_unfit_systems(experiment: Experiment) -> None:
             if is_peer_system(name):
                 PEER_SYSTEMS.load(name)
             else:
-                system_of(experiment, name)
+                problems += _local_mistakes(experiment, system_of(experiment, name))
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
+
+
+def _local_mistakes(experiment: Experiment, system: System) -> list[str]:
+    """Mistakes of a system's local algorithm with the experiment's optimiser and backend."""
+    text, learning, backend = system.training.objective, experiment.learning, experiment.simulated.backend
+    algorithm = local_algorithm(text)
+    found = []
+    if experiment.algorithm.local and text != local_text(experiment):
+        found.append(f"expected none beside system {system.name!r}, whose devices train by {text!r}")
+    if misfit := algorithm.misfit(learning.optimiser, learning.momentum):
+        found.append(f"{text!r}: {misfit}")
+    if algorithm.keeps and backend != "workers":
+        found.append(
+            f'{text!r} keeps vectors on devices: expected simulated.backend = "workers", got "{backend}"'
+        )
+    return [f"algorithm.local: {problem}" for problem in found]
 
 
 def versions() -> dict[str, Any]:

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from roambench.written.toml_file import Section
+
+#: A value of a parameter, as TOML writes it.
+ParameterValue = bool | int | float | str | list[int] | list[float] | list[str]
 
 
 class AlgorithmSection(Section):
     """Numbers that only some systems read; the papers' own values, or ours where a paper gives none."""
+
+    local: str = Field(
+        "",
+        description="Local algorithm (`roambench list local`), by which devices train in every system that "
+        "trains on plain cross-entropy: with its own numbers in `[algorithm.NAME]`. Not together with "
+        "`proximal`. Empty: cross-entropy alone.",
+    )
+    parameters: dict[str, dict[str, ParameterValue]] = Field(
+        default_factory=dict,
+        description="Parameters of a system's or a local algorithm's own, by its name; `[algorithm.NAME]` is "
+        "short for `[algorithm.parameters.NAME]`. What is left out keeps its default.",
+    )
 
     per_ap: int = Field(
         5,
@@ -69,3 +84,20 @@ class AlgorithmSection(Section):
         description="Samples that MIDDLE's Eq. 7 counts: those of the k2 steps since the last cloud "
         "aggregation, or `printed`: of k2 + 1 steps, the step of that aggregation once more.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_tables(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        own = {name: table for name, table in values.items() if is_own_table(name, table)}
+        written = values.get("parameters", {})
+        if not own or not isinstance(written, dict):
+            return values
+        rest = {name: value for name, value in values.items() if name not in own}
+        return {**rest, "parameters": {**written, **own}}
+
+
+def is_own_table(name: str, value: object) -> bool:
+    """Whether a key of `[algorithm]` is the table of a system's or a local algorithm's own parameters."""
+    return isinstance(value, dict) and name not in AlgorithmSection.model_fields

@@ -18,7 +18,7 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
         "algorithms": "roambench.systems.catalogue:SYSTEMS",
         "decentralised": "roambench.systems.peers:PEER_SYSTEMS",
         "datasets": "roambench.learning.datasets.catalogue:DATASETS",
-        "local": "roambench.learning.objectives:OBJECTIVES",
+        "local": "roambench.learning.local_algorithms:LOCAL_ALGORITHMS",
         "models": "roambench.learning.models.catalogue:MODELS",
         "partitions": "roambench.learning.partitions:PARTITIONS",
         "meters": "roambench.meters.catalogue:METERS",

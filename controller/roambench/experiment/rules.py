@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,16 +10,18 @@ from typing import Any
 
 from roambench.contract.errors import ConfigError
 from roambench.experiment import catalogue
+from roambench.experiment.algorithm_section import is_own_table
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.local_section import LocalSection
-from roambench.experiment.parameters import generator_mistakes
+from roambench.experiment.parameters import generator_mistakes, parameter_mistakes
 from roambench.experiment.peer_sections import MobilitySection
-from roambench.experiment.sections import DEFAULT_GENERATOR
+from roambench.experiment.sections import DEFAULT_GENERATOR, Experiment
 from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport, profile
 from roambench.spool.influx_settings import url_mistake
+from roambench.systems.catalogue import own_parameters
 from roambench.systems.peers import is_peer_system
-from roambench.written.mistakes import Mistake, did_you_mean
+from roambench.written.mistakes import Mistake, did_you_mean, shown
 
 #: Which table of the catalogue knows the name that stands in a key.
 NAMED: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -27,6 +30,7 @@ NAMED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("learning", "dataset"): ("datasets",),
     ("learning", "model"): ("models",),
     ("learning", "partition"): ("partitions",),
+    ("algorithm", "local"): ("local",),
 }
 _AGENTS = 8  # of a file that does not say
 
@@ -39,6 +43,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_systems(values),
         *_task(values),
         *_association(values),
+        *_own_parameters(values),
         *_optimiser(values),
         *_paths(values),
         *_sizes(values),
@@ -119,6 +124,56 @@ def _association(values: Mapping[str, Any]) -> Iterator[Mistake]:
             ("algorithm", "association"),
             'expected fleet.aps = 0 beside "trace": APs drawn anew are not those that the trace recorded',
         )
+
+
+def _own_parameters(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Of systems and local algorithms: tables of what takes part, and in them what its row knows."""
+    algorithm = _table(values, "algorithm")
+    local = algorithm.get("local", "")
+    if local and algorithm.get("proximal"):
+        yield Mistake(("algorithm", "proximal"), "expected none beside local, which says how devices train")
+    systems = values.get("systems")
+    systems = systems if isinstance(systems, list) else list(Experiment.model_fields["systems"].default)
+    written = algorithm.get("parameters")
+    tables: dict[tuple[str, ...], Any] = {
+        ("algorithm", "parameters", name): table
+        for name, table in (written.items() if isinstance(written, Mapping) else ())
+    }
+    tables.update(
+        {("algorithm", name): table for name, table in algorithm.items() if is_own_table(name, table)}
+    )
+    for path, table in tables.items():
+        name = path[-1]
+        if name not in systems and name != local:
+            known = ", ".join([*map(str, systems), *([local] if local else [])])
+            yield Mistake(path, f"expected a system or the local algorithm of this experiment: {known}")
+        elif isinstance(table, Mapping):
+            try:
+                if name == local:
+                    yield from _number_mistakes(catalogue.table("local").load(name).numbers, table, path)
+                else:
+                    yield from _system_mistakes(name, table, path)
+            except ConfigError as error:
+                yield from (Mistake(path, problem) for problem in error.problems)
+
+
+def _number_mistakes(
+    known: Mapping[str, float], table: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[Mistake]:
+    for key, value in table.items():
+        if key not in known:
+            names = ", ".join(known) or "no numbers"
+            yield Mistake((*path, key), f"unknown key; it takes {names}{did_you_mean(key, list(known))}")
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            yield Mistake((*path, key), f"expected a number, got {shown(value)}")
+
+
+def _system_mistakes(name: str, table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Mistake]:
+    own = None if is_peer_system(name) else own_parameters(name)
+    if own is None:
+        yield Mistake(path, f'unknown table: "{name}" has no parameters of its own')
+        return
+    yield from parameter_mistakes(own, table, path)
 
 
 def _optimiser(values: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -13,7 +13,7 @@ from pydantic import Field, Strict, ValidationError, model_validator
 
 from roambench.agent.settings import HostSettings
 from roambench.contract.errors import ConfigError
-from roambench.experiment.algorithm_section import AlgorithmSection
+from roambench.experiment.algorithm_section import AlgorithmSection, ParameterValue
 from roambench.experiment.energy_section import EnergySection
 from roambench.experiment.learning_section import LearningSection, SyntheticSection
 from roambench.experiment.local_section import LocalSection
@@ -28,8 +28,6 @@ from roambench.written.mistakes import mistakes_of
 from roambench.written.toml_file import Section
 
 DEFAULT_GENERATOR = "city"
-#: A value of a generator's parameter, as TOML writes it.
-ParameterValue = bool | int | float | str | list[int] | list[float] | list[str]
 DEFAULT_APS = 20
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from roambench.aggregation import Folding
 from roambench.contract.errors import PluginError
 from roambench.contract.orders import Answer, AnswerStatus, UploadOrder, UploadReply, Vector
+from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.settle import (
     Aggregate,
     Arrival,
@@ -34,8 +35,15 @@ from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, Memory, Sy
 class Intake:
     """The uploads of one step, for `state` before it: `take` every answer, then ask what came of them."""
 
-    def __init__(self, system: System, orders: Sequence[UploadOrder], state: RunState) -> None:
+    def __init__(
+        self,
+        system: System,
+        orders: Sequence[UploadOrder],
+        state: RunState,
+        extra: ExtraVectors = MODEL_ALONE,
+    ) -> None:
         self._state = state
+        self._extra = extra
         self._rate = system.selection.rate
         self._orders = {
             order.order_id: order for order in sorted(orders, key=lambda order: (order.ap, order.device))
@@ -47,7 +55,7 @@ class Intake:
             reference = state.models[state.ap_digests[order.ap]]
             where = f"system {system.name!r}: edge_weights at step {order.step}, AP {order.ap}"
             memory = state.memories.get(edge_key(order.ap), {})
-            fresh = _Edge(system.edge_weights, reference, order.step, order.ap, memory, where)
+            fresh = _Edge(system.edge_weights, extra, reference, order.step, order.ap, memory, where)
             edge = self._edges.setdefault(order.ap, fresh)
             edge.expected.append(order)
         self._given_up: dict[str, GivenUp] = {}
@@ -98,7 +106,8 @@ class Intake:
                 training = self._state.outstanding[order.device]
                 utility = None
                 if self._rate is not None:
-                    utility = self._rate(training, verdict, self._state.global_model)
+                    models = (self._extra.model(model) for model in (verdict, self._state.global_model))
+                    utility = self._rate(training, *models)
                     if not _is_finite(utility):
                         raise PluginError(
                             f"{edge.where}: selection.rate: expected a finite number for device "
@@ -114,7 +123,8 @@ class _Edge:
     """One AP's aggregation: `expected` are the uploads not passed yet, ascending by device."""
 
     rule: EdgeRule
-    reference: Vector  # the AP's previous model
+    extra: ExtraVectors
+    reference: Vector  # the AP's previous model, and what travelled behind it
     step: int
     ap: int
     memory: Memory
@@ -127,7 +137,7 @@ class _Edge:
 
     def add(self, arrival: Arrival, model: Vector) -> None:
         self.arrivals.append(arrival)
-        if isinstance(self.rule, FoldedEdge):
+        if isinstance(self.rule, FoldedEdge) and not self.extra.merges:
             share = self.rule.share(arrival.training.samples)
             if not _is_finite(share) or share < 0.0:
                 raise PluginError(f"{self.where}: expected a finite share of 0 or more, got {share!r}")
@@ -139,19 +149,29 @@ class _Edge:
         """Aggregate what arrived, once, and let the models go."""
         if self.aggregate is None:
             answer: object
-            if isinstance(self.rule, FoldedEdge):
+            came, reference = self.models, self.extra.model(self.reference)
+            if isinstance(self.rule, FoldedEdge) and not self.extra.merges:
                 answer = self.folding.close()
             else:
                 trainings = [arrival.training for arrival in self.arrivals]
                 samples = [training.samples for training in trainings]
                 answer = self.rule(
                     EdgeInput(
-                        self.reference, self.models, samples, self.step, self.ap, trainings, self.memory
+                        reference,
+                        [self.extra.model(one) for one in came],
+                        samples,
+                        self.step,
+                        self.ap,
+                        trainings,
+                        self.memory,
+                        self.extra.named(came),
                     )
                 )
                 self.models = []
             members = tuple(arrival.training.device for arrival in self.arrivals)
-            self.aggregate = checked_aggregate(members, answer, self.reference, self.where)
+            found = checked_aggregate(members, answer, reference, self.where)
+            model = self.extra.at_edge(found.model, self.reference, came, found.weights)
+            self.aggregate = replace(found, model=model)
         return self.aggregate
 
 

@@ -44,9 +44,10 @@ async def run_rounds(
 ) -> RunResult:
     """Run steps 0..settings.steps-1, or from `state.next_step` on when a state is given.
 
-    `initial_model`: float32 of shape (parameters,); not used when continuing. A device that fails is a
-    record with a reason; only errors of the fleet, journal or evaluator themselves end the run. `pace` is
-    awaited before a step closes: it holds the step open until the bench's clock says so.
+    `initial_model`: float32 of shape (parameters,), behind it what travels besides; not used when continuing.
+    A device that fails is a record with a reason; only errors of the fleet, journal or evaluator themselves
+    end the run. `pace` is awaited before a step closes: it holds the step open until the bench's clock says
+    so.
     Cancelling leaves the journal complete up to that moment; outstanding trainings stay pending.
     """
     run = _Run(settings, system, association, fleet, journal, throughput)
@@ -57,8 +58,9 @@ async def run_rounds(
     else:
         for model in state.models.values():
             fleet.publish(model)
+    extra = settings.extra_vectors
     if evaluator is not None and state.next_step == 0 and state.score is None:
-        state = replace(state, score=await evaluator.score(state.global_model))
+        state = replace(state, score=await evaluator.score(extra.model(state.global_model)))
     scored = run.scored_steps()
     for step in range(state.next_step, 0 if state.ended else settings.steps):
         started_s, before = stopwatch(), state.global_digest
@@ -66,7 +68,7 @@ async def run_rounds(
         if state.global_digest != before:
             state = replace(state, score=None)
         if evaluator is not None and state.score is None and step in scored:
-            state = replace(state, score=await evaluator.score(state.global_model))
+            state = replace(state, score=await evaluator.score(extra.model(state.global_model)))
         reached = run.reached(state.score, step)
         if reached:
             state = run.end(state, step, reached)
@@ -77,7 +79,7 @@ async def run_rounds(
             on_step(summary, state)
         if reached:
             break
-    return RunResult(state.global_model, state.global_digest, state.next_step, state)
+    return RunResult(extra.model(state.global_model), state.global_digest, state.next_step, state)
 
 
 @dataclass(slots=True)
@@ -153,7 +155,7 @@ class _Run:
     async def _collect(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
         """Uploads, edge aggregation, cloud aggregation when due, and what is wasted by now (parts 2-4)."""
         uploads = plan.plan_uploads(self.settings, self.system, state, here, self.throughput)
-        intake = Intake(self.system, uploads, state)
+        intake = Intake(self.system, uploads, state, self.settings.extra_vectors)
         state, answers = await self._perform(state, here, uploads, opening, intake.take)
         settled = intake.settled(answers)
         state = self._give_up(state, here.step, settled.given_up)
@@ -235,7 +237,8 @@ class _Run:
         return transitions.after_edges(state, uploads, digests)
 
     def _aggregate_cloud(self, state: RunState, step: int, uploads: Uploads) -> RunState:
-        cloud = settle.aggregate_cloud(self.system, state, self.settings.samples)
+        extra = self.settings.extra_vectors
+        cloud = settle.aggregate_cloud(self.system, state, self.settings.samples, extra)
         digest = state.global_digest if cloud is None else self.fleet.publish(cloud.model)
         aps, weights = ((), ()) if cloud is None else (cloud.members, tuple(cloud.weights.tolist()))
         self.journal.append(CloudAggregated(step, aps, weights, digest))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from roambench.contract.errors import ConfigError
 from roambench.contract.orders import Vector
 from roambench.energy.links.model import Direction
+from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.ports import Score
 from roambench.rounds.state import RunState
 
@@ -30,6 +31,7 @@ class RunSettings:
     port_mbit_s: float = math.inf  # what a device's port can carry: a modelled rate above it is clipped
     stop_at_accuracy: float | None = None  # end at the first cloud aggregation whose model has it
     evaluate_every: int = 1  # score the model of every so many-th cloud aggregation, and of the last
+    extra_vectors: ExtraVectors = MODEL_ALONE  # that travel behind every model
 
     def __post_init__(self) -> None:
         problems = [
@@ -70,8 +72,8 @@ Pace = Callable[[int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """`model` is the final global model, float32 of shape (parameters,), `digest` its name, `steps` how many
-    were played."""
+    """`model` is the final global model, float32 of shape (parameters,), `digest` the name of what travelled,
+    `steps` how many were played."""
 
     model: Vector
     digest: str

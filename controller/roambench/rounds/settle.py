@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from roambench.contract.orders import (
     Vector,
 )
 from roambench.contract.phases import Outcome
+from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.records import OrderAnswered, OutcomeDecided
 from roambench.rounds.state import CLOUD_KEY, MEMORY_DTYPES, RunState
 from roambench.systems.system import ApWork, CloudInput, Memory, Participants, System, Training
@@ -115,18 +116,25 @@ def settle_syncs(orders: Sequence[SyncOrder], answers: Mapping[str, Answer]) -> 
     return frozenset(order.device for order in orders if answers[order.order_id].status is AnswerStatus.DONE)
 
 
-def aggregate_cloud(system: System, state: RunState, device_samples: Sequence[int]) -> Aggregate | None:
+def aggregate_cloud(
+    system: System,
+    state: RunState,
+    device_samples: Sequence[int],
+    extra: ExtraVectors = MODEL_ALONE,
+) -> Aggregate | None:
     """Cloud aggregation over the participating APs; None while no AP has aggregated anything."""
     if not state.participating:
         return None
     everyone = system.cloud_participants is Participants.ALL
     aps = tuple(range(len(state.ap_digests))) if everyone else tuple(sorted(state.participating))
     done = [state.edge_work.get(ap, ApWork()) for ap in aps]
+    before, held = state.global_model, [state.models[state.ap_digests[ap]] for ap in aps]
+    reference = extra.model(before)
     answer = system.cloud_weights(
         CloudInput(
-            reference=state.global_model,
+            reference=reference,
             aps=aps,
-            models=[state.models[state.ap_digests[ap]] for ap in aps],
+            models=[extra.model(one) for one in held],
             aggregated_samples=[work.samples for work in done],
             device_samples=device_samples,
             ap_count=len(state.ap_digests),
@@ -137,7 +145,8 @@ def aggregate_cloud(system: System, state: RunState, device_samples: Sequence[in
         )
     )
     where = f"system {system.name!r}: cloud_weights at step {state.next_step}"
-    return checked_aggregate(aps, answer, state.global_model, where)
+    found = checked_aggregate(aps, answer, reference, where)
+    return replace(found, model=extra.in_cloud(found.model, before, held, found.weights))
 
 
 def checked_aggregate(members: tuple[int, ...], answer: object, reference: Vector, where: str) -> Aggregate:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass, replace
 from traceback import extract_tb
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final, get_type_hints
 
 from roambench.contract.errors import ConfigError, RoambenchError
 from roambench.contract.local_training import LocalTraining
@@ -18,7 +20,9 @@ from roambench.systems.mohawk import mohawk
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import Participants, Selection, StartModel, SyncRule, System, UploadRule
 
-SystemFactory = Callable[[SystemOptions], System]
+#: Options -> the system. One with parameters of its own takes them as a second argument, whose annotation is
+#: a frozen dataclass with a default for every field.
+SystemFactory = Callable[..., System]
 
 #: name -> factory. A row is all that the command line, the configuration and the report need.
 SYSTEMS: Final[Table[SystemFactory]] = Table(
@@ -41,11 +45,38 @@ SYSTEMS: Final[Table[SystemFactory]] = Table(
 )
 
 
-def make_system(name: str, options: SystemOptions) -> System:
-    """The system called `name`. ConfigError lists the names there are, or says why one cannot be loaded or
-    cannot be run: every choice of it that no fleet knows."""
+def own_parameters(name: str) -> type[Any] | None:
+    """The dataclass of a system's own parameters, None for a system that has none. ConfigError for an unknown
+    system, and for a second argument that is annotated otherwise."""
     factory = SYSTEMS.load(name)
+    _, *rest = inspect.signature(factory).parameters.values() or (None,)
+    if not rest:
+        return None
+    where = f"system {name!r}: {rest[0].name}"
+    try:
+        found = get_type_hints(factory).get(rest[0].name)
+    except (NameError, TypeError) as error:
+        raise ConfigError([f"{where}: its annotation cannot be read: {error}"]) from None
+    if len(rest) > 1 or not isinstance(found, type) or not is_dataclass(found):
+        raise ConfigError([f"{where}: expected one argument of a frozen dataclass behind the options"])
+    return found
+
+
+def make_system(
+    name: str, options: SystemOptions, parameters: Mapping[str, Any] = MappingProxyType({})
+) -> System:
+    """The system called `name`, with `parameters` of its own. ConfigError lists the names there are, or says
+    why one cannot be loaded or cannot be run: every choice of it that no fleet knows."""
+    loaded, own = SYSTEMS.load(name), own_parameters(name)
+    if own is None and parameters:
+        raise ConfigError(
+            [f"system {name!r}: expected no parameters of its own, got {', '.join(parameters)}"]
+        )
     points = SYSTEMS.added_by(name)
+
+    def factory(options: SystemOptions) -> System:
+        return loaded(options) if own is None else loaded(options, own(**parameters))
+
     if not points:
         return factory(options)
     where = f"system {name!r} ({origin(points[0])})"
@@ -69,7 +100,7 @@ def _mistakes(system: object) -> Iterator[str]:
     if not isinstance(system, System):
         yield f"expected a System, got {type(system).__name__}"
         return
-    from roambench.learning.objectives import objective
+    from roambench.learning.local_algorithms import local_algorithm
     from roambench.learning.start_models import check_start_rule
 
     for name, kind in (
@@ -93,7 +124,7 @@ def _mistakes(system: object) -> Iterator[str]:
             ("training.epochs", system.training.epochs, 1),
             ("training.steps", system.training.steps, 0),
         ]
-        texts.append(("training.objective", system.training.objective, objective))
+        texts.append(("training.objective", system.training.objective, local_algorithm))
     for name, value, least in numbers:
         if not isinstance(value, int) or value < least:
             yield f"{name}: expected a whole number of {least} or more, got {value!r}"

@@ -43,6 +43,7 @@ class SystemOptions:
     lambda1: float = 0.01  # MIDDLE+: pull of the base to where training started
     lambda2: float = 0.01  # MIDDLE+: pull of the base to the last global one
     proximal: float = 0.0  # FedProx's mu for the systems that train on plain cross-entropy; 0: none
+    local: str = ""  # local algorithm of the same systems: "feddyn:alpha=0.1"; "": see proximal
     macfl_cloud: str = "attention"  # MACFL's cloud weights: "attention" (Eq. 6) or "mean"
     self_attention: float = 0.5  # HeurFedAMP: what an AP's own model weighs
     association: str = "nearest"  # the MIDDLE family's edge: "nearest" AP or the "trace"'s own record
@@ -87,6 +88,7 @@ class SystemOptions:
 
     @property
     def training(self) -> LocalTraining:
-        """As long as the options say, on plain cross-entropy or with FedProx's term."""
-        objective = f"fedprox:mu={self.proximal!r}" if self.proximal else "ce"
+        """As long as the options say, by the local algorithm they name: else on plain cross-entropy or with
+        FedProx's term."""
+        objective = self.local or (f"fedprox:mu={self.proximal!r}" if self.proximal else "ce")
         return LocalTraining(epochs=self.k1, steps=self.local_steps, objective=objective)

@@ -92,7 +92,8 @@ class EdgeInput:
     """Models that reached one AP in a step, ascending by device. `reference` is the AP's previous model.
 
     `models`, `samples` and `trainings` are parallel. A model's staleness is `step - trainings[i].step`.
-    `memory` is what the rule last returned for this AP; empty the first time.
+    `memory` is what the rule last returned for this AP; empty the first time. `vectors` came behind the
+    models, by name, parallel to them; the AP merges them by itself, as the local algorithm says.
     """
 
     reference: Vector
@@ -102,6 +103,7 @@ class EdgeInput:
     ap: int = 0
     trainings: Sequence[Training] = ()  # device, step, AP, samples and losses of the training
     memory: Memory = field(default_factory=dict)
+    vectors: Mapping[str, Sequence[Vector]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

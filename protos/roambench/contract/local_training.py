@@ -15,7 +15,7 @@ class LocalTraining:
     epochs: int = 1  # passes over the device's own samples (k1)
     seed: int = 0  # of the batch order and the augmentation; keyed by (run's seed, "train", device, step)
     steps: int = 0  # mini-batches instead, over as many epochs as they take; 0: whole epochs
-    objective: str = "ce"  # as `learning.objectives` spells it
+    objective: str = "ce"  # as `learning.local_algorithms` spells it
     start_rule: str = "ap"  # a name of `learning.start_models`, or "moved|fresh"
 
     def sgd_steps(self, samples: int, batch_size: int) -> int:

@@ -114,10 +114,10 @@ def test_a_local_algorithm_counts_though_another_package_brings_the_system_that_
         "    return replace(SYSTEMS.load('mohawk')(options), name='steep', training=training)\n"
     )
     loss = (
-        "from roambench.learning.objectives import Objective, ObjectiveRow, cross_entropy\n"
+        "from roambench.learning.local_algorithms import LocalAlgorithm, LocalAlgorithmRow, cross_entropy\n"
         "def build(power):\n"
-        "    return Objective(lambda logits, labels: cross_entropy(logits, labels) ** power)\n"
-        "STEEP = ObjectiveRow(build, {'power': 2.0})\n"
+        "    return LocalAlgorithm(lambda logits, labels: cross_entropy(logits, labels) ** power)\n"
+        "STEEP = LocalAlgorithmRow(build, {'power': 2.0})\n"
     )
     named = {"roambench.systems": {"steep": "steep_system.rows:steep"}}
     added = {"roambench.local_algorithms": {"steep": "steep_loss.rows:STEEP"}}

@@ -131,7 +131,7 @@ async def test_two_ray_workers_give_the_bits_of_two_processes_even_if_one_is_kil
         assert first[1] in pool.process_ids
 
         refused = await pool.train([replace(work[0], training=LocalTraining(objective="mse")), work[1]])
-        assert "unknown objective 'mse'" in refused[0].refused
+        assert "unknown local algorithm 'mse'" in refused[0].refused
         assert told(refused[1:]) == outcomes[1:2]
         assert "raylet" in of_ray()
     finally:

@@ -238,7 +238,7 @@ async def test_a_training_that_cannot_be_done_is_refused_and_leaves_nothing(tmp_
             ]
         )
     assert answer.status is AnswerStatus.REFUSED
-    assert "unknown objective 'mse'" in answer.reason
+    assert "unknown local algorithm 'mse'" in answer.reason
     assert sent.status is AnswerStatus.REFUSED
     assert [answer.status for answer in told] == [AnswerStatus.DONE] * 2
 

@@ -183,7 +183,7 @@ def test_what_cannot_be_done_is_refused_alone_and_says_why() -> None:
     ]
     unknown, anchorless, short, sound = StackedLearner(SPEC, stack=64).train(tasks)
     assert isinstance(unknown, str)
-    assert "unknown objective 'mse'" in unknown
+    assert "unknown local algorithm 'mse'" in unknown
     assert anchorless == "the objective needs the last global model, and this device holds none"
     assert isinstance(short, str)
     assert short.endswith("parameters, the vector shape (7,)")

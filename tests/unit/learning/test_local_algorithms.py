@@ -13,15 +13,15 @@ from roambench.contract.errors import ConfigError, ModelError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.fleet.simulated.stacked_learner import StackedLearner, StackedTask
 from roambench.learning.layout import flatten
+from roambench.learning.local_algorithms import local_algorithm
 from roambench.learning.models.build import build
-from roambench.learning.objectives import objective
 from roambench.learning.shards import Shard
 from trained_with import trained_with
 
 ROWS = """
 import math
 
-from roambench.learning.objectives import Objective, ObjectiveRow
+from roambench.learning.local_algorithms import LocalAlgorithm, LocalAlgorithmRow
 
 
 def squared(logits, labels):
@@ -29,16 +29,18 @@ def squared(logits, labels):
 
 
 def build(pull, clip):
-    def correct(gradients, parameters, start, step):
-        for gradient, parameter, begun in zip(gradients, parameters, start, strict=True):
+    def correct(gradients, parameters, run, step):
+        for gradient, parameter, begun in zip(gradients, parameters, run.start, strict=True):
             gradient += pull * (step + 1) * (parameter - begun) + 0.125
-    return Objective(squared, correct=correct, clip_norm=clip, schedule=lambda step, steps: 1 - step / steps)
+    return LocalAlgorithm(
+        squared, correct=correct, clip_norm=clip, schedule=lambda step, steps: 1 - step / steps
+    )
 
 
-MINE = ObjectiveRow(build, {"pull": 0.5, "clip": 2.0})
-SCALAR = ObjectiveRow(lambda: Objective(lambda logits, labels: (logits[:, 0] - labels).mean()))
-UNKNOWN = ObjectiveRow(lambda: Objective(squared, after=print))
-NOT_ONE = ObjectiveRow(lambda: squared)
+MINE = LocalAlgorithmRow(build, {"pull": 0.5, "clip": 2.0})
+SCALAR = LocalAlgorithmRow(lambda: LocalAlgorithm(lambda logits, labels: (logits[:, 0] - labels).mean()))
+UNKNOWN = LocalAlgorithmRow(lambda: LocalAlgorithm(squared, afterwards=print))
+NOT_ONE = LocalAlgorithmRow(lambda: squared)
 """
 
 
@@ -93,15 +95,15 @@ def test_a_loss_that_is_not_one_per_sample_is_refused():
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("unknown", "cannot be built from its defaults: TypeError: .* unexpected keyword argument 'after'"),
-        ("not_one", "expected it to build an Objective, got function"),
+        ("unknown", "cannot be built from its defaults: TypeError: .* keyword argument 'afterwards'"),
+        ("not_one", "expected it to build a LocalAlgorithm, got function"),
     ],
 )
 def test_an_unknown_hook_and_a_row_of_something_else_name_the_package(name: str, sentence: str):
     with pytest.raises(
-        ConfigError, match=rf"objective '{name}' \(pocket-bench pocket_bench.rows:.*{sentence}"
+        ConfigError, match=rf"local algorithm '{name}' \(pocket-bench pocket_bench.rows:.*{sentence}"
     ):
-        objective(name)
+        local_algorithm(name)
 
 
 def test_the_stacked_backend_refuses_what_changes_steps_in_one_sentence():

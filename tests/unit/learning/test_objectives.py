@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from roambench.contract.errors import ConfigError, ModelError
-from roambench.learning.objectives import objective
+from roambench.learning.local_algorithms import local_algorithm
 from trained_with import trained_with
 
 
@@ -67,14 +67,14 @@ def test_proximal_terms_of_no_strength_change_no_bit():
 def test_a_device_without_the_global_model_cannot_be_pulled_to_it():
     with pytest.raises(ModelError, match="needs the last global model"):
         trained("middle_plus")
-    assert objective("middle_plus").needs_global
-    assert not objective("fedprox").needs_global
+    assert local_algorithm("middle_plus").needs_global
+    assert not local_algorithm("fedprox").needs_global
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("mse", "unknown objective 'mse': expected one of ce, fedprox, middle_plus"),
+        ("mse", "unknown local algorithm 'mse': expected one of ce, feddyn, fedprox, middle_plus, scaffold"),
         ("ce:mu=1", "unknown mu; it takes no numbers"),
         ("fedprox:lambda=1", "unknown lambda; it takes mu"),
         ("fedprox:mu=nan", "'mu=nan' is not key=number"),
@@ -85,4 +85,4 @@ def test_a_device_without_the_global_model_cannot_be_pulled_to_it():
 )
 def test_a_text_that_spells_no_objective_is_refused_with_what_was_expected(text: str, complaint: str):
     with pytest.raises(ConfigError, match=complaint):
-        objective(text)
+        local_algorithm(text)

@@ -189,7 +189,7 @@ def test_arguments_that_make_no_sense_are_refused():
         run(epochs=0)
     with pytest.raises(ModelError, match="parameters"):
         run(start=np.zeros(4, dtype=np.float32))
-    with pytest.raises(ConfigError, match="unknown objective 'mse': expected one of ce"):
+    with pytest.raises(ConfigError, match="unknown local algorithm 'mse': expected one of ce"):
         run(objective="mse")
     with pytest.raises(ConfigError, match="unknown augmentation 'cutout'"):
         run(augmentation="cutout")

@@ -22,6 +22,7 @@ class TrainedDescription:
 
     order_id: str
     reply: TrainReply
+    kept: str = ""  # file of what its local algorithm keeps; empty: nothing new
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,12 @@ class CachedModel:
 
 
 class ModelCache:
-    """One trained model at most, the device's own and the global one where a system asks for them, and the
-    answers to the newest orders, in `folder`.
+    """One trained model at most, the device's own and the global one where a system asks for them, what a
+    local algorithm keeps from training to training, and the answers to the newest orders, in `folder`.
 
     The model's blob is synced before its description is renamed into place: a description never points to
-    half a model, whatever dies when.
+    half a model, whatever dies when. What is kept goes with the description: it is that of the last training
+    that was kept whole, and stays when its model is uploaded, discarded or replaced.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,6 +49,7 @@ class ModelCache:
         self._description = folder / "trained.json"
         self._own = folder / "own.blob"
         self._global = folder / "global.blob"
+        self._kept = folder / "kept.blob"
         self._answers_file = folder / "answers.json"
         self._answers: dict[str, str] = self._read_answers()
 
@@ -54,13 +57,37 @@ class ModelCache:
         """Where the trainer writes the blob of `order_id` before it is kept."""
         return self._folder / f"draft-{digest_of(order_id.encode())[:16]}.blob"
 
-    def keep(self, order_id: str, reply: TrainReply, draft: Path) -> CachedModel:
-        """Put the blob at `draft` in the model cache; it replaces any model that was there."""
+    def kept_draft(self, order_id: str) -> Path:
+        """Where the trainer writes what the local algorithm keeps of `order_id`, before it is kept."""
+        return self._folder / f"kept-draft-{digest_of(order_id.encode())[:16]}.blob"
+
+    def kept(self) -> Path | None:
+        """What the local algorithm keeps on the device; None before its first training."""
+        found = kept_in(TrainedDescription, self._description, finite=False)
+        if found is not None and found.kept and (path := self._folder / Path(found.kept).name).exists():
+            return path
+        return self._kept if self._kept.exists() else None
+
+    def keep(
+        self, order_id: str, reply: TrainReply, draft: Path, kept_draft: Path | None = None
+    ) -> CachedModel:
+        """Put the blob at `draft` in the model cache; it replaces any model that was there, and so does what
+        lies at `kept_draft`, if anything does."""
+        kept: Path | None = None
+        if kept_draft is not None and kept_draft.exists():
+            kept = self._folder / kept_draft.name.replace("kept-draft", "kept")
+            take_place(kept_draft, kept)
+        elif (before := self.kept()) is not None:
+            kept = before
         path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
         take_place(draft, path)
-        write_whole(self._description, json.dumps(asdict(TrainedDescription(order_id, reply))))
+        described = TrainedDescription(order_id, reply, kept.name if kept is not None else "")
+        write_whole(self._description, json.dumps(asdict(described)))
         for other in self._folder.glob("trained-*.blob"):
             if other != path:
+                other.unlink()
+        for other in self._folder.glob("kept*.blob"):
+            if other != kept:
                 other.unlink()
         return CachedModel(order_id, reply, path)
 
@@ -77,6 +104,9 @@ class ModelCache:
         the device's own model."""
         model = self.trained()
         if model is not None and model.order_id == order_id:
+            kept = self.kept()
+            if kept is not None and kept != self._kept:
+                kept.replace(self._kept)  # where it is found without the description
             # Dying in between leaves a model without its description: nobody's, as if it were released.
             self._description.unlink(missing_ok=True)
             if as_own:
@@ -130,6 +160,8 @@ class ModelCache:
         kept = [self._own, self._global, self._answers_file]
         if model is not None:
             kept += [self._description, model.path]
+        if (state := self.kept()) is not None:
+            kept.append(state)
         return [file for file in kept if file.exists()]
 
     def put_back(self, folder: Path) -> None:

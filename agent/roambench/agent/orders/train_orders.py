@@ -33,7 +33,8 @@ class TrainOrders:
             last = await self._fetch(given, order, order.previous_digest, previous_path, download.moved)
             both = Moved(download.transferred_bytes + last.transferred_bytes)
             download = Transfer(both, download.duration_s + last.duration_s)
-        draft = self.model_cache.draft(order_id)
+        draft, kept_draft = self.model_cache.draft(order_id), self.model_cache.kept_draft(order_id)
+        kept_draft.unlink(missing_ok=True)  # of a training that was cut short
         job = TrainJob(
             start_path=str(start_path),
             out_path=str(draft),
@@ -41,10 +42,12 @@ class TrainOrders:
             global_path=str(self.model_cache.global_model() or ""),
             training=order.training,
             previous_path=str(previous_path) if order.previous_digest else "",
+            kept_path=str(self.model_cache.kept() or ""),
+            kept_out_path=str(kept_draft),
         )
         reply = _reply(await place.train(order_id, order.step, job, last.moved), download)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
-        await undivided(self.model_cache.keep, order_id, reply, draft)
+        await undivided(self.model_cache.keep, order_id, reply, draft, kept_draft)
         place.event(EventKind.TRAIN_FINISHED, order_id)
         return given.done(reply)
 

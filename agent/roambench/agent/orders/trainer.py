@@ -91,9 +91,12 @@ class Trainer:
             _model(job.previous_path, layout),
             velocity=_model(job.velocity_path, layout),
             keeps_velocity=bool(job.velocity_out_path),
+            kept=_model(job.kept_path, layout),
         )
         if result.velocity is not None:
             Path(job.velocity_out_path).write_bytes(encode(result.velocity, layout))
+        if result.kept is not None and job.kept_out_path:
+            Path(job.kept_out_path).write_bytes(encode(result.kept, layout))
         blob = encode(result.vector, layout)
         Path(job.out_path).write_bytes(blob)
         return {

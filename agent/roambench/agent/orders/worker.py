@@ -50,6 +50,8 @@ class TrainJob:
     previous_path: str = ""  # the model of the AP where the device was before, if it was sent
     velocity_path: str = ""  # where SGD's momentum left off, empty: it begins anew
     velocity_out_path: str = ""  # where to leave it, empty: nowhere
+    kept_path: str = ""  # what the local algorithm keeps on the device, empty: nothing yet
+    kept_out_path: str = ""  # where to leave it, should it keep anything
 
 
 @dataclass(frozen=True, slots=True)

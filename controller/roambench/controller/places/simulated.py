@@ -31,6 +31,7 @@ from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDev
 from roambench.fleet.simulated.stacked import StackedTrainer
 from roambench.fleet.simulated.trainer import Trainer
 from roambench.fleet.simulated.workers import TrainingWorkers
+from roambench.learning.local_algorithms import local_algorithm
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.accounts import save_link_model_json
@@ -60,6 +61,7 @@ class SimulatedPlace(ThisMachine):
             peers=play.exchanges,
             peak=play.peak_models,
             checkpoints=checkpoints,
+            entries=play.entries,
         ) as fleet:
             yield HostStage(fleet, folder, fleet)
 
@@ -75,6 +77,7 @@ async def simulated_fleet(
     peak: int = 0,
     peers: bool = False,
     checkpoints: Checkpoints | None = None,
+    entries: int = 0,
 ) -> AsyncIterator[SimulatedFleet]:
     """Warm workers and a fleet over them; `folder` holds what they share and is removed at the end, unless
     there are checkpoints.
@@ -82,7 +85,10 @@ async def simulated_fleet(
     `system`: the one that will run, if it is one only: trainings may then be deferred. `peak`: for how many
     models there must be room on the disk (RunError). `peers`: devices exchange with each other.
     `checkpoints`: those of its run, which may have found one to go on from; what there is stays on the disk.
+    `entries` of what travels: the model's and of vectors behind it (0: the model alone).
     """
+    keeps = system is not None and keeps_on_devices(system)
+    entries = entries or learning_task.layout.size
     resumed = checkpoints is not None and checkpoints.found is not None
     if resumed:
         free_of_others(folder / "models.bin", _PATIENCE_S)
@@ -93,16 +99,17 @@ async def simulated_fleet(
     # successor; a fifth of all may be lent.
     # Peers: a model held, one half way, one mixed, two velocities, and those that are lent.
     capacity = (10 if peers else 4) * len(learning_task.parts) + 3 * aps + 32
+    capacity += 2 * len(learning_task.parts) if keeps else 0  # kept from training to training: now, and next
     capacity *= 2  # and what the last checkpoint named
     rows = ModelRows(
         folder / "models.bin",
-        learning_task.layout.size,
+        entries,
         capacity,
         create=not resumed,
         precision=section.model_precision,
         peak=peak,
     )
-    setting = save_learning_task(experiment, learning_task, folder, capacity)
+    setting = save_learning_task(experiment, learning_task, folder, capacity, entries)
     trainer = make_trainer(section, setting, rows, folder)
     try:
         await trainer.start()
@@ -125,6 +132,7 @@ async def simulated_fleet(
             device,
             foresee,
             has_momentum=peers and experiment.learning.momentum > 0.0,
+            keeps=keeps,
         )
     finally:
         await to_its_end(trainer.stop)
@@ -141,7 +149,13 @@ def may_defer(section: SimulatedSection, system: System) -> bool:
         and system.selection.rate is None
         # Another start rule may read what the device trained last.
         and system.start_model == StartModel(stayed="ap", moved="ap")
+        and not keeps_on_devices(system)
     )
+
+
+def keeps_on_devices(system: System) -> bool:
+    """Whether its local algorithm keeps something from one training to the next."""
+    return bool(local_algorithm(system.training.objective).keeps)
 
 
 def foresight(experiment: Experiment, learning_task: LearningTask) -> Callable[[TrainOrder], Workload]:
@@ -155,9 +169,10 @@ def foresight(experiment: Experiment, learning_task: LearningTask) -> Callable[[
 
 
 def save_learning_task(
-    experiment: Experiment, learning_task: LearningTask, folder: Path, capacity: int
+    experiment: Experiment, learning_task: LearningTask, folder: Path, capacity: int, entries: int
 ) -> WorkerSetting:
-    """Save what the workers map instead of copying: the training set and every device's part of it."""
+    """Save what the workers map instead of copying: the training set and every device's part of it.
+    `entries`: length of a model's row."""
     offsets = np.cumsum([0, *(len(part) for part in learning_task.parts)], dtype=np.int64)
     arrays: dict[str, npt.NDArray[Any]] = {
         "images": learning_task.dataset.train_images,
@@ -174,7 +189,7 @@ def save_learning_task(
         parts_path=str(folder / "parts.npy"),
         offsets_path=str(folder / "offsets.npy"),
         models_path=str(folder / "models.bin"),
-        model_size=learning_task.layout.size,
+        model_size=entries,
         model_capacity=capacity,
     )
 

@@ -96,6 +96,11 @@ class PeerPlay:
         return self.world.learning_task
 
     @property
+    def entries(self) -> int:
+        """Numbers of a model: nothing else travels."""
+        return self.learning_task.layout.size
+
+    @property
     def peak_models(self) -> int:
         """Held, half way, mixed, and two velocities."""
         return 5 * len(self.learning_task.parts)

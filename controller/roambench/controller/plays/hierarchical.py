@@ -19,6 +19,7 @@ from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of, system_of
 from roambench.energy.links.model import DistanceStatistics, link_throughput_mbit_s
 from roambench.experiment.sections import Experiment
+from roambench.learning.local_algorithms import local_algorithm
 from roambench.mobility.association import (
     Association,
     all_pair_statistics,
@@ -26,6 +27,7 @@ from roambench.mobility.association import (
     distance_statistics,
 )
 from roambench.mobility.trace import Trace
+from roambench.rounds.extra_vectors import ExtraVectors
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import OrderGiven, RoundRecord
@@ -78,6 +80,10 @@ class HierarchicalWorld:
             samples = [self.experiment.learning.images_per_device] * len(folder.info.device_names)
             first, shapes = np.zeros(4, dtype=np.float32), ()
         rounds = rounds_of(self.experiment, system, self.movement, folder, samples, shapes)
+        if trains:
+            extra = extra_vectors_of(rounds.system, self.learning_task)
+            rounds = replace(rounds, settings=replace(rounds.settings, extra_vectors=extra))
+            first = extra.first(first)
         return HierarchicalPlay(self, system, rounds, first, trains)
 
 
@@ -117,6 +123,11 @@ class HierarchicalPlay:
     def peak_models(self) -> int:
         """The most models that devices and access points hold at a time."""
         return models_at_once(self.movement.trace)
+
+    @property
+    def entries(self) -> int:
+        """Numbers in what travels: a model, and vectors of the local algorithm behind it."""
+        return self.rounds.settings.extra_vectors.size if self.trains else self.first_model.size
 
     @property
     def only_system(self) -> System:
@@ -177,6 +188,12 @@ class HierarchicalPlay:
     def notes(self, folder: RunFolder) -> Sequence[str]:
         """How many transfers were paced, and clipped to the port (`link_notes`)."""
         return link_notes(folder.read_log(), self.experiment.links.port_mbit_s)
+
+
+def extra_vectors_of(system: System, learning_task: LearningTask) -> ExtraVectors:
+    """What travels behind the system's models, as its local algorithm says."""
+    layout, vectors = learning_task.layout, local_algorithm(system.training.objective).vectors
+    return ExtraVectors(layout.size, layout.trained, vectors, len(learning_task.parts))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,11 @@ class Play(Protocol):
         ...
 
     @property
+    def entries(self) -> int:
+        """Numbers in what travels: a model, and vectors of the local algorithm behind it."""
+        ...
+
+    @property
     def exchanges(self) -> bool:
         """Whether devices send models to each other."""
         ...

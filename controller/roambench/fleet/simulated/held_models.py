@@ -15,6 +15,8 @@ from roambench.fleet.simulated.model_rows import ModelRows
 class Held:
     """Rows, -1 where there is none. `global_row` is shared with the published version it came from.
 
+    `kept_row` is what the local algorithm keeps from training to training.
+
     A `deferred` training has no row yet: its job says how to compute the model when somebody wants it.
     """
 
@@ -23,6 +25,12 @@ class Held:
     deferred: TrainingJob | None = None
     own_row: int = -1
     global_row: int = -1
+    kept_row: int = -1
+
+    @property
+    def own_rows(self) -> tuple[int, int, int]:
+        """Rows that are the device's alone."""
+        return self.trained_row, self.own_row, self.kept_row
 
     @property
     def start_row(self) -> int:
@@ -72,7 +80,13 @@ class HeldModels:
         self._free(held.own_row)
         self.share(row)
         self.unshare(held.global_row)
-        self._held[device] = Held(global_row=row)
+        self._held[device] = Held(global_row=row, kept_row=held.kept_row)
+
+    def keep(self, device: int, row: int) -> None:
+        """What the local algorithm keeps on the device now lies in `row`."""
+        held = self.of(device)
+        self._free(held.kept_row)
+        held.kept_row = row
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Holders and their models, as JSON values; `restore` is the inverse."""
@@ -90,7 +104,7 @@ class HeldModels:
 
     def rows(self) -> set[int]:
         """All that are in use, shared ones among them."""
-        own = {row for held in self._held.values() for row in (held.trained_row, held.own_row)}
+        own = {row for held in self._held.values() for row in held.own_rows}
         return (own | self._shares.keys()) - {-1}
 
     def share(self, row: int) -> None:

@@ -61,7 +61,8 @@ class StackedSetting:
 class TrainingJob:
     """Rows of the AP's, the device's own, the global and the previous AP's model (-1: none) and where the
     result goes. `velocity_row`: of an earlier training's momentum (-1: none); what it is afterwards goes
-    to `velocity_out_row` (-1: nowhere)."""
+    to `velocity_out_row` (-1: nowhere). `kept_row` and `kept_out_row`: the same for what a local algorithm
+    keeps on the device."""
 
     device: int
     ap_row: int
@@ -72,6 +73,8 @@ class TrainingJob:
     previous_row: int = -1
     velocity_row: int = -1
     velocity_out_row: int = -1
+    kept_row: int = -1
+    kept_out_row: int = -1
 
     @property
     def read_rows(self) -> tuple[int, int, int, int]:

@@ -75,7 +75,8 @@ class SimulatedFleet:
     Its answer then has no losses (NaN), and a training that diverges is refused at its upload.
 
     Exchanges mix by the arithmetic of agents, so that they, too, give their bits. `has_momentum`: SGD's
-    momentum goes on from one exchange to the next.
+    momentum goes on from one exchange to the next. `keeps`: what a local algorithm keeps goes on from one
+    training to the next, also where the model of the first is never wanted.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class SimulatedFleet:
         foresee: Callable[[TrainOrder], Workload] | None = None,
         *,
         has_momentum: bool = False,
+        keeps: bool = False,
     ) -> None:
         self.rows = rows
         self._trainer = trainer
@@ -95,6 +97,7 @@ class SimulatedFleet:
         self._foresee = foresee
         self.trainings_computed = 0
         self.computing_s = 0.0  # CPU-seconds that these took
+        self._keeps = keeps
         self._held = HeldModels(rows)
         self._peers = PeerModels(rows, has_momentum=has_momentum)
         self._published: dict[str, int] = {}  # digest -> row
@@ -259,14 +262,19 @@ class SimulatedFleet:
                 outcome = TrainingOutcome("", work.samples, work.sgd_steps, math.nan, math.nan)
                 answers[order.order_id] = _done(order, self._report(order, outcome))
             else:
-                now.append((order, replace(job, out_row=self.rows.take())))
+                kept_out_row = self.rows.take() if self._keeps else -1
+                now.append((order, replace(job, out_row=self.rows.take(), kept_out_row=kept_out_row)))
         outcomes = await self._compute([job for _, job in now])
         for (order, job), outcome in zip(now, outcomes, strict=True):
             if outcome.refused:
                 self.rows.release(job.out_row)
+                if job.kept_out_row >= 0:
+                    self.rows.release(job.kept_out_row)
                 answers[order.order_id] = _refused(order, outcome.refused)
             else:
                 self._held.trained(order.device, order.order_id, job.out_row)
+                if job.kept_out_row >= 0:
+                    self._held.keep(order.device, job.kept_out_row)
                 answers[order.order_id] = _done(order, self._report(order, outcome))
         return answers
 
@@ -281,6 +289,7 @@ class SimulatedFleet:
             out_row=-1,
             training=order.training,
             previous_row=self._published[order.previous_digest] if order.previous_digest else -1,
+            kept_row=held.kept_row,
         )
 
     def _report(self, order: TrainOrder, outcome: TrainingOutcome) -> TrainReply:

@@ -16,8 +16,8 @@ from roambench.contract.orders import Vector
 from roambench.fleet.simulated.stacked_feed import StackedFeed
 from roambench.fleet.simulated.stacked_model import StackedModel
 from roambench.learning.learner import module_of
-from roambench.learning.objectives import Objective
-from roambench.learning.objectives import objective as find_objective
+from roambench.learning.local_algorithms import LocalAlgorithm
+from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import optimiser_of
 from roambench.learning.shards import Shard
 from roambench.learning.training import TrainingResult
@@ -88,7 +88,7 @@ class StackedLearner:
         entries = model.entries(np.stack([task.start for task in tasks]))
         parameters = [entry.requires_grad_() for entry in entries[: model.parameters]]
         counters = model.counters(len(tasks))
-        objective = find_objective(tasks[0].objective)
+        objective = find_algorithm(tasks[0].objective)
         anchors: list[Tensor] = []
         if objective.needs_global:
             anchors = model.entries(
@@ -145,7 +145,7 @@ class StackedLearner:
 def _mistake(task: StackedTask, size: int) -> str:
     """Why the task cannot be done, in the words of `train`; empty if it can."""
     try:
-        objective = find_objective(task.objective)
+        objective = find_algorithm(task.objective)
         if objective.changes_steps:
             raise ModelError(
                 f"objective {task.objective!r} corrects, clips or schedules steps, which the stacked backend "
@@ -172,7 +172,7 @@ class StackedProximalTerms:
 
     def __init__(
         self,
-        objective: Objective,
+        objective: LocalAlgorithm,
         starts: Sequence[Tensor],
         globals_: Sequence[Tensor],
         in_head: Sequence[bool],

@@ -49,6 +49,7 @@ class TaskTrainer:
         global_model: Vector | None,
         previous_model: Vector | None,
         velocity: Vector | None = None,
+        kept: Vector | None = None,
     ) -> tuple[TrainingOutcome, TrainingResult | None]:
         """The outcome and what was trained; a job that cannot be done is an outcome that says so."""
         try:
@@ -61,6 +62,7 @@ class TaskTrainer:
                 previous_model,
                 velocity=velocity,
                 keeps_velocity=job.velocity_out_row >= 0,
+                kept=kept,
             )
         except (RoambenchError, ValueError, RuntimeError) as error:
             return TrainingOutcome(refused=str(error)[:500] or type(error).__name__), None
@@ -106,12 +108,17 @@ class TrainingWorker:
             self._model(job.global_row),
             self._model(job.previous_row),
             self._model(job.velocity_row),
+            self._model(job.kept_row),
         )
         if trained is None:
             return outcome
         refused = self._rows.accept(job.out_row, trained.vector)
         if job.velocity_out_row >= 0 and trained.velocity is not None:
             refused = refused or self._rows.accept(job.velocity_out_row, trained.velocity)
+        if job.kept_out_row >= 0 and trained.kept is not None:
+            whole = np.zeros(self._rows.size, trained.kept.dtype)
+            whole[: trained.kept.size] = trained.kept
+            refused = refused or self._rows.accept(job.kept_out_row, whole)
         return TrainingOutcome(refused) if refused else outcome
 
     def _model(self, row: int) -> Vector | None:

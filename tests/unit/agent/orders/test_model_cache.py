@@ -101,3 +101,43 @@ def test_training_after_a_synchronisation_leaves_the_global_model_beside_the_own
     assert own is not None
     assert globally is not None
     assert (own.read_bytes(), globally.read_bytes()) == (b"trained", b"global")
+
+
+def test_what_a_local_algorithm_keeps_outlives_its_models_and_goes_back_with_the_resume_point(
+    tmp_path: Path,
+) -> None:
+    cache = ModelCache(tmp_path / "cache")
+    assert cache.kept() is None
+
+    def train(order_id: str, digest: str, kept: bytes | None) -> None:
+        draft, kept_draft = cache.draft(order_id), cache.kept_draft(order_id)
+        draft.write_bytes(b"model")
+        if kept is not None:
+            kept_draft.write_bytes(kept)
+        cache.keep(order_id, _reply(digest), draft, kept_draft)
+
+    def kept() -> bytes:
+        found = ModelCache(tmp_path / "cache").kept()  # as an agent that was killed finds it
+        assert found is not None
+        return found.read_bytes()
+
+    train("run/1", "ab" * 32, b"first")
+    assert kept() == b"first"
+    cache.release("run/1")
+    assert kept() == b"first"
+    point = tmp_path / "point"
+    point.mkdir()
+    for file in cache.files():
+        (point / file.name).hardlink_to(file)
+    train("run/2", "cd" * 32, b"second")
+    assert kept() == b"second"
+    train("run/3", "ef" * 32, b"third")  # the second model was never uploaded
+    assert kept() == b"third"
+    cache.synchronise(b"global")
+    assert kept() == b"third"
+    cache.kept_draft("run/4").write_bytes(b"of a training that was cut short")
+    assert kept() == b"third"
+    cache.put_back(point)
+    assert kept() == b"first"
+    cache.clear()
+    assert cache.kept() is None
