@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -50,10 +49,6 @@ def make_trace() -> TinyTrace:
 
 
 @pytest.fixture(scope="session")
-def nyc_checkins() -> Path:
-    """The real New York check-ins; the test skips where they are not."""
-    beside = Path(__file__).resolve().parents[4] / "shared" / "data"
-    file = Path(os.environ.get("ROAMBENCH_DATA", beside)) / "traces" / "fsq_tsmc2014_nyc_147938.csv.xz"
-    if not file.exists():
-        pytest.skip(f"no {file.name}: set ROAMBENCH_DATA")
-    return file
+def nyc_checkins(data_folder: Path) -> Path:
+    """The real New York check-ins."""
+    return data_folder / "traces" / "fsq_tsmc2014_nyc_147938.csv.xz"

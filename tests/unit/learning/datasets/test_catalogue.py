@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.server
-import os
 import struct
 import threading
 from collections.abc import Iterator
@@ -212,14 +211,8 @@ def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch):
     assert default_folder() == Path("/cache/roambench/mnist")
 
 
-def real_mnist() -> Path:
-    root = os.environ.get("ROAMBENCH_DATA") or Path(__file__).parents[4].parent / "shared" / "data"
-    return Path(root) / "mnist"
-
-
-@pytest.mark.skipif(not real_mnist().is_dir(), reason="the real MNIST files are not here")
-def test_the_real_mnist_has_its_published_statistics():
-    data = load_dataset("mnist", real_mnist())
+def test_the_real_mnist_has_its_published_statistics(data_folder: Path):
+    data = load_dataset("mnist", data_folder / "mnist")
     assert data.train_images.shape == (60_000, 1, 32, 32)
     assert data.test_images.shape == (10_000, 1, 32, 32)
     inside = data.train_images[:, :, 2:30, 2:30]
