@@ -1,0 +1,183 @@
+"""Figures of finished runs by SQLite, NumPy and the papers' equations alone: nothing of the code that makes
+summaries, ledgers or pages."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+from scipy import stats
+
+from roambench.learning.datasets.digits import load_digits
+
+#: docs/algorithms.md: Eq. 1 of MOHAWK, α up and down in W per Mbit/s, β in W.
+EQ_1 = {"lte": (0.43839, 0.05197, 1.28804), "wifi": (0.28317, 0.13701, 0.13286)}
+
+Event = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """A run folder's event log and last model."""
+
+    folder: Path
+
+    @cached_property
+    def experiment(self) -> dict[str, Any]:
+        return json.loads((self.folder / "experiment.json").read_text(encoding="utf-8"))
+
+    @property
+    def system(self) -> str:
+        return str(self.experiment["systems"][0])
+
+    @property
+    def seed(self) -> int:
+        return int(self.experiment["seed"])
+
+    @cached_property
+    def events(self) -> list[Event]:
+        with sqlite3.connect(f"file:{self.folder / 'events.sqlite'}?mode=ro", uri=True) as log:
+            rows = log.execute("SELECT kind, body FROM event ORDER BY id").fetchall()
+        return [(kind, json.loads(body)) for kind, body in rows]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [body for name, body in self.events if name == kind]
+
+    def scored(self) -> list[tuple[int, float]]:
+        """(step, accuracy in %) wherever the log has one."""
+        closed = self.of("StepClosed")
+        return [(row["step"], 100.0 * row["accuracy"]) for row in closed if row["accuracy"] is not None]
+
+    def final(self) -> float:
+        return self.scored()[-1][1]
+
+    def best(self) -> float:
+        return max(accuracy for _, accuracy in self.scored())
+
+    def last_score_percent(self) -> float:
+        """Of the global model or, decentralised, of the mean of all models."""
+        peers = self.of("ModelsScored")
+        return 100.0 * peers[-1]["average_accuracy"] if peers else self.final()
+
+    def rounds_to(self, accuracy: float) -> int | None:
+        """Steps played when a cloud aggregation's model was the first with this accuracy in %."""
+        clouds = {row["step"] for row in self.of("CloudAggregated")}
+        return next((step + 1 for step, found in self.scored() if step in clouds and found >= accuracy), None)
+
+    def aggregated_per_step(self) -> float:
+        """Of all steps but the first, in which no model can have come."""
+        steps = len(self.of("StepClosed"))
+        merged = sum(len(row["devices"]) for row in self.of("EdgeAggregated") if row["step"] > 0)
+        return merged / (steps - 1)
+
+    def wasted_percent(self) -> float:
+        found = [row["outcome"] for row in self.of("OutcomeDecided")]
+        return 100.0 * found.count("wasted") / len(found)
+
+    def last_models_percent(self) -> tuple[float, float]:
+        """Accuracy of the model in models/, a perceptron of 8 x 8 averages, forward by NumPy; and how
+        much of it are digits whose two best classes differ by rounding alone."""
+        weights = load_file(self.folder / "models" / "global.safetensors")
+        digits = load_digits()
+        images = digits.test_images[:, 0].reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)).reshape(-1, 64)
+        hidden = np.maximum(images @ weights["2.weight"].T + weights["2.bias"], 0.0)
+        logits = hidden @ weights["4.weight"].T + weights["4.bias"]
+        best = np.sort(logits, axis=1)[:, -2:]
+        ties = best[:, 1] - best[:, 0] < 1e-4
+        right = logits.argmax(axis=1) == digits.test_labels
+        return 100.0 * float(right.mean()), 100.0 * float(ties.mean())
+
+    def joules_per_client(self, accuracy: float) -> float:
+        """MOHAWK's Table 6: of every round until the accuracy, the mean over the models aggregated in it of
+        both their transfers."""
+        given = {row["order_id"]: row for row in self.of("OrderGiven")}
+        joules, arrived = defaultdict[str, float](float), dict[str, int]()
+        for answer in self.of("OrderAnswered"):
+            order = given[answer["order_id"]]
+            if order["kind"] not in ("train", "upload") or not answer["transferred_bytes"]:
+                continue
+            training = order["train_order_id"] or order["order_id"]
+            up, down, beta = EQ_1[order["link"]]
+            rate, mbit = order["throughput_mbit_s"], answer["transferred_bytes"] * 8e-6
+            joules[training] += ((up if order["kind"] == "upload" else down) * rate + beta) * mbit / rate
+            if order["kind"] == "upload":
+                arrived[training] = answer["step"]
+        last = (self.rounds_to(accuracy) or len(self.of("StepClosed"))) - 1
+        rounds = defaultdict[int, list[float]](list)
+        for row in self.of("OutcomeDecided"):
+            step = arrived.get(row["train_order_id"], -1)
+            if row["outcome"] == "aggregated" and 0 <= step <= last:
+                rounds[step].append(joules[row["train_order_id"]])
+        return sum(statistics.mean(found) for found in rounds.values())
+
+    def lead_of_the_fast(self) -> float:
+        """Mean over what was scored: fast clients' accuracy less the slow ones', in points."""
+        fast = set(self.of("PeersDescribed")[-1]["high_mobility"])
+        gaps = []
+        for row in self.of("ModelsScored"):
+            kinds = defaultdict[bool, list[float]](list)
+            for device, accuracy in zip(row["devices"], row["accuracies"], strict=True):
+                kinds[device in fast].append(100.0 * accuracy)
+            gaps.append(statistics.mean(kinds[True]) - statistics.mean(kinds[False]))
+        return statistics.mean(gaps)
+
+    def contacts(self) -> list[set[tuple[int, int]]]:
+        """Of every iteration, the pairs that exchanged."""
+        found = []
+        for row in self.of("MixingPlanned"):
+            columns = iter(row["columns"])
+            pairs = [(me, next(columns)) for me, count in enumerate(row["counts"]) for _ in range(count)]
+            found.append({(me, other) for me, other in pairs if me != other})
+        return found
+
+    def neighbours(self) -> float:
+        """Per client and iteration."""
+        contacts = self.contacts()
+        return sum(map(len, contacts)) / (len(contacts) * len(self.of("MixingPlanned")[0]["counts"]))
+
+    def connected_within(self) -> int | None:
+        """B: the least length of which all whole windows, one after the other, connect everybody."""
+        contacts, devices = self.contacts(), len(self.of("MixingPlanned")[0]["counts"])
+        for length in range(1, len(contacts) + 1):
+            starts = range(0, len(contacts) - length + 1, length)
+            if all(_connected(set().union(*contacts[at : at + length]), devices) for at in starts):
+                return length
+        return None
+
+
+def _connected(pairs: set[tuple[int, int]], devices: int) -> bool:
+    reached, open_ = {0}, [0]
+    while open_:
+        here = open_.pop()
+        new = {other for me, other in pairs if me == here} - reached
+        reached |= new
+        open_ += new
+    return len(reached) == devices
+
+
+def lead_interval(ours: list[float], theirs: list[float]) -> tuple[float, float]:
+    """Mean of the differences and half of Student's 95 % interval."""
+    leads = [mine - other for mine, other in zip(ours, theirs, strict=True)]
+    interval = stats.ttest_1samp(leads, 0.0).confidence_interval(0.95)
+    return statistics.mean(leads), (interval.high - interval.low) / 2.0
+
+
+def shown(cell: str) -> list[float]:
+    """The numbers of a cell: 41.5 ± 1.1 % is [41.5, 1.1]."""
+    return [float(number) for number in re.findall(r"-?[\d.]+", cell.replace(",", ""))]
+
+
+def rows_of(page: str, heading: str) -> list[dict[str, str]]:
+    """The table below a heading, by its columns' names."""
+    lines = page.split(f"## {heading}", 1)[1].split("\n\n")[1].splitlines()
+    cells = [[cell.strip().replace("\\", "") for cell in line.strip("| ").split(" | ")] for line in lines]
+    return [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
