@@ -37,7 +37,7 @@ def test_the_bench_is_held_from_the_first_run_to_the_last(tmp_path: Path) -> Non
         assert holder is not None
         assert (holder.purpose, holder.pid) == ("ab mohawk against hierfavg", os.getpid())
         assert str(holder.number) == os.environ[LEASE_VARIABLE].split()[0]  # what its runs inherit
-        with holding(bench, "run"):
+        with holding(bench, "run", print):
             assert standing_of(bench).waiting == ()
     assert standing_of(bench).holder is None
 

@@ -155,7 +155,7 @@ def test_what_could_not_be_sent_comes_with_the_next_event_and_no_log_has_the_sec
     told: list[str] = []
     with webhook() as hook:
         hook.status = 503
-        notifier = Notifier(tmp_path, sender_of(hook.url), report=told.append, look_s=0.05)
+        notifier = Notifier(tmp_path, sender_of(hook.url), told.append, look_s=0.05)
         log = CampaignLog(tmp_path, notifier.hear)
         log.note(BEGAN)
         log.note(CampaignRow(CampaignEvent.LEFT_OUT, board="pi1"))
@@ -203,7 +203,7 @@ def test_a_way_that_is_broken_for_long_keeps_the_newest_messages(tmp_path: Path)
             raise OSError("a secret of the way")
         sent.append(message.values["board"])
 
-    notifier = Notifier(tmp_path, send, look_s=0.01)
+    notifier = Notifier(tmp_path, send, print, look_s=0.01)
     for number in range(130):
         notifier.hear(CampaignRow(CampaignEvent.CAME_BACK, board=str(number)))
     log = tmp_path / LOG_NAME
@@ -219,7 +219,7 @@ def test_a_way_that_is_broken_for_long_keeps_the_newest_messages(tmp_path: Path)
 
 def test_several_points_at_a_time_are_told_of_when_they_are_not_tried_again(tmp_path: Path) -> None:
     sent: list[str] = []
-    notifier = Notifier(tmp_path, lambda message: sent.append(message.event))
+    notifier = Notifier(tmp_path, lambda message: sent.append(message.event), print)
     for row in (
         began("a"),
         began("b"),
@@ -242,12 +242,12 @@ def test_several_points_at_a_time_are_told_of_when_they_are_not_tried_again(tmp_
 def test_a_campaign_that_was_killed_is_told_of_by_the_next_start(tmp_path: Path) -> None:
     sent: list[str] = []
     for _ in range(2):
-        notifier = Notifier(tmp_path, lambda message: sent.append(message.event))
+        notifier = Notifier(tmp_path, lambda message: sent.append(message.event), print)
         log = CampaignLog(tmp_path, notifier.hear)
         log.note(BEGAN if not sent else CampaignRow(CampaignEvent.RESUMED, points=3, open_points=3))
         log.note(began("a"))
         notifier.close()  # and no end on its log
-    notifier = Notifier(tmp_path, lambda message: sent.append(message.event))
+    notifier = Notifier(tmp_path, lambda message: sent.append(message.event), print)
     log = CampaignLog(tmp_path, lambda row: None)
     log.note(CampaignRow(CampaignEvent.ENDED, end=End.INTERRUPTED))
     log = CampaignLog(tmp_path, notifier.hear)
@@ -260,7 +260,7 @@ def test_the_summary_comes_once_each_morning_also_after_a_suspended_night(tmp_pa
     sent: list[Message] = []
     clock = {"now_s": time.mktime((2026, 12, 1, 6, 59, 0, 0, 0, -1))}
     CampaignLog(tmp_path, lambda row: None).note(BEGAN)
-    notifier = Notifier(tmp_path, sent.append, (7, 0), now_s=lambda: clock["now_s"], look_s=0.01)
+    notifier = Notifier(tmp_path, sent.append, print, (7, 0), now_s=lambda: clock["now_s"], look_s=0.01)
     time.sleep(0.05)
     assert sent == []
     clock["now_s"] += 120.0

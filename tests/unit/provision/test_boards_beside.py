@@ -86,17 +86,17 @@ def test_boards_that_are_done_are_given_back_one_by_one(bench: Bench) -> None:
         holder = standing_of(bench).holder
         assert holder is not None
         assert holder.purpose == "fleet provision"
-        with pytest.raises(FleetError, match="used by"), holding(bench, "run", boards=["pi-1"]):
+        with pytest.raises(FleetError, match="used by"), holding(bench, "run", print, boards=["pi-1"]):
             pass
         kept.done(two)
         kept.done(one)
         kept.done(one)
-        with holding(bench, "run", boards=["pi-1", "pi-2"]) as held:
+        with holding(bench, "run", print, boards=["pi-1", "pi-2"]) as held:
             assert "fleet provision" in held.beside[0]
             assert held.beside[0].endswith(", keeps pi-3")
             held.ensure()
         refused = pytest.raises(FleetError, match=r"keeps pi-3; wait .* do without those boards \(--only\)")
-        with refused, holding(bench, "run", boards=["pi-3"]):
+        with refused, holding(bench, "run", print, boards=["pi-3"]):
             pass
         kept.done(three)  # in a moment it is over: until then they are its
         assert [claim.boards for claim in standing_of(bench).beside] == [("pi-3",)]
@@ -110,7 +110,7 @@ def test_a_command_for_some_boards_leaves_the_others_from_its_beginning(bench: B
         in_hand(bench, "reboot", 0.0, hosts=bench.hosts[1:], during_run=False),
     ):
         assert [claim.boards for claim in standing_of(bench).beside] == [("pi-1",), ("pi-2", "pi-3")]
-        with pytest.raises(FleetError, match="keeps pi-1"), holding(bench, "run"):
+        with pytest.raises(FleetError, match="keeps pi-1"), holding(bench, "run", print):
             pass
 
 

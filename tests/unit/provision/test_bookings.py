@@ -224,13 +224,13 @@ def test_two_bookings_never_overlap_and_the_error_says_whose_and_when(bench: Ben
 
 def test_a_run_that_would_not_end_before_it_is_refused_and_told_until_when(bench: Bench, ben: Claim) -> None:
     with pytest.raises(FleetError) as error:
-        holding(bench, "run", expects=lambda: 2 * HOUR_S).__enter__()
+        holding(bench, "run", print, expects=lambda: 2 * HOUR_S).__enter__()
     assert "expected to take 2.0 h, and it is booked: ben@" in str(error.value)
     assert f"until {shown(ben.expires_s)}" in str(error.value)
     assert standing_of(bench).everybody == (ben,)  # who was refused does not queue
-    with holding(bench, "run", expects=lambda: 0.5 * HOUR_S):
+    with holding(bench, "run", print, expects=lambda: 0.5 * HOUR_S):
         pass
-    with holding(bench, "of a length that nobody knows"):
+    with holding(bench, "of a length that nobody knows", print):
         pass
 
 
@@ -239,7 +239,7 @@ def test_how_long_it_takes_is_asked_only_where_somebody_else_booked(bench: Bench
         pytest.fail("a plan takes minutes")
 
     book_ahead(bench, "mine", time.time() + HOUR_S, HOUR_S)
-    with holding(bench, "run", expects=asked):
+    with holding(bench, "run", print, expects=asked):
         pass
 
 
@@ -265,24 +265,24 @@ def test_a_booking_that_has_come_keeps_others_out_until_it_is_over(
 ) -> None:
     wall.ahead_s = 1.5 * HOUR_S
     with pytest.raises(FleetError, match=r"used by ben@.*, who booked it from .*: night"):
-        holding(bench, "run").__enter__()
+        holding(bench, "run", print).__enter__()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOGNAME", "ben")
-        with holding(bench, "of ben"):
+        with holding(bench, "of ben", print):
             now = standing_of(bench)
             assert (now.holder and now.holder.number, now.runner and now.runner.purpose) == (
                 ben.number,
                 "of ben",
             )
     wall.ahead_s = 3.5 * HOUR_S
-    with holding(bench, "run"):
+    with holding(bench, "run", print):
         assert standing_of(bench).bookings == ()
 
 
 def test_a_campaign_makes_way_between_its_points_and_goes_on_after(
     bench: Bench, ben: Claim, wall: Wall
 ) -> None:
-    with holding(bench, "campaign", heartbeat_s=0.01) as lease:
+    with holding(bench, "campaign", print, heartbeat_s=0.01) as lease:
         assert lease.turn(0.5 * HOUR_S) == ""
         late = lease.turn(1.5 * HOUR_S)  # not before ben, in his time neither
         assert re.search(
@@ -296,7 +296,7 @@ def test_a_campaign_makes_way_between_its_points_and_goes_on_after(
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("LOGNAME", "ben")
             patch.delenv(LEASE_VARIABLE)
-            with holding(bench, "of ben"):
+            with holding(bench, "of ben", print):
                 time.sleep(0.1)  # heartbeats of the campaign
                 assert lease.still()
         wall.ahead_s = 3.5 * HOUR_S
@@ -309,7 +309,7 @@ def test_a_campaign_makes_way_between_its_points_and_goes_on_after(
 
 
 def test_a_campaign_whose_lease_was_released_by_force_hears_of_it(bench: Bench, ben: Claim) -> None:
-    context = holding(bench, "campaign")
+    context = holding(bench, "campaign", print)
     lease = context.__enter__()
     assert lease.turn(2 * HOUR_S)
     now = standing_of(bench)
@@ -333,7 +333,7 @@ class Bench:
 
 state, name, expects_s, takes_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
 say = lambda line: print(line, flush=True)
-with holding(Bench("bench", state), name, 60.0, say, expects=lambda: expects_s):
+with holding(Bench("bench", state), name, say, 60.0, expects=lambda: expects_s):
     with (state / "order.txt").open("a") as order:
         order.write(name + "\\n")
     time.sleep(takes_s)

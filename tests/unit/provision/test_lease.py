@@ -48,7 +48,7 @@ class Bench:
 
 folder, name, wait_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 try:
-    with holding(Bench("bench36", folder), name, wait_s):
+    with holding(Bench("bench36", folder), name, lambda line: print(line, file=sys.stderr), wait_s):
         with (folder / "order.txt").open("a") as order:
             order.write(name + "\\n")
         print("held", flush=True)
@@ -128,7 +128,7 @@ def test_a_free_bench_is_nobodys() -> None:
 
 
 def test_the_body_holds_the_bench_and_leaves_it_free(bench: Bench) -> None:
-    with holding(bench, "run demo") as held:
+    with holding(bench, "run demo", print) as held:
         now = standing_of(bench).holder
         assert now is not None
         assert (now.user, now.machine, now.pid, now.purpose) == (user(), machine(), os.getpid(), "run demo")
@@ -171,12 +171,12 @@ def test_a_killed_owner_of_this_machine_blocks_nobody(bench: Bench) -> None:
         assert line_of(killed) == "held"
         os.kill(killed.pid, signal.SIGKILL)  # not even waited for: a zombie holds nothing either
         until(lambda: standing_of(bench).holder is None)
-        with holding(bench, "next"):
+        with holding(bench, "next", print):
             pass
 
 
 def test_a_killed_waiter_loses_its_place(bench: Bench) -> None:
-    with holding(bench, "run"), holder(bench, "waiter", 60) as waiter:
+    with holding(bench, "run", print), holder(bench, "waiter", 60) as waiter:
         until(lambda: len(standing_of(bench).waiting) == 1)
         os.kill(waiter.pid, signal.SIGKILL)
         until(lambda: standing_of(bench).waiting == ())
@@ -201,7 +201,7 @@ def test_a_step_of_the_wall_clock_ends_no_claim_of_this_machine(
 ) -> None:
     """NTP finds the controller's clock wrong while one process runs on the bench and another one waits."""
     now = time.time
-    with holding(bench, "run", heartbeat_s=0.02) as held, holder(bench, "waiter", 60) as waiter:
+    with holding(bench, "run", print, heartbeat_s=0.02) as held, holder(bench, "waiter", 60) as waiter:
         until(lambda: len(standing_of(bench).waiting) == 1)
         monkeypatch.setattr(time, "time", lambda: now() + step_s)
         found = standing_of(bench)
@@ -236,7 +236,7 @@ def test_renewing_moves_the_expiry(bench: Bench) -> None:
 
 
 def test_a_lease_that_was_taken_away_is_told_at_the_end(bench: Bench) -> None:
-    context = holding(bench, "run", heartbeat_s=0.02)
+    context = holding(bench, "run", print, heartbeat_s=0.02)
     held = context.__enter__()
     now = standing_of(bench).holder
     assert now is not None
@@ -255,16 +255,16 @@ def test_a_heartbeat_keeps_a_short_lease(bench: Bench, monkeypatch: pytest.Monke
         return renew(book, number, lasts_s=lasts_s)
 
     monkeypatch.setattr(LeaseBook, "renew", counted)
-    with holding(bench, "run", heartbeat_s=0.01) as held:
+    with holding(bench, "run", print, heartbeat_s=0.01) as held:
         until(lambda: len(beats) > 5)
         assert not held.lost
     assert len(set(beats)) == 1
 
 
 def test_a_process_started_under_a_lease_works_under_it(bench: Bench) -> None:
-    with holding(bench, "ab"):
+    with holding(bench, "ab", print):
         inherited = os.environ[LEASE_VARIABLE]
-        with holding(bench, "run of ab") as held:  # no second claim, and it does not end the first
+        with holding(bench, "run of ab", print) as held:  # no second claim, and it does not end the first
             assert not held.lost
             assert standing_of(bench).waiting == ()
         now = standing_of(bench).holder
@@ -274,7 +274,7 @@ def test_a_process_started_under_a_lease_works_under_it(bench: Bench) -> None:
 
 
 def test_a_run_under_an_inherited_lease_notices_that_it_was_lost(bench: Bench) -> None:
-    outer, inner = holding(bench, "ab"), holding(bench, "run of ab")
+    outer, inner = holding(bench, "ab", print), holding(bench, "run of ab", print)
     outer.__enter__()
     inner.__enter__()
     now = standing_of(bench).holder
@@ -286,10 +286,10 @@ def test_a_run_under_an_inherited_lease_notices_that_it_was_lost(bench: Bench) -
 
 
 def test_a_lease_that_is_over_is_not_inherited(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(bench, "ab"):
+    with holding(bench, "ab", print):
         old = os.environ[LEASE_VARIABLE]
     monkeypatch.setenv(LEASE_VARIABLE, old)
-    with holding(bench, "run"):
+    with holding(bench, "run", print):
         now = standing_of(bench).holder
         assert now is not None
         assert now.purpose == "run"
@@ -298,7 +298,7 @@ def test_a_lease_that_is_over_is_not_inherited(bench: Bench, monkeypatch: pytest
 def test_a_reservation_lets_its_user_run(bench: Bench) -> None:
     book = LeaseBook(bench.state_dir)
     reserved = book.claim("my afternoon", lasts_s=3600.0, reserve=True)
-    with holding(bench, "run"):
+    with holding(bench, "run", print):
         now = book.standing()
         assert now.holder is not None
         assert now.runner is not None
@@ -307,7 +307,7 @@ def test_a_reservation_lets_its_user_run(bench: Bench) -> None:
         file.execute("UPDATE claims SET user = 'ben@elsewhere'")
     file.close()
     with pytest.raises(FleetError, match=r"ben@elsewhere, who reserved it until .*: my afternoon"):
-        holding(bench, "run").__enter__()
+        holding(bench, "run", print).__enter__()
 
 
 def test_a_run_outlives_its_reservation_although_somebody_has_waited_longer(bench: Bench) -> None:
@@ -317,7 +317,7 @@ def test_a_run_outlives_its_reservation_although_somebody_has_waited_longer(benc
     with sqlite3.connect(book.path) as file:
         file.execute("UPDATE claims SET user = 'ben@elsewhere' WHERE number = ?", (ben,))
     file.close()
-    with holding(bench, "my last run"):
+    with holding(bench, "my last run", print):
         runner = book.standing().runner
         assert runner is not None
         assert runner.purpose == "my last run"
@@ -334,9 +334,9 @@ def test_people_in_one_account_are_told_apart_by_logname(
     LeaseBook(bench.state_dir).claim("my afternoon", lasts_s=3600.0, reserve=True)
     monkeypatch.setenv("LOGNAME", "ann")
     with pytest.raises(FleetError, match=r"ben@.*, who reserved it until .*: my afternoon"):
-        holding(bench, "run").__enter__()
+        holding(bench, "run", print).__enter__()
     monkeypatch.setenv("LOGNAME", "ben")
-    with holding(bench, "run"):
+    with holding(bench, "run", print):
         pass
 
 

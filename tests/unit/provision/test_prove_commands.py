@@ -70,7 +70,7 @@ def test_preflight_shows_a_row_per_host_what_to_do_and_ends_with_1(
 def test_who_tells_whose_turn_it_is(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     main_ok("fleet", "who", bench.file)
     assert capsys.readouterr().out == "bench is free\n"
-    with holding(bench, "run demo"):
+    with holding(bench, "run demo", print):
         main_ok("fleet", "who", bench.file)
         said = capsys.readouterr().out
         assert re.fullmatch(rf"bench: .*@.* \(pid {os.getpid()}\): run demo, asked 0 min ago\n", said)
@@ -86,7 +86,7 @@ def main_ok(*words: object) -> None:
 def test_a_reservation_is_made_seen_and_given_back(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     main_ok("fleet", "lease", bench.file, "--hours", "3", "--purpose", "tables")
     assert "bench is yours for 3 h" in capsys.readouterr().out
-    with holding(bench, "run demo"):  # one's own runs go on under it
+    with holding(bench, "run demo", print):  # one's own runs go on under it
         main_ok("fleet", "who", bench.file)
     said = capsys.readouterr().out
     assert re.search(r", who reserved it until \w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+: tables\n", said)
@@ -101,7 +101,7 @@ def test_a_bench_that_is_used_cannot_be_reserved_and_only_force_ends_it(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LEASE_VARIABLE, "")  # so that the end of the test takes it away
-    context = holding(bench, "run demo")
+    context = holding(bench, "run demo", print)
     context.__enter__()
     monkeypatch.delenv(LEASE_VARIABLE)
     assert call("fleet", "lease", bench.file) == 1

@@ -270,7 +270,7 @@ def lease_of(
             if options is not None and options.only
             if options.waits(host) or any(map(host.is_called, options.only))
         ]
-        with holding(bench, purpose, wait_s, waiting, boards=boards) as held:
+        with holding(bench, purpose, waiting, wait_s, boards=boards) as held:
             if told:
                 waited_s = time.monotonic() - began_s
                 log.note(CampaignRow(CampaignEvent.WAITED, "the bench is ours", wall_s=waited_s))

@@ -147,7 +147,7 @@ def notifying(
         yield lambda row: None
         return
     report = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-    notifier = Notifier(folder, sender_of(notify), hour, report)
+    notifier = Notifier(folder, sender_of(notify), report, hour)
     try:
         yield notifier.hear
     finally:
@@ -164,8 +164,8 @@ class Notifier:
         self,
         folder: Path,
         send: Send,
+        report: Callable[[str], None],
         summary_at: tuple[int, int] | None = None,
-        report: Callable[[str], None] = lambda line: None,
         now_s: Callable[[], float] = time.time,
         look_s: float = _LOOK_S,
     ) -> None:

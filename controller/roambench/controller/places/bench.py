@@ -112,7 +112,7 @@ class BenchPlace:
             console.print(f"[yellow]{self.missing}: {taking}[/]", highlight=False)
         names = self.names(len(self.hosts))
         with holding(
-            self.bench, purpose, self.options.wait_s, report, expects=expects, boards=names
+            self.bench, purpose, report, self.options.wait_s, expects=expects, boards=names
         ) as lease:
             beside = tuple(f"on the same network worked, when it began: {line}" for line in lease.beside)
             for doubt in beside:

@@ -130,8 +130,8 @@ class Held:
 def holding(
     bench: LeasedBench,
     purpose: str,
+    report: Callable[[str], None],
     wait_s: float = 0.0,
-    report: Callable[[str], None] = lambda line: None,
     *,
     expects: Expects = nobody_knows,
     boards: Sequence[str] = (),

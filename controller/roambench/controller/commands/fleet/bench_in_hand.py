@@ -41,6 +41,6 @@ def in_hand(
         return
     names = [host.name for host in hosts]
     with holding(
-        bench, f"fleet {purpose}", wait_s, lambda line: print(line, file=sys.stderr), boards=names
+        bench, f"fleet {purpose}", lambda line: print(line, file=sys.stderr), wait_s, boards=names
     ) as held:
         yield InHand(bench, hosts, held)

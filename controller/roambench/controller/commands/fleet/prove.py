@@ -100,7 +100,7 @@ def identify(
     def report(line: str) -> None:
         told.print(line, markup=False)
 
-    with holding(loaded, "identify", wait, report, boards=[host.name for host in hosts]):
+    with holding(loaded, "identify", report, wait, boards=[host.name for host in hosts]):
         made = prove(loaded, hosts, burn_s=burn, rest_s=rest, rounds=rounds, report=report)
     path = write_map(loaded, made)
     if as_json:
