@@ -48,7 +48,7 @@ host-tools:
 	@sh tests/hosts/install_tools.sh
 
 demo: setup
-	$(BIN)/roambench run experiments/demo.toml --fleet local --html runs/demo.html
+	$(BIN)/roambench run experiments/demo.toml --fleet local
 
 check: setup check-protos
 	$(BIN)/ruff check .

@@ -119,7 +119,7 @@ class Underway:
 
     @property
     def folder(self) -> Path:
-        return self.base / "runs" / self.world.reference
+        return (self.base / "runs" / self.world.reference).resolve()
 
     @property
     def log(self) -> Path:

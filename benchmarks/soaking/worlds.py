@@ -103,7 +103,7 @@ class World:
 
     @property
     def reference(self) -> str:
-        return f"soak-{self.system}"
+        return f"soak/latest/{self.system}"
 
     def text(self, more: str = "") -> str:
         """The experiment's file, with `more` lines at its end."""

@@ -118,7 +118,7 @@ def test_the_page_leads_from_pristine_hosts_to_a_true_report_and_back(
     before = {name: footprint(five, name) for name in five.names}
     try:
         _walk(stranger, five, network)
-        runs = sorted(path.parent for path in stranger.checkout.glob("runs/*/run.json"))
+        runs = sorted(path.parent for path in stranger.checkout.glob("runs/*/[0-9]*/*/run.json"))
         assert len(runs) == 2
         for run in runs:
             for name in five.names:
@@ -163,7 +163,7 @@ def _walk(stranger: Stranger, five: BenchHosts, network: Network) -> None:
 
 def _energy_is_true(stranger: Stranger, run: Path) -> None:
     """Every board's joules of the whole run, beside what its emulated meter's board drew."""
-    shown = _types(stranger, f"roambench report runs/{run.name} --json")
+    shown = _types(stranger, f"roambench report {run.relative_to(stranger.checkout)} --json")
     report = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
     truth = report["runs"][0]["energy"]["truth"]
     assert (truth["boards"], truth["boards_within_2u"]) == (5, 5), truth

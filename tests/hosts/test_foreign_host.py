@@ -136,7 +136,7 @@ def _simulated(folder: Path) -> Sequence[RoundRecord]:
         *("run", "experiments/demo.toml", "--fleet", "simulated", "--runs-dir", runs, *words), cwd=ROOT
     )
     assert said.code == 0, said
-    (run,) = (path for path in runs.iterdir() if path.is_dir())
+    (run,) = (path for path in runs.glob("*/latest/*") if path.is_dir())
     with RunFolder.open(run) as opened:
         return list(opened.read_log())
 

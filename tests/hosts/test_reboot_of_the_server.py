@@ -68,7 +68,7 @@ def test_a_run_goes_on_by_itself_after_a_reboot_and_after_a_power_cut(tmp_path: 
     settings = " ".join(f"--set '{setting}'" for setting in chosen)
     server.on()
     try:
-        run = server.root / "srv/runs/demo-mohawk"
+        run = server.root / "srv/runs/demo/latest/mohawk"
         unit = "/etc/systemd/system/roambench-resume.service"
         server.inside(
             f"cd /srv; {command} resume runs --unit > {unit}; systemctl enable -q roambench-resume; "

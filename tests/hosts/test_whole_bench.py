@@ -34,7 +34,7 @@ def test_the_readme_leads_from_fresh_hosts_over_preflight_and_identify_to_the_re
         ran += [words[1] if words[0] == "fleet" else words[0]]
     assert {"preflight", "identify", "run", "certs"} <= set(ran)
     assert "pi1" in page.read_text()
-    (folder,) = runs.iterdir()
+    (folder,) = runs.glob("*/latest/*/")
     run = json.loads((folder / "run.json").read_text())
     assert (run["state"], run["device_names"]) == ("finished", ["pi1", "pi2", "pi3"])
 

@@ -94,7 +94,7 @@ class Driven:
     name: str
 
     def folder(self, system: str = "mohawk") -> Path:
-        return self.runs_dir / f"{self.name}-{system}"
+        return (self.runs_dir / self.name / "latest").resolve() / system
 
     def processes(self) -> list[psutil.Process]:
         """Every living process of the run; the driving one too."""

@@ -91,7 +91,7 @@ def killed_at_random(
         while True:
             first, before = not run.exists(), rows(run, "RunResumed")
             early, after_s = draw.random() < 0.2, draw.uniform(0.0, longest_s)
-            with command(base, *begin, str(run.parent)) as process:
+            with command(base, *begin, str(run.parents[2])) as process:
                 due_s = time.monotonic() + after_s if early else None
                 while process.poll() is None:
                     if due_s is None and rows(run, "StepOpened" if first else "RunResumed") > before:

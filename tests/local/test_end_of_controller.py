@@ -155,15 +155,15 @@ def test_the_end_of_a_terminal_reaches_workers_too_and_ends_in_good_order(launch
     assert process.wait(60) == 128 + signal.SIGHUP
     text = (tmp_path / "log").read_text()
     assert "Traceback" not in text
-    path = tmp_path / "runs" / "small-mohawk"
-    folder = RunFolder.open(path)
+    path = (tmp_path / "runs/small/latest/mohawk").resolve().relative_to(tmp_path)
+    folder = RunFolder.open(tmp_path / path)
     assert (folder.info.state, folder.info.reason) == (RunState.INTERRUPTED, "stopped by SIGHUP")
     closed = sum(isinstance(record, StepClosed) for record in folder.read_log())
     folder.close()
-    with safe_open(path / GLOBAL_MODEL, "numpy") as model:
+    with safe_open(tmp_path / path / GLOBAL_MODEL, "numpy") as model:
         assert model.metadata()["steps"] == str(closed)
-    go_on = [launch.roambench, "resume", "runs/small-mohawk"]
-    assert "  go on        roambench resume runs/small-mohawk" in text.splitlines()
+    go_on = [launch.roambench, "resume", str(path)]
+    assert f"  go on        roambench resume {path}" in text.splitlines()
     with subprocess.Popen(go_on, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = process.stdout.readline()

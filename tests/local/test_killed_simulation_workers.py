@@ -98,7 +98,7 @@ def test_a_run_whose_workers_are_killed_ends_with_the_model_of_one_left_alone(
         assert min(times, 1) <= kill_busy_workers(run, times) <= times
         _, errors = run.communicate(timeout=400)
         assert run.returncode == 0, errors
-        (models,) = (folder / "runs").glob("*/models")
+        (models,) = (folder / "runs").glob("*/latest/*/models")
         told.append(story(models.parent))
     (digest, records), (digest_of_killed, records_of_killed) = told
     assert digest_of_killed == digest

@@ -143,5 +143,5 @@ def test_a_firmware_whose_code_fails_ends_the_run_with_one_sentence(tmp_path: Pa
     assert "pi-01, profile weary: __call__ fails with ZeroDivisionError" in done.stderr
     number = BOX.splitlines().index(next(row for row in BOX.splitlines() if "self.left > 0" in row)) + 1
     assert f"box.py:{number})" in done.stderr
-    state = json.loads((tmp_path / "runs" / "experiment-mohawk" / "run.json").read_text())
+    state = json.loads((tmp_path / "runs" / "experiment/latest/mohawk" / "run.json").read_text())
     assert state["state"] == "failed"

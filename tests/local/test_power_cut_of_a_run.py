@@ -46,13 +46,14 @@ class CutRun:
         file = base / "small.toml"
         file.write_text(SMALL)
         self.base = base
-        self.folder = base / "runs" / f"small-{system}"
+        self.folder = base / "runs" / "small" / "latest" / system
         words = [ROAMBENCH, "run", str(file), "--runs-dir", str(base / "runs")]
         words += [
             word for override in (*SHORT, f'systems=["{system}"]', *overrides) for word in ("--set", override)
         ]
         self.calls: list[Call] = recorded(words, self.folder, base / "trace.txt", 240)
         (base / "trace.txt").unlink()
+        self.folder = self.folder.resolve()
         self.events = rows(self.folder / "events.sqlite", "SELECT * FROM event ORDER BY id")
         self.records = stored(self.folder / "records.sqlite")
 

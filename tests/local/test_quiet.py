@@ -51,7 +51,7 @@ def test_not_a_byte_passes_the_control_connection_in_measured_phases_and_idle_ba
     words = [str(log), str(tmp_path / "quiet.toml"), str(tmp_path / "runs")]
     script = str(Path(__file__).with_name("quiet_drive.py"))
     subprocess.run([sys.executable, script, *words], check=True, timeout=150, stdout=subprocess.DEVNULL)
-    path = tmp_path / "runs" / "quiet-mohawk"
+    path = tmp_path / "runs" / "quiet/latest/mohawk"
     agent = json.loads((path / "agents.json").read_text())["agents"][0]
     clock = DeviceClock(agent["epoch_ns"], agent["time_scale"])
     passed = [

@@ -37,7 +37,7 @@ def digest_of_run(folder: Path, *settings: str) -> tuple[str, str]:
         env={**os.environ, "PYTHONWARNINGS": "default"},
     )
     assert done.returncode == 0, done.stderr
-    (model,) = (folder / "runs").glob("*/models/global.safetensors")
+    (model,) = (folder / "runs").glob("*/latest/*/models/global.safetensors")
     with safe_open(model, "numpy") as file:
         return file.metadata()["digest"], done.stderr
 

@@ -108,6 +108,6 @@ def test_the_report_compares_the_joules_of_both(run, launch):
         )  # Eq. 1: sending costs more
     assert mohawk["trainings"]["wasted_share"] < hierfavg["trainings"]["wasted_share"]
     assert mohawk["wasted_j"] < hierfavg["wasted_j"]
-    page = (run.runs_dir / "demo.html").read_text()
+    page = (run.runs_dir / "demo/latest/report.html").read_text()
     assert "demo-mohawk" in page
     assert "demo-hierfavg" in page

@@ -4,6 +4,7 @@ one hole more."""
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 from collections import Counter
 from pathlib import Path
@@ -74,8 +75,9 @@ def all_done_but_open(run: Path) -> bool:
 
 
 def runs_of(out: Path, name: str) -> list[Path]:
-    """The run folders of that name in those of a sweep or a comparison."""
-    return [path.parent for path in out.glob(f"points/*/runs/{name}/run.json")]
+    """The run folders of that id in those of a sweep or a comparison."""
+    found = out.glob("points/*/runs/*/run.json")
+    return [path.parent for path in found if json.loads(path.read_text())["run_id"] == name]
 
 
 def kill_runs_of(out: Path) -> None:
@@ -89,7 +91,10 @@ def kill_runs_of(out: Path) -> None:
 def same(run: Path, whole: Path) -> None:
     """But for their names, which orders have in theirs."""
     ours, theirs = (
-        [repr(record).replace(f"{path.name}/", "run/") for record in story(path, real_time=True)]
+        [
+            repr(record).replace(f"{RunFolder.open(path).info.run_id}/", "run/")
+            for record in story(path, real_time=True)
+        ]
         for path in (run, whole)
     )
     assert ours == theirs
@@ -144,11 +149,11 @@ def test_a_comparison_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path
 
 
 def test_a_run_without_a_server_that_is_stopped_ends_as_one_left_alone(tmp_path: Path) -> None:
-    begin, run = begun(tmp_path, PEERS), tmp_path / "stopped" / "cut-d_psgd"
-    with command(tmp_path, *begin, str(run.parent)) as process:
+    begin, run = begun(tmp_path, PEERS), tmp_path / "stopped" / "cut/latest/d_psgd"
+    with command(tmp_path, *begin, str(run.parents[2])) as process:
         killed_when(tmp_path, process, lambda: all_done_but_open(run), signal.SIGTERM)
-    assert f"go on        roambench resume {run}" in (tmp_path / "log").read_text()
-    with command(tmp_path, *begin, str(run.parent)) as process:
+    assert f"go on        roambench resume {run.resolve()}" in (tmp_path / "log").read_text()
+    with command(tmp_path, *begin, str(run.parents[2])) as process:
         ended(tmp_path, process)
     (whole,) = run_experiment(  # virtual devices give the digests of agents
         load_experiment(begin[1]), fleet="simulated", runs_dir=tmp_path, console=Console(quiet=True)
@@ -166,7 +171,7 @@ def test_a_run_without_a_server_that_is_stopped_ends_as_one_left_alone(tmp_path:
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Path) -> None:
     """Its run hears of it, and stops by itself."""
-    out, whole = tmp_path / "swept", tmp_path / "whole" / "cut-middle"
+    out, whole = tmp_path / "swept", tmp_path / "whole" / "cut/latest/middle"
     begin = begun(tmp_path, ROUNDS)
     (tmp_path / "sweep.toml").write_text('experiment = "cut.toml"\nfleet = "local"\ngrid.seeds = 1\n')
     sweep = ("sweep", str(tmp_path / "sweep.toml"), "--out", str(out))
@@ -174,7 +179,7 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Pat
         killed_when(tmp_path, process, lambda: any(map(all_done_but_open, runs_of(out, "cut-middle"))))
     with command(tmp_path, *sweep) as again:
         ended(tmp_path, again)
-    with command(tmp_path, *begin, str(whole.parent)) as alone:
+    with command(tmp_path, *begin, str(whole.parents[2])) as alone:
         ended(tmp_path, alone)
     (run,) = runs_of(out, "cut-middle")
     assert rows(run, "RunResumed") == 1
@@ -187,9 +192,11 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Pat
 @pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
 def test_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
     """Of which some come before a resumed run is ready, and some in what follows its last step."""
-    begin, whole = begun(tmp_path, text), tmp_path / "whole" / f"cut-{system}"
-    with command(tmp_path, *begin, str(whole.parent)) as process:
+    begin, whole = begun(tmp_path, text), tmp_path / "whole" / f"cut/latest/{system}"
+    with command(tmp_path, *begin, str(whole.parents[2])) as process:
         ended(tmp_path, process)
-    for run in killed_at_random(tmp_path, begin, whole.name, seed=14, kills=KILLS, longest_s=8.0):
+    for run in killed_at_random(
+        tmp_path, begin, f"cut/latest/{whole.name}", seed=14, kills=KILLS, longest_s=8.0
+    ):
         same(run, whole)
         accounted(run)

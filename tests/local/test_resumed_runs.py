@@ -60,8 +60,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_left_alone(
     file = tmp_path / "cut.toml"
     file.write_text(text)
     begin = ("run", str(file), "--fleet", "simulated", "--runs-dir")
-    whole, run = (tmp_path / name / f"cut-{system}" for name in ("whole", "killed"))
-    with command(tmp_path, *begin, str(run.parent)) as process:
+    whole, run = (tmp_path / name / f"cut/latest/{system}" for name in ("whole", "killed"))
+    with command(tmp_path, *begin, str(run.parents[2])) as process:
         # In the third step.
         asked = lambda: rows(run, "StepOpened") > 2 and (run / "checkpoint.json").is_file()  # noqa: E731
         killed_when(tmp_path, process, asked)
@@ -73,8 +73,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_left_alone(
     state = RunFolder.open(run).info.state
     assert state is RunState.INTERRUPTED
     with (
-        command(tmp_path, *begin, str(whole.parent)) as alone,
-        command(tmp_path, *begin, str(run.parent)) as again,  # the same command goes on by itself
+        command(tmp_path, *begin, str(whole.parents[2])) as alone,
+        command(tmp_path, *begin, str(run.parents[2])) as again,  # the same command goes on by itself
     ):
         ended(tmp_path, alone)
         ended(tmp_path, again)
@@ -92,12 +92,14 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_left_alone(
 @pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
 def test_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
     """Of which some come before a resumed run is ready, and some in what follows its last step."""
-    file, whole = tmp_path / "cut.toml", tmp_path / "whole" / f"cut-{system}"
+    file, whole = tmp_path / "cut.toml", tmp_path / "whole" / f"cut/latest/{system}"
     file.write_text(text)
     begin = ("run", str(file), "--fleet", "simulated", "--runs-dir")
-    with command(tmp_path, *begin, str(whole.parent)) as process:
+    with command(tmp_path, *begin, str(whole.parents[2])) as process:
         ended(tmp_path, process)
-    for run in killed_at_random(tmp_path, begin, whole.name, seed=14, kills=KILLS, longest_s=8.0):
+    for run in killed_at_random(
+        tmp_path, begin, f"cut/latest/{whole.name}", seed=14, kills=KILLS, longest_s=8.0
+    ):
         assert story(run) == story(whole)
         assert (load_model(run / GLOBAL_MODEL) == load_model(whole / GLOBAL_MODEL)).all()
         assert tables(run) == tables(whole)

@@ -63,7 +63,7 @@ class Watched:
     def __init__(self, path: Path) -> None:
         path.mkdir()
         (path / "watched.toml").write_text(EXPERIMENT)
-        self.folder = path / "runs" / "watched-mohawk"
+        self.folder = path / "runs" / "watched/latest/mohawk"
         self.log = path / "bytes.log"
         script = str(Path(__file__).with_name("quiet_drive.py"))
         words = [str(self.log), str(path / "watched.toml"), str(path / "runs")]
@@ -128,7 +128,7 @@ def test_agents_send_the_same_bytes_whether_anybody_watches_or_not(tmp_path: Pat
         watched.finish()
         process = psutil.Process(server.process.pid)
         peers = {link.raddr.port for link in process.net_connections("inet") if link.raddr}
-        held = [file for file in process.open_files() if file.path.startswith(str(watched.folder))]
+        held = [file for file in process.open_files() if file.path.startswith(str(watched.folder.resolve()))]
         own = {link.laddr.port for link in psutil.Process().net_connections("inet")}
         assert peers <= own  # the pages, which are this test's: no agent, no controller
         assert {Path(file.path).name for file in held} >= {"events.sqlite", "records.sqlite"}

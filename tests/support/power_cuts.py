@@ -43,11 +43,13 @@ class Call:
 
 
 def recorded(command: Sequence[str], folder: Path, trace: Path, timeout_s: float) -> list[Call]:
-    """Run the command and return what it and its children did to files under `folder`, in order."""
+    """Run the command and return what it and its children did to files under `folder`, in order; links in it
+    are followed once the command is done."""
     options = ["-f", "-qq", "-xx", "-y", "-s", str(2**26), "-e", "signal=none"]
     subprocess.run(
         ["strace", *options, "-e", f"trace={_CALLS}", "-o", trace, *command], check=True, timeout=timeout_s
     )
+    folder = folder.resolve()
     inside = "".join(f"\\x{byte:02x}" for byte in str(folder).encode())
     with trace.open(encoding="ascii", errors="replace") as lines:
         calls = [_call(line) for line in _whole(lines) if inside in line]

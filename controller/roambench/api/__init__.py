@@ -23,7 +23,7 @@ __all__ = ["compare", "load", "run", "sweep"]
 
 def load(*runs: Runs) -> Run | RunSet:
     """Open a run, or several as a set: a run folder, a folder that holds some (a group, a sweep), a pattern
-    like "runs/demo-*". A single run folder gives a `Run`, everything else a `RunSet`.
+    like "runs/demo/*". A single run folder gives a `Run`, everything else a `RunSet`.
 
     RunError for what holds no run. Nothing is changed, and a run may still be going on.
     """

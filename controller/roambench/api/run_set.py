@@ -15,6 +15,7 @@ from roambench.api.columns import Columns, field
 from roambench.api.recorded_run import Run
 from roambench.contract.errors import RunError
 from roambench.energy.ledger import Kind
+from roambench.runs.groups import run_labels
 
 _WHO: Final = (
     field("run", pa.string(), "", "name of the run"),
@@ -52,13 +53,8 @@ class RunSet(Sequence[Run]):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """A name for each run: its folder's, with as many of the folders above as tell it apart."""
-        parts = [run.path.resolve().parts for run in self]
-        for depth in range(1, max(map(len, parts), default=1) + 1):
-            found = ["/".join(path[-depth:]) for path in parts]
-            if len(set(found)) == len(found):
-                return tuple(found)
-        return tuple("/".join(path) for path in parts)
+        """What tells the runs apart, see `runs.groups.run_labels`."""
+        return tuple(run_labels([run.path for run in self]))
 
     @property
     def table(self) -> Columns:
@@ -152,7 +148,7 @@ class RunSet(Sequence[Run]):
 def loaded(runs: Sequence[str | Path | Run | RunSet]) -> Run | RunSet:
     """What `roambench.load` gives."""
     if not runs:
-        raise RunError('expected at least one run, for example load("runs/demo-mohawk")')
+        raise RunError('expected at least one run, for example load("runs/demo/latest/mohawk")')
     found = [run for each in runs for run in opened(each)]
     single = len(runs) == 1 and not isinstance(runs[0], RunSet) and len(found) == 1
     return found[0] if single and _is_one(runs[0]) else RunSet(found)

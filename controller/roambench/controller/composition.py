@@ -21,10 +21,10 @@ from roambench.controller.plays.play import World
 from roambench.controller.progress import OnStepDone
 from roambench.controller.resuming import Unfinished, resume_run, unfinished
 from roambench.controller.run_log import logged
-from roambench.controller.run_names import free_folder
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.experiment.sections import Experiment
 from roambench.mobility.files import write_trace
+from roambench.runs.groups import Group, latest_group, new_group, run_name
 
 
 class SystemsFailed(PluginError):
@@ -45,8 +45,9 @@ def run_experiment(
     fresh: bool = False,
     on_step: OnStepDone | None = None,
 ) -> list[Path]:
-    """Run every system of the experiment, one after the other, on the same movement; returns their folders.
-    An earlier go that died or was stopped is gone on with, where its runs can be, unless `fresh`.
+    """Run every system of the experiment, one after the other, on the same movement; returns their folders,
+    in a new group in `runs_dir`. The last start is gone on with where it died or was stopped and its runs can
+    be gone on with, unless `fresh`.
 
     `fleet` as on the command line, a bench with the options `bench`. `on_step` gets every step that is done.
     Raises RoambenchError leaves: at the end
@@ -54,7 +55,29 @@ def run_experiment(
     KeyboardInterrupt leaves a readable run folder behind.
     """
     place = place_of(experiment, fleet, bench)
-    left = Unfinished({}, {}) if fresh else unfinished(place, runs_dir, console.print)
+    last = None if fresh else latest_group(runs_dir, experiment.name)
+    left = unfinished(place, last, console.print) if last is not None else Unfinished({}, {})
+
+    @functools.cache
+    def group() -> Group:
+        """Made when the first run begins, so that a start which is refused leaves nothing behind."""
+        return last if last is not None and left.to_resume else new_group(runs_dir, experiment.name)
+
+    return run_group(place, left, group, fleet=fleet, console=console, bench=bench, on_step=on_step)
+
+
+def run_group(
+    place: Place,
+    left: Unfinished,
+    group: Callable[[], Group],
+    *,
+    fleet: str,
+    console: Console,
+    bench: BenchOptions = USUAL,
+    on_step: OnStepDone | None = None,
+) -> list[Path]:
+    """The same where it is known what is `left` of the place's experiment; what begins goes into `group`."""
+    experiment = place.experiment
 
     def planned_s() -> float:
         """Somebody else has booked the bench: how long all systems take."""
@@ -79,7 +102,7 @@ def run_experiment(
             experiment.systems,
             left,
             lambda path: resume_run(path, console, bench.wait_s, on_step),
-            lambda system: _begin(*ours(), system, runs_dir, console, on_step),
+            lambda system: _begin(*ours(), system, group(), console, on_step),
         )
 
 
@@ -107,22 +130,23 @@ def _each(
 
 
 def _begin(
-    place: Place, world: World, system: str, runs_dir: Path, console: Console, on_step: OnStepDone | None
+    place: Place, world: World, system: str, group: Group, console: Console, on_step: OnStepDone | None
 ) -> Path:
     """Run the system into a folder of its own."""
     trace = world.movement.trace
-    path = free_folder(runs_dir, f"{place.experiment.name}-{system}")
+    path = group.folder(system)
     with (
         kept_announced(path, system, trace.steps, console),
         new_run_folder(
             place,
             path,
+            run_id=group.run_id(place.experiment.name, system),
             system=system,
             trace_hash=world.movement.content_hash,
             devices=len(trace.device_names),
             lookahead=place.experiment.rounds.lookahead,
         ) as folder,
-        logged(path, f"run {path.name}"),
+        logged(path, f"run {run_name(path)}"),
     ):
         code = foreign_code(place.experiment, place.kind, system)
         folder.update(code=tuple(package.as_json() for package in code))

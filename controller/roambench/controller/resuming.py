@@ -21,13 +21,13 @@ from roambench.controller.places.table import place_again
 from roambench.controller.plays.play import World
 from roambench.controller.progress import OnStepDone
 from roambench.controller.run_log import logged
-from roambench.controller.run_names import newest_folder
 from roambench.controller.stopping import BY_THE_USER, STOPPING, run_async
 from roambench.controller.world import Movement
 from roambench.experiment.sections import Experiment
 from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.runs.folder import RunFolder
+from roambench.runs.groups import Group, run_folders, run_name
 from roambench.runs.info import RunState
 from roambench.runs.lock import is_held
 
@@ -61,7 +61,7 @@ def resume_run(path: Path, console: Console, wait_s: float = 0.0, on_step: OnSte
             place = place_again(experiment, folder, BenchOptions(wait_s=wait_s))
             place = lease.enter_context(place.held(console))
             outage_s = max(0.0, time.time() - last_sign_s)
-            with logged(path, f"run {path.name}"):
+            with logged(path, f"run {run_name(path)}"):
                 world = world_of(experiment)
             _require_trace(folder, world.movement)
         except BaseException:
@@ -76,7 +76,7 @@ def ended_by_others(runs_dir: Path) -> list[Path]:
     if not runs_dir.is_dir():
         raise RunError(f"{runs_dir}: no such folder; expected a run, or a folder of runs")
     found = []
-    for path in sorted(info.parent for info in runs_dir.glob("*/run.json")):
+    for path in run_folders(runs_dir):
         info = RunFolder.open(path).info
         if info.state is RunState.INTERRUPTED and info.reason != BY_THE_USER and read_checkpoint(path):
             found.append(path)
@@ -93,7 +93,7 @@ def _carry_on(
     on_step: OnStepDone | None,
 ) -> None:
     path, system, steps = folder.path, folder.info.system, world.movement.trace.steps
-    with kept_announced(path, system, steps, console), folder, logged(path, f"run {path.name}"):
+    with kept_announced(path, system, steps, console), folder, logged(path, f"run {run_name(path)}"):
         folder.update(state=RunState.RUNNING, reason="", end_device_ns=None)
         if place.kind.own_clocks:
             folder.doubt(NOT_AGAIN)
@@ -108,15 +108,15 @@ def _carry_on(
         run_async(play(world, system, place, folder, console, outage_s, on_step), STOPPING)
 
 
-def unfinished(place: Place, runs_dir: Path, report: Callable[[str], None]) -> Unfinished:
-    """The runs of this very experiment at this place that can go on, and those that are finished already
-    where others of the same go are not: by system. `report` gets the reason why one cannot go on."""
+def unfinished(place: Place, group: Group, report: Callable[[str], None]) -> Unfinished:
+    """The runs of this very experiment at this place that can go on in the group, and those that are finished
+    already where others in it are not: by system. `report` gets the reason why one cannot go on."""
     experiment, found = place.experiment, Unfinished({}, {})
     if not place.kind.trains:
         return found
     for system in experiment.systems:
-        path = newest_folder(runs_dir, f"{experiment.name}-{system}")
-        if path is None or is_held(path / "lock"):
+        path = group.folder(system)
+        if not path.exists() or is_held(path / "lock"):
             continue
         try:
             folder = RunFolder.open(path)

@@ -1,4 +1,4 @@
-"""Names of run folders: no run overwrites another."""
+"""Names of run folders that lie in no group: no run overwrites another."""
 
 from __future__ import annotations
 
@@ -17,16 +17,6 @@ def free_folder(runs_dir: Path, name: str) -> Path:
         if not path.exists():
             return path
     raise FleetError(f"{runs_dir / name}: {_MOST:,} runs of this name; tidy up")
-
-
-def newest_folder(runs_dir: Path, name: str) -> Path | None:
-    """The last of `name`, `name`-2, `name`-3, ... that is there."""
-    last = None
-    for path in _numbered(runs_dir, name):
-        if not path.exists():
-            break
-        last = path
-    return last
 
 
 def _numbered(runs_dir: Path, name: str) -> Iterator[Path]:

@@ -6,18 +6,11 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from roambench.contract.errors import RunError
 from roambench.runs.folder import RunFolder
+from roambench.runs.groups import REPORT, run_folders
 from roambench.runs.info import RunInfo, RunState
-
-#: runs/NAME/DATE/SYSTEM is three folders deep.
-_DEPTH: Final = 3
-
-
-#: Beside the runs of one start.
-REPORT: Final = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +102,4 @@ class WatchedFolder:
         return found
 
     def _paths(self) -> Iterator[Path]:
-        yield from _below(self.root, 1 if self.one else _DEPTH)
-
-
-def _below(folder: Path, depth: int) -> Iterator[Path]:
-    """Run folders; links, as `latest` is one, lead to what is found elsewhere, and a run holds no other."""
-    try:
-        with os.scandir(folder) as entries:
-            folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return
-    for path in map(Path, folders):
-        if (path / "run.json").is_file():
-            yield path
-        elif depth > 1:
-            yield from _below(path, depth - 1)
+        return run_folders(self.root, 1) if self.one else run_folders(self.root)

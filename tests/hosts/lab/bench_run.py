@@ -63,7 +63,7 @@ class BenchRun:
         """Whether it has not ended after so long, and could be gone on with then; waits until it could."""
         deadline_s = time.monotonic() + seconds
         while self._process.poll() is None:
-            if time.monotonic() > deadline_s and any(self._runs.glob("*/checkpoint.json")):
+            if time.monotonic() > deadline_s and any(self._runs.glob("*/latest/*/checkpoint.json")):
                 return True
             time.sleep(0.01)
         return False
@@ -122,11 +122,11 @@ class BenchRun:
     @property
     def folder(self) -> Path:
         """Of its one run."""
-        (folder,) = filter(Path.is_dir, self._runs.iterdir())
+        (folder,) = self._runs.glob("*/latest/*/")
         return folder
 
     def _count(self, kind: str, name: str, detail: str) -> int:
-        if not self._runs.is_dir() or not any(self._runs.glob("*/events.sqlite")):
+        if not self._runs.is_dir() or not any(self._runs.glob("*/latest/*/events.sqlite")):
             return 0
         path = self.folder / "events.sqlite"
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as journal:

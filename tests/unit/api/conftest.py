@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,5 +17,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a measured run, and the two simulated ones of the demo's experiment."""
     folder = tmp_path_factory.mktemp("runs")
     small_runs.measured(folder / "measured")
-    rb.run(DEMO, fleet="simulated", set=SMALL, runs_dir=folder)
+    for run in rb.run(DEMO, fleet="simulated", set=SMALL, runs_dir=folder / "starts"):
+        run.path.rename(folder / f"demo-{run.system}")
+    shutil.rmtree(folder / "starts")
     return folder

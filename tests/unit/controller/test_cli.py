@@ -317,7 +317,9 @@ def test_as_many_agents_as_asked_for_or_none(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "runs").exists()
     assert ended("--agents", "0") == 0
     assert "fleet.agents = 0: all 20 devices of the trace" in capsys.readouterr().out
-    names = json.loads((tmp_path / "runs" / "e-mohawk" / "run.json").read_text())["device_names"]
+    names = json.loads((tmp_path / "runs" / "e" / "latest" / "mohawk" / "run.json").read_text())[
+        "device_names"
+    ]
     assert len(names) == 20
 
 

@@ -43,10 +43,10 @@ def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp
         assert of_a_server not in page
     left_out = re.search(r'models left out</span><span class="value">(\d+) of (\d+)<', page)
     assert left_out is not None
-    folders = sorted((tmp_path / "runs").iterdir())
+    folders = sorted((tmp_path / "runs" / "peers" / "latest").iterdir())
     assert [folder.name for folder in folders if folder.is_dir()] == [
-        "peers-d_psgd",
-        "peers-metropolis_hastings",
+        "d_psgd",
+        "metropolis_hastings",
     ]
     assert (folders[0] / "models" / "global.safetensors").is_file()
     document = json.loads(report([folders[0]]).json())["runs"][0]

@@ -179,9 +179,10 @@ def test_fresh_begins_anew_and_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(Cut):
         run_experiment(experiment, fleet="simulated", runs_dir=tmp_path, console=QUIET)
     run = play(experiment, tmp_path, fresh=True)
-    assert run.name == "e-mohawk-2"
+    first, second = sorted(path for path in (tmp_path / "e").iterdir() if not path.is_symlink())
+    assert (tmp_path / "e" / "latest").resolve() == run.parent == second
     assert resumptions(run) == 0
-    assert RunFolder.open(tmp_path / "e-mohawk").info.state is RunState.INTERRUPTED
+    assert RunFolder.open(first / "mohawk").info.state is RunState.INTERRUPTED
 
 
 def test_an_experiment_goes_on_with_the_system_that_was_cut_off(tmp_path: Path) -> None:
@@ -190,13 +191,13 @@ def test_an_experiment_goes_on_with_the_system_that_was_cut_off(tmp_path: Path) 
     CutShort.left = 20 - 1 - CutShort.left  # in the second system
     with pytest.raises(Cut):
         run_experiment(experiment, fleet="simulated", runs_dir=tmp_path / "both", console=QUIET)
-    mohawk, middle = tmp_path / "both" / "e-mohawk", tmp_path / "both" / "e-middle"
+    mohawk, middle = tmp_path / "both/e/latest/mohawk", tmp_path / "both/e/latest/middle"
     assert RunFolder.open(mohawk).info.state is RunState.FINISHED
     before = (mohawk / "run.json").stat().st_mtime_ns
-    assert play(experiment, tmp_path / "both") == middle
+    assert play(experiment, tmp_path / "both") == middle.resolve()
     assert resumptions(middle) == 1
     assert (mohawk / "run.json").stat().st_mtime_ns == before
-    assert sorted(path.name for path in mohawk.parent.iterdir()) == ["e-middle", "e-mohawk"]
+    assert sorted(path.name for path in mohawk.parent.iterdir()) == ["middle", "mohawk"]
 
 
 def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
@@ -206,4 +207,4 @@ def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None
     with pytest.raises(Cut):
         point_process._carried_out(tmp_path, described)
     assert point_process._carried_out(tmp_path, described).finished
-    assert resumptions(tmp_path / "runs" / "e-mohawk") == 1
+    assert resumptions(tmp_path / "runs" / "mohawk") == 1

@@ -100,7 +100,7 @@ def test_a_report_names_the_step_from_which_orders_of_one_experiment_differ(run)
     forced = run(f'rounds.orders="replay:{fewer}"')
     runs = read_runs([first, forced])
     assert runs[0].notes == ()
-    assert f"given other orders than {first.name} from step 0 on" in runs[1].notes[0]
+    assert f"given other orders than {runs[0].label} from step 0 on" in runs[1].notes[0]
     assert f'rounds.orders = "replay:{first}"' in runs[1].notes[0]
     equal = run(f'rounds.orders="replay:{first}"')
     assert [found.notes for found in read_runs([first, equal])] == [(), ()]

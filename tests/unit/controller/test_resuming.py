@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -34,6 +35,7 @@ from roambench.rounds.peer_run import PeerState
 from roambench.rounds.state import initial_state
 from roambench.runs.checkpoint_file import Checkpoint, write_checkpoint
 from roambench.runs.folder import RunFolder
+from roambench.runs.groups import Group
 from roambench.runs.info import RunState
 
 EXPERIMENT = Experiment.model_validate(
@@ -146,13 +148,13 @@ def test_a_bench_that_somebody_uses_is_left_to_him(tmp_path: Path, monkeypatch: 
 
 
 def test_on_a_bench_the_same_hosts_of_the_same_bench_go_on(tmp_path: Path) -> None:
-    path = died(tmp_path / "e-mohawk", fleet="bench")
+    path = died(tmp_path / "mohawk", fleet="bench")
 
     def found(names: str) -> list[Path]:
         bench = load_bench(on_bench(path, "abcd"))
         hosts = tuple(host for name in names for host in bench.hosts if host.name == name)
         place = BenchPlace(bench, hosts, EXPERIMENT, USUAL)
-        return list(unfinished(place, tmp_path, told.append).to_resume.values())
+        return list(unfinished(place, Group(tmp_path), told.append).to_resume.values())
 
     told: list[str] = []
     assert found("abcd") == [path]
@@ -160,9 +162,9 @@ def test_on_a_bench_the_same_hosts_of_the_same_bench_go_on(tmp_path: Path) -> No
     (path / "bench.json").write_text(json.dumps({"file": str(tmp_path / "another.toml")}))
     bench = load_bench(tmp_path / "lab.toml")
     place = BenchPlace(bench, bench.hosts, EXPERIMENT, USUAL)
-    assert unfinished(place, tmp_path, told.append).to_resume == {}
+    assert unfinished(place, Group(tmp_path), told.append).to_resume == {}
     (path / "bench.json").unlink()
-    assert unfinished(place, tmp_path, told.append).to_resume == {}
+    assert unfinished(place, Group(tmp_path), told.append).to_resume == {}
     assert told == []
 
 
@@ -176,17 +178,18 @@ def test_code_that_was_edited_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_same_command_finds_what_it_left(tmp_path: Path) -> None:
     def found(experiment: Experiment = EXPERIMENT, fleet: str = "simulated") -> tuple[dict, dict]:
-        left = unfinished(place_of(experiment, fleet), tmp_path, told.append)
+        left = unfinished(place_of(experiment, fleet), Group(tmp_path), told.append)
         return left.to_resume, left.finished
 
     told: list[str] = []
     assert found() == ({}, {})
-    first = died(tmp_path / "e-mohawk")
+    first = died(tmp_path / "mohawk")
     finish(first)
     assert found() == ({}, {})  # all that there is is finished: the same again is another run
-    died(tmp_path / "e-middle", system="middle", closed=False)
+    early = died(tmp_path / "middle", system="middle", closed=False)
     assert found() == ({}, {})  # nothing to go on from
-    second = died(tmp_path / "e-middle-2", system="middle")
+    shutil.rmtree(early)
+    second = died(tmp_path / "middle", system="middle")
     assert found() == ({"middle": second}, {"mohawk": first})
     workers = EXPERIMENT.simulated.model_copy(update={"workers": 7})
     assert found(EXPERIMENT.model_copy(update={"simulated": workers})) == found()

@@ -145,5 +145,5 @@ def test_no_command_ends_in_a_traceback(
     assert "composition.py" in text
     assert "Traceback (most recent call last)" in text
     if where == "in the run":
-        assert Path(log) == runs / "try-mohawk" / LOG
-        assert json.loads((runs / "try-mohawk" / "run.json").read_text())["state"] == "failed"
+        assert Path(log) == (runs / "try/latest/mohawk").resolve() / LOG
+        assert json.loads((runs / "try/latest/mohawk" / "run.json").read_text())["state"] == "failed"

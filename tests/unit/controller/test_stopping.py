@@ -122,9 +122,10 @@ def test_a_run_whose_reader_goes_away_runs_to_its_end(tmp_path: Path) -> None:
     assert (tmp_path / "errors").read_text() == ""
     for system in ("mohawk", "hierfavg"):
         assert (
-            json.loads((tmp_path / "runs" / f"two-{system}" / "run.json").read_text())["state"] == "finished"
+            json.loads((tmp_path / "runs" / f"two/latest/{system}" / "run.json").read_text())["state"]
+            == "finished"
         )
-    assert (tmp_path / "runs" / "two.html").is_file()
+    assert (tmp_path / "runs" / "two/latest/report.html").is_file()
 
 
 def test_a_run_whose_log_finds_the_disk_full_runs_to_its_end(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_a_run_whose_log_finds_the_disk_full_runs_to_its_end(tmp_path: Path) -> 
             cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100, check=False,
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "runs" / "two.html").is_file()
+    assert (tmp_path / "runs" / "two/latest/report.html").is_file()
 
 
 def test_an_interrupted_run_says_what_is_kept_and_what_to_type(
@@ -161,9 +162,10 @@ def test_an_interrupted_run_says_what_is_kept_and_what_to_type(
         main(words)
     assert ended.value.code == 130
     shown = capsys.readouterr().out.splitlines()
+    run = Path("runs/two/latest").parent / Path("runs/two/latest").readlink() / "mohawk"
     assert shown[-3:] == [
-        "mohawk is finished, in runs/two-mohawk; what comes after it was not started.",
-        "  look at it   roambench report runs/two-mohawk",
+        f"mohawk is finished, in {run}; what comes after it was not started.",
+        f"  look at it   roambench report {run}",
         f"  start anew   roambench {' '.join(words)} --fresh",
     ]
-    assert not Path("runs/two-hierfavg").exists()
+    assert not Path("runs/two/latest/hierfavg").exists()

@@ -198,7 +198,7 @@ Typed = Callable[..., tuple[int, str, str]]
 
 
 def state(folder: Path, system: str) -> tuple[str, str]:
-    info = json.loads((folder / "runs" / f"try-{system}" / "run.json").read_text())
+    info = json.loads((folder / "runs" / f"try/latest/{system}" / "run.json").read_text())
     return info["state"], info["reason"]
 
 
@@ -243,7 +243,7 @@ def test_rows_of_a_package_are_listed_and_a_run_of_them_is_the_run_of_the_rows_t
         words += ["--fleet", "simulated", "--runs-dir", str(folder)]
         done = roambench(tmp_path, "run", str(file), *words, site=site)  # training has processes of its own
         assert done.returncode == 0, done.stderr
-        models.append(load_file(folder / "try-mohawk" / GLOBAL_MODEL))
+        models.append(load_file(folder / "try/latest/mohawk" / GLOBAL_MODEL))
     ours_model, lent_model = models
     assert ours_model.keys() == lent_model.keys()
     assert all((ours_model[name] == lent_model[name]).all() for name in ours_model)
@@ -264,20 +264,21 @@ def test_a_system_whose_code_fails_is_one_sentence_and_the_others_run(
     code, output, errors = typed("run", str(file), "--fleet", "rehearsal")
     assert code == 1
     line = SYSTEMS.splitlines().index("    return cloud.lucky") + 1
+    group = Path("runs/try") / (tmp_path / "runs/try/latest").readlink()
     assert errors.splitlines() == [
         "roambench: run try-fails: pocket-bench 0.1: by_luck fails with AttributeError: 'CloudInput' object "
         f"has no attribute 'lucky' ({site}/pocket_bench/systems.py:{line}); the traceback is in "
-        "runs/try-fails/controller.log",
+        f"{group}/fails/controller.log",
         "roambench: run try-not_a_number: system 'not_a_number': cloud_weights at step 2: expected a finite "
         "model, got NaN or infinity in it",
         "roambench: run try-heavy: system 'heavy': edge_weights at step 1, AP 0: expected weights that add "
         "up to 1, got [5.0]",
     ]
-    assert "try-mohawk" in output  # compared all the same
+    assert "\nmohawk " in output  # compared all the same
     assert state(tmp_path, "mohawk") == ("finished", "")
     for system in ("fails", "not_a_number", "heavy"):
         assert state(tmp_path, system)[0] == "failed"
-    assert "AttributeError" in (tmp_path / "runs" / "try-fails" / "controller.log").read_text()
+    assert "AttributeError" in (tmp_path / "runs/try/latest/fails" / "controller.log").read_text()
 
 
 @pytest.mark.timeout(300)
@@ -292,7 +293,7 @@ def test_a_decentralised_system_of_a_package_is_listed_and_run(tmp_path: Path, s
     ]
     assert state(tmp_path, "half") == ("finished", "")
     assert state(tmp_path, "d_psgd") == ("finished", "")
-    assert "try-half" in done.stdout
+    assert "\nhalf " in done.stdout
 
 
 @pytest.mark.timeout(300)
@@ -304,12 +305,12 @@ def test_a_score_that_is_no_number_leaves_the_run_and_its_report_whole(
     done = roambench(tmp_path, "run", str(file), "--fleet", "simulated", site=site)
     assert done.returncode == 0, done.stderr
     assert "\nmohawk reached " in done.stdout
-    code, output, _ = typed("report", "runs/try-mohawk", "--json")
+    code, output, _ = typed("report", "runs/try/latest/mohawk", "--json")
     assert code == 0
     (run,) = json.loads(output, parse_constant=lambda name: pytest.fail(name))["runs"]
     assert run["learning"]["final_loss"] is None
     assert 0.0 <= run["learning"]["final_accuracy"] <= 1.0
-    info = json.loads((tmp_path / "runs" / "try-mohawk" / "run.json").read_text())
+    info = json.loads((tmp_path / "runs" / "try/latest/mohawk" / "run.json").read_text())
     assert [code["package"] for code in info["code"]] == ["pocket-bench"]
 
 

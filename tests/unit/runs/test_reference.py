@@ -12,6 +12,7 @@ import roambench as rb
 import small_runs
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
+from roambench.runs.groups import run_folders
 from roambench.runs.reference import FILES, TABLES, run_files_page
 
 pytestmark = pytest.mark.lengthy
@@ -33,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     small_runs.measured(folder / "measured")
     with RunFolder.open(folder / "measured", write=True) as run:
         export_run(run)
-    return sorted(path.parent for path in folder.glob("*/run.json"))
+    return [*run_folders(folder)]
 
 
 def test_every_file_of_a_run_is_on_it(made: list[Path]) -> None:

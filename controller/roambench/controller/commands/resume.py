@@ -6,13 +6,16 @@ import getpass
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.controller.commands.bench_choice import WaitOption
 from roambench.controller.commands.report import FullOption, show
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _UNIT: Final = """\
 # Goes on with the runs in a folder that a reboot, a power cut or a crash of this machine ended.
@@ -66,13 +69,13 @@ def resume(
     console = lasting_console()
     if (run / "run.json").is_file():
         resume_run(run, console, wait)
-        show([run], html=html or run.parent / f"{run.name}.html", as_json=False, console=console, full=full)
+        _show(run, html, console, full)
         return
     left, problems = ended_by_others(run), list[str]()
     for path in left:
         try:
             resume_run(path, console, wait)
-            show([path], html=html or run / f"{path.name}.html", as_json=False, console=console, full=full)
+            _show(path, html, console, full)
         except RoambenchError as error:
             problems.append(str(error))
     campaigns = left_behind(run)
@@ -86,6 +89,16 @@ def resume(
         console.print(f"{run}: no run to go on with", highlight=False, markup=False, soft_wrap=True)
     if problems:
         raise RunError("\n".join(problems))
+
+
+def _show(run: Path, html: Path | None, console: Console, full: bool) -> None:
+    """The run, beside those of its group."""
+    from roambench.runs.groups import REPORT, home_of, run_folders
+
+    grouped = bool(home_of(run))
+    runs = list(run_folders(run.parent, 1)) if grouped else [run]
+    page = html or run.parent / (REPORT if grouped else f"{run.name}.html")
+    show(runs, html=page, as_json=False, console=console, full=full)
 
 
 def _unit(runs: Path) -> str:

@@ -42,9 +42,13 @@ def run(
         int | None, typer.Option(metavar="N", help="Number of devices; 0: all of the trace.")
     ] = None,
     set_: SetOption = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs"),
-    name: Annotated[str | None, typer.Option(help="Name of the run folders, instead of the file's.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes.")] = None,
+    runs_dir: Annotated[
+        Path, typer.Option(help="Where the runs go: DIR/NAME/START/SYSTEM.", metavar="DIR")
+    ] = Path("runs"),
+    name: Annotated[str | None, typer.Option(help="Name of the experiment, instead of the file's.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes; else beside the runs.")
+    ] = None,
     plan: Annotated[
         bool,
         typer.Option(
@@ -88,6 +92,7 @@ def run(
     from roambench.controller.composition import SystemsFailed, run_experiment
     from roambench.controller.lasting_console import lasting_console
     from roambench.controller.live_page import live_page
+    from roambench.runs.groups import REPORT
 
     console = lasting_console()
     options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
@@ -109,7 +114,7 @@ def run(
         )
         raise
     if runs:
-        page = html or runs_dir / f"{experiment.name}.html"
+        page = html or runs[0].parent / REPORT
         made = show(runs, html=page, as_json=False, console=console, full=full)
         problems += [
             f"run {summary.info.run_id}: {summary.orders.fruitless}"

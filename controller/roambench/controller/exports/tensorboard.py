@@ -8,6 +8,7 @@ from typing import Any
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.controller.exports.tracked import Scalar, missing, named_twice, tracked_runs
+from roambench.runs.groups import run_name
 
 
 def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
@@ -17,7 +18,7 @@ def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
     both); RunError for what is no run, or where the library is not installed.
     """
     problems = named_twice(runs)
-    for name in dict.fromkeys(run.resolve().name for run in runs):
+    for name in dict.fromkeys(run_name(run) for run in runs):
         if (out / name).exists():
             problems.append(f"{out / name}: exists already; choose another -o")
     if problems:

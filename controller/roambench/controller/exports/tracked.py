@@ -19,6 +19,7 @@ from roambench.report.summaries.energy import PhaseSum
 from roambench.report.summaries.evidence import RunEvidence, read_runs
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, summarise
+from roambench.runs.groups import run_name
 from roambench.runs.info import RunInfo, RunState
 
 #: Addresses of a bench's own servers, and where its token lies: nobody's business but the bench's.
@@ -170,7 +171,7 @@ class TrackedRun:
 
 def named_twice(runs: Sequence[Path]) -> list[str]:
     """A mistake for each name that several of the runs have: no tracker could tell them apart."""
-    names = Counter(run.resolve().name for run in runs)
+    names = Counter(map(run_name, runs))
     return [f"{name}: {count} runs of this name" for name, count in names.items() if count > 1]
 
 
@@ -182,7 +183,7 @@ def tracked_runs(runs: Sequence[Path]) -> list[TrackedRun]:
     if twice := named_twice(runs):
         raise ConfigError(twice)
     return [
-        TrackedRun(found.label, found.info, found, summarise(found), public_settings(found.experiment))
+        TrackedRun(run_name(run), found.info, found, summarise(found), public_settings(found.experiment))
         for run in runs
         for found in read_runs([run])
     ]

@@ -163,14 +163,23 @@ class ThisMachine:
 
 
 def new_run_folder(
-    place: Place, path: Path, *, system: str, trace_hash: str, devices: int, lookahead: bool = False
+    place: Place,
+    path: Path,
+    *,
+    run_id: str = "",
+    system: str,
+    trace_hash: str,
+    devices: int,
+    lookahead: bool = False,
 ) -> RunFolder:
-    """A run folder that knows where it is made. Raises as `RunFolder.create` does."""
+    """A run folder that knows where it is made; its `run_id` is else the folder's name. Raises as
+    `RunFolder.create` does."""
+    run_id = run_id or path.name
     folder = RunFolder.create(
         path,
         place.experiment,
         # Agents of a bench outlive a run: another of the same name must not be taken for it.
-        run_id=f"{path.name}.{secrets.token_hex(4)}" if place.kind.own_clocks else path.name,
+        run_id=f"{run_id}.{secrets.token_hex(4)}" if place.kind.own_clocks else run_id,
         system=system,
         trace_hash=trace_hash,
         fleet=place.kind.name,

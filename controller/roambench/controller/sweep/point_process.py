@@ -21,17 +21,18 @@ from rich.console import Console
 from roambench.contract.errors import HostsFailed, RoambenchError, RunError
 from roambench.contract.json_values import from_file
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.composition import run_experiment
+from roambench.controller.composition import run_group
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.places.place import Place
 from roambench.controller.places.table import fleet_of, place_of
-from roambench.controller.resuming import unfinished
+from roambench.controller.resuming import Unfinished, unfinished
 from roambench.controller.stopping import exit_status, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
 from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, PointFile, write_outcome
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.report import report
 from roambench.report.summaries.fitness import Unfit, Unfitness
+from roambench.runs.groups import Group
 from roambench.runs.lock import WriterLock
 
 
@@ -64,15 +65,12 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
         options = described.bench or BenchOptions()
         place = place_of(experiment, fleet, options)
         # On a bench the next point's preflight ends what is left there of a dead one.
-        if place.kind.has_file or not unfinished(place, folder / "runs", console.print).to_resume:
-            shutil.rmtree(folder / "runs", ignore_errors=True)  # what a killed run left
-        runs = run_experiment(
-            experiment,
-            fleet=fleet,
-            runs_dir=folder / "runs",
-            console=console,
-            bench=options,
-        )
+        group = Group(folder / "runs")
+        left = unfinished(place, group, console.print)
+        if place.kind.has_file or not left.to_resume:
+            shutil.rmtree(group.path, ignore_errors=True)  # what a killed run left
+            left = Unfinished({}, {})
+        runs = run_group(place, left, lambda: group, fleet=fleet, console=console, bench=options)
         wall_s = time.monotonic() - started_s
         _refuse_other_code(experiment, described)
         (summary,) = report(runs).summaries

@@ -20,6 +20,7 @@ from roambench.report.summaries.instrument import InstrumentCost, instrument_cos
 from roambench.rounds.records import OrderGiven
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
+from roambench.runs.groups import run_labels
 from roambench.runs.info import RunInfo
 from roambench.runs.measured.accounts import RunEnergy, account_run
 from roambench.runs.measured.common_clock import on_one_clock
@@ -53,17 +54,13 @@ class RunEvidence:
 
 
 def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = None) -> list[RunEvidence]:
-    """Read the folders in the order given; equal names are told apart by a number behind them.
+    """Read the folders in the order given; `runs.groups.run_labels` tells them apart.
 
     With `open_records` readings, phases and events come from there instead of the folder.
     """
     if not paths:
         raise RunError("a report needs at least one run folder, for example runs/mohawk")
-    labels: list[str] = []
-    for path in paths:
-        name = Path(path).resolve().name
-        count = sum(label == name or label.startswith(f"{name} (") for label in labels)
-        labels.append(name if not count else f"{name} ({count + 1})")
+    labels = run_labels([Path(path) for path in paths])
     found = [_read_run(Path(path), label, open_records) for path, label in zip(paths, labels, strict=True)]
     return _with_divergence(found)
 

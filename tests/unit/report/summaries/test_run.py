@@ -257,7 +257,8 @@ def test_runs_that_should_not_be_compared_say_so(hand_made):
 
 def test_runs_of_one_name_are_told_apart(hand_made, tmp_path):
     one, two = hand_made("x/demo"), hand_made("y/demo")
-    assert [run.label for run in read_runs([one, two])] == ["demo", "demo (2)"]
+    assert [run.label for run in read_runs([one, two])] == ["x/demo", "y/demo"]
+    assert [run.label for run in read_runs([one, one])] == ["demo", "demo (2)"]
 
 
 def test_what_is_no_run_is_said(tmp_path):

@@ -1,0 +1,118 @@
+"""Groups of runs: those of one start of an experiment lie together, and no start overwrites another.
+
+runs/<name>/<start>/<system>/    run folders, see `runs.folder`
+runs/<name>/<start>/report.html  their comparison
+runs/<name>/latest               a link to the last start
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain, count
+from pathlib import Path
+from typing import Final
+
+from roambench.runs.database import naming
+
+LATEST: Final = "latest"
+REPORT: Final = "report.html"
+_START: Final = re.compile(r"\d{4}-\d\d-\d\dT\d{4}(-\d+)?")
+#: runs/<name>/<start>/<system> is three folders deep.
+_DEPTH: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A folder for the runs of one start. `mark` tells their ids from those of earlier starts."""
+
+    path: Path
+    mark: str = ""
+
+    def folder(self, system: str) -> Path:
+        """Where the system's run lies."""
+        return self.path / system
+
+    def run_id(self, name: str, system: str) -> str:
+        """The id of the system's run of the experiment `name`."""
+        return f"{name}-{system}" + (f".{self.mark}" if self.mark else "")
+
+
+def new_group(runs_dir: Path, name: str) -> Group:
+    """A new folder, named after this minute in local time, and `latest` leads to it; RunError where that
+    cannot be written. Without links on the file system there is no `latest`."""
+    home = runs_dir / name
+    with naming(home):
+        start = datetime.now().strftime("%Y-%m-%dT%H%M")
+        for number in count(1):
+            path = home / (start if number == 1 else f"{start}-{number}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir(parents=True)
+                break
+    with contextlib.suppress(OSError):
+        link = home / f".{LATEST}.{secrets.token_hex(4)}"
+        link.symlink_to(path.name)
+        link.replace(home / LATEST)
+    return _group(path)
+
+
+def latest_group(runs_dir: Path, name: str) -> Group | None:
+    """The last start of the experiment, if it is there still."""
+    latest = runs_dir / name / LATEST
+    return _group(latest.parent / latest.readlink()) if latest.is_symlink() and latest.is_dir() else None
+
+
+def _group(path: Path) -> Group:
+    """Ids stay short where it is the only start."""
+    others = (other.name for other in path.parent.iterdir() if other.name != path.name)
+    return Group(path, path.name if any(map(_START.fullmatch, others)) else "")
+
+
+def home_of(run: Path) -> str:
+    """The experiment's name by where the run lies; "" for one that lies in no group."""
+    group = run.resolve().parent
+    return group.parent.name if _START.fullmatch(group.name) else ""
+
+
+def run_name(run: Path) -> str:
+    """What to call the run elsewhere: `<name>-<system>` in a group, else as its folder."""
+    home, name = home_of(run), run.resolve().name
+    return f"{home}-{name}" if home else name
+
+
+def run_labels(runs: Sequence[Path]) -> list[str]:
+    """Names of these runs beside each other: the folder's, else with the experiment's, else with as many
+    folders above as distinguish them; a number behind a run that comes twice."""
+    paths = [run.resolve() for run in runs]
+    different = len(set(paths))
+    longest = max((len(path.parts) for path in paths), default=0)
+    above = range(_DEPTH if any(map(home_of, paths)) else 2, longest + 1)
+    ways = chain(
+        ([path.name for path in paths], [run_name(path) for path in paths]),
+        (["/".join(path.parts[-depth:]) for path in paths] for depth in above),
+    )
+    labels: list[str] = []
+    for name in next((names for names in ways if len(set(names)) == different), []):
+        before = sum(label == name or label.startswith(f"{name} (") for label in labels)
+        labels.append(name if not before else f"{name} ({before + 1})")
+    return labels
+
+
+def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
+    """Run folders below `folder`; links, as `latest` is one, lead to what is found elsewhere, and a run holds
+    no other."""
+    try:
+        with os.scandir(folder) as entries:
+            folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for path in map(Path, folders):
+        if (path / "run.json").is_file():
+            yield path
+        elif depth > 1:
+            yield from run_folders(path, depth - 1)
